@@ -27,22 +27,22 @@ def schedule(
     """Yield the requests of all services in the order of their due times.
 
     `uniform` is DrStress's: one request per period, the first one period after the interval's
-    start. `poisson` has the same mean rate and exponential gaps, as independent users have; its
-    draws depend only on the seed and the service's name. A generator: it needs no memory.
+    start. `poisson` has the same mean rate and exponential gaps, as for independent users; the
+    draws depend only on the seed and the service's name. The generator needs no memory.
     """
-    return heapq.merge(*(_service(api, arrivals, seed) for api in scenario.apis))
+    return heapq.merge(*(_schedule_service(api, arrivals, seed) for api in scenario.apis))
 
 
-def _service(api: Api, arrivals: Arrivals, seed: int) -> Iterator[Arrival]:
+def _schedule_service(api: Api, arrivals: Arrivals, seed: int) -> Iterator[Arrival]:
     rng = random.Random(f"{seed}/{api.name}")
     starts = itertools.chain([0.0], api.ends)
     for start, interval in zip(starts, api.intervals, strict=False):
-        offsets = _uniform(interval) if arrivals == "uniform" else _poisson(interval, rng)
+        offsets = _list_uniform(interval) if arrivals == "uniform" else _draw_poisson(interval, rng)
         for offset in offsets:
             yield Arrival(start + offset / 1000, api.name)
 
 
-def _uniform(interval: Interval) -> Iterator[float]:
+def _list_uniform(interval: Interval) -> Iterator[float]:
     last = interval.cycle_length * (1 + ROUNDING)
     for number in itertools.count(1):
         offset = number * interval.api_call_period
@@ -51,7 +51,7 @@ def _uniform(interval: Interval) -> Iterator[float]:
         yield min(offset, interval.cycle_length)
 
 
-def _poisson(interval: Interval, rng: random.Random) -> Iterator[float]:
+def _draw_poisson(interval: Interval, rng: random.Random) -> Iterator[float]:
     if interval.rate == 0:
         return
     offset = 0.0

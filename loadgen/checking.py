@@ -105,13 +105,13 @@ class Checked:
 
 async def run_check(check: Check, stop: asyncio.Event) -> Checked:
     """Run without and with the stall; `stop` shortens the runs."""
-    steady = await _against(KnownServer(check.delay), check, stop)
+    steady = await _measure_server(KnownServer(check.delay), check, stop)
     stalling = KnownServer(check.delay, check.stall, check.duration * _STALL_BEGINS)
-    stalled = await _against(stalling, check, stop)
+    stalled = await _measure_server(stalling, check, stop)
     return Checked(steady, stalled, findings(check, steady, stalled))
 
 
-async def _against(server: KnownServer, check: Check, stop: asyncio.Event) -> Results:
+async def _measure_server(server: KnownServer, check: Check, stop: asyncio.Event) -> Results:
     async with server.listening() as url, HttpTransport() as transport:
         intervals = (Interval.of(check.rate, check.duration),)
         play = Play(Scenario((Api("server", url, intervals),)), {"server": url})

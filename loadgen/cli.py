@@ -25,7 +25,7 @@ from loadgen.parameters import DURATION, SERVICES, TOTALS
 from loadgen.scenario import Scenario, dumps, load
 
 
-def _totals(amounts: Mapping[str, float]) -> str:
+def _format_totals(amounts: Mapping[str, float]) -> str:
     """Format as TOTALS parses."""
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
@@ -58,7 +58,7 @@ out_option = click.option(
 MODULES = dict.fromkeys(("check", "closed", "hpa", "run", "serve"), "loadgen.load_commands")
 
 
-def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
         echo(f"loadgen, version {version('kubedsm')}")
         context.exit()
@@ -74,7 +74,7 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_version,
+    callback=_print_version,
     help="The version.",
 )
 def loadgen() -> None:
@@ -120,7 +120,7 @@ def generate_normal(
         coefficients=dict(zip(services, PAPER_COEFFICIENTS.values(), strict=False)),
         endpoint=endpoint,
     )
-    _write(scenario, out)
+    _write_scenario(scenario, out)
 
 
 @generate.command("wavy")
@@ -136,14 +136,14 @@ def generate_normal(
 @click.option(
     "--edge",
     type=TOTALS,
-    default=_totals(PAPER_EDGE_TOTAL),
+    default=_format_totals(PAPER_EDGE_TOTAL),
     show_default=True,
     help="What the edge has for the services: cores and GB.",
 )
 @click.option(
     "--cluster",
     type=TOTALS,
-    default=_totals(PAPER_CLUSTER_TOTAL),
+    default=_format_totals(PAPER_CLUSTER_TOTAL),
     show_default=True,
     help="What edge and cloud have together.",
 )
@@ -179,10 +179,10 @@ def generate_wavy(
         requests=dict(zip(services, PAPER_REQUESTS.values(), strict=False)),
         endpoint=endpoint,
     )
-    _write(generators.wavy(parameters), out)
+    _write_scenario(generators.wavy(parameters), out)
 
 
-def _write(scenario: Scenario, out: Path | None) -> None:
+def _write_scenario(scenario: Scenario, out: Path | None) -> None:
     if out is None:
         echo(dumps(scenario), nl=False)
     else:
@@ -197,7 +197,7 @@ def _write(scenario: Scenario, out: Path | None) -> None:
 def show(scenario: Path, output: str) -> None:
     """The requests a second that SCENARIO offers each service, cycle by cycle."""
     shown = load(scenario)
-    cycles = _cycles(shown)
+    cycles = _list_cycles(shown)
     if output == "json":
         summary = {
             "services": shown.services,
@@ -219,7 +219,7 @@ def show(scenario: Path, output: str) -> None:
     )
 
 
-def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
+def _list_cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
     """Return start, end and rates of the stretches without a change."""
     ends = sorted({end for api in scenario.apis for end in api.ends})
     return [

@@ -1,13 +1,13 @@
 """Open-loop and closed-loop load. The event loop is the clock, so both also run in virtual time.
 
-Open loop: requests are sent when they are due, regardless of earlier ones. The pacer follows the
-schedule and queues each request that is due; at most `max_connections` senders take them in order.
-So a slow server slows neither the pacer nor the counting: a request that waits in the queue counts
-its latency from when it was due.
+Open loop: each request is sent at its due time, independently of earlier responses. The pacer
+follows the schedule and queues due requests; at most `max_connections` senders process the queue in
+order. A slow server therefore delays neither the pacer nor the measurement: latency includes the
+waiting time in the queue, from the due time on.
 
-Closed loop: each client sends its next request when it has an answer. A slow server slows its
-clients down, and the requests that it would have got meanwhile are in no figure. Each client keeps
-a connection of its own, so load balancers such as kube-proxy leave each client with one server.
+Closed loop: each client sends its next request after the previous response. A slow server throttles
+its clients, and no figure contains the requests prevented meanwhile. Each client has its own
+connection, so load balancers such as kube-proxy assign each client to one server.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class _Load:
         started = self._started
         return 0.0 if started is None else asyncio.get_running_loop().time() - started
 
-    async def _drive(
+    async def _run_tasks(
         self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
     ) -> None:
         """Run until the first of the tasks ends, or at once when `stop` is set."""
@@ -72,7 +72,7 @@ class _Load:
             for task in (*tasks, stopping):
                 task.cancel()
 
-    async def _send(
+    async def _send_request(
         self, arrival: Arrival, transport: Transport, url: str, seconds: float
     ) -> Outcome:
         """Send one request, and record its outcome; a cancelled one is abandoned."""
@@ -122,7 +122,7 @@ class Driver(_Load):
             self._senders.append(group.create_task(self._send_all(schedule, group)))
             return self._senders
 
-        await self._drive(begin, stop)
+        await self._run_tasks(begin, stop)
         while not self._queue.empty():
             self._recorder.abandon(self._queue.get_nowait(), self.elapsed)
 
@@ -135,10 +135,10 @@ class Driver(_Load):
             if self._queue.qsize() > self._idle and (
                 len(self._senders) <= self._limits.max_connections
             ):
-                self._senders.append(group.create_task(self._sender()))
+                self._senders.append(group.create_task(self._run_sender()))
         await self._queue.join()
 
-    async def _sender(self) -> None:
+    async def _run_sender(self) -> None:
         while True:
             self._idle += 1
             try:
@@ -148,7 +148,7 @@ class Driver(_Load):
             deadline = arrival.due + self._limits.timeout
             if self.elapsed < deadline:
                 url = self._urls[arrival.service]
-                await self._send(arrival, self._transport, url, deadline - self.elapsed)
+                await self._send_request(arrival, self._transport, url, deadline - self.elapsed)
             else:
                 # It expired in the queue, at its deadline.
                 self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
@@ -172,14 +172,14 @@ class ClosedLoop(_Load):
 
         When `stop` is set, return at once; unfinished requests are abandoned.
         """
-        await self._drive(lambda group: [group.create_task(self._load())], stop)
+        await self._run_tasks(lambda group: [group.create_task(self._run_clients())], stop)
 
-    async def _load(self) -> None:
+    async def _run_clients(self) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(self._clients.number):
-                group.create_task(self._client(number))
+                group.create_task(self._run_client(number))
 
-    async def _client(self, number: int) -> None:
+    async def _run_client(self, number: int) -> None:
         rate = self._clients.max_rate
         due, gap = (number / rate, self._clients.number / rate) if rate else (0.0, 0.0)
         async with self._connect() as transport:
@@ -187,6 +187,8 @@ class ClosedLoop(_Load):
                 await asyncio.sleep(due - self.elapsed)
                 arrival = Arrival(self.elapsed, self._service)
                 self._recorder.offer(arrival, arrival.due)
-                outcome = await self._send(arrival, transport, self._url, self._clients.timeout)
+                outcome = await self._send_request(
+                    arrival, transport, self._url, self._clients.timeout
+                )
                 failed = outcome.error not in (None, TIMEOUT)
                 due = max(due + gap, self.elapsed + _RETRY if failed else 0.0)

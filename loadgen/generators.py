@@ -91,14 +91,16 @@ def normal(
     rng = random.Random(seed)
     drawn = [
         {
-            service: _clipped(_normal(rng, mean * coefficient, sigma * coefficient), most_replicas)
+            service: _clip_replicas(
+                _draw_normal(rng, mean * coefficient, sigma * coefficient), most_replicas
+            )
             for service, coefficient in coefficients.items()
         }
         for _ in range(cycles)
     ]
     drawn[-1] |= last
     replicas = {service: [cycle[service] for cycle in drawn] for service in coefficients}
-    return served(replicas, cycle_seconds, endpoint)
+    return serve_replicas(replicas, cycle_seconds, endpoint)
 
 
 def check_finite(name: str, value: float) -> None:
@@ -113,7 +115,9 @@ def check_length(cycle_seconds: float) -> None:
         raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
 
 
-def served(replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str) -> Scenario:
+def serve_replicas(
+    replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str
+) -> Scenario:
     """Return the requests that these replicas serve, by service and cycle."""
     return Scenario(
         tuple(
@@ -137,21 +141,21 @@ def _check_final(final: Mapping[str, int], services: Collection[str], most: int)
             )
 
 
-def _normal(rng: random.Random, mean: float, sigma: float) -> float:
+def _draw_normal(rng: random.Random, mean: float, sigma: float) -> float:
     """Box-Muller transform without its second value."""
     radius = math.sqrt(-2 * math.log(1 - rng.random()))
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
 
-def _clipped(replicas: float, most: int) -> int:
+def _clip_replicas(replicas: float, most: int) -> int:
     return max(LEAST_REPLICAS, min(most, round(replicas)))
 
 
-def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+def _validate_finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
     check_finite(attribute.name, value)
 
 
-def _amounts(
+def _validate_amounts(
     _: object, attribute: "attrs.Attribute[Mapping[str, float]]", value: Mapping[str, float]
 ) -> None:
     for resource, amount in value.items():
@@ -165,7 +169,7 @@ class Wavy:
     """Parameters of `wavy`. Raises GeneratorError for invalid ones."""
 
     #: demand of all services at rest as a multiple of the edge
-    base: float = attrs.field(validator=_finite)
+    base: float = attrs.field(validator=_validate_finite)
     #: number of services with a wave
     services: int
     #: total, divided evenly among the waves
@@ -173,9 +177,11 @@ class Wavy:
     cycle_seconds: float = 90.0
     #: greatest change of replicas from one cycle to the next; None for any
     max_step: int | None = None
-    edge_total: Mapping[str, float] = attrs.field(default=PAPER_EDGE_TOTAL, validator=_amounts)
+    edge_total: Mapping[str, float] = attrs.field(
+        default=PAPER_EDGE_TOTAL, validator=_validate_amounts
+    )
     cluster_total: Mapping[str, float] = attrs.field(
-        default=PAPER_CLUSTER_TOTAL, validator=_amounts
+        default=PAPER_CLUSTER_TOTAL, validator=_validate_amounts
     )
     #: requests of one replica of each service, in the totals' units
     requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS
@@ -203,8 +209,8 @@ def wavy(parameters: Wavy) -> Scenario:
     The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's
     bound. Ramps are linear in whole replicas; the last cycle of a wave is at rest.
 
-    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with, which
-    knows no bound of 10 and a `max_step` of 3.
+    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with,
+    without a bound of 10 and with a `max_step` of 3.
 
     Raises GeneratorError if the services at rest do not fit, or a wave would have no height.
     """
@@ -217,59 +223,45 @@ def wavy(parameters: Wavy) -> Scenario:
     start = 0
     for index, name in enumerate(names[: parameters.services]):
         length = (parameters.cycles - start) // (parameters.services - index)
-        height = _height(name, rest, parameters)
+        height = _wave_height(name, rest, parameters)
         replicas[name][start : start + length] = [
-            rest[name] + more for more in _wave(height, length, parameters.max_step)
+            rest[name] + more for more in _ramp_wave(height, length, parameters.max_step)
         ]
         start += length
-    return served(replicas, parameters.cycle_seconds, parameters.endpoint)
+    return serve_replicas(replicas, parameters.cycle_seconds, parameters.endpoint)
 
 
-def _height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
+def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
     """Return the replicas above rest that fit into the cluster."""
+    height = MOST_REPLICAS - rest[name]
     for resource, total in parameters.cluster_total.items():
-        used = _used(resource, rest, parameters)
+        requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
+        used = sum(count * requests[n] for n, count in rest.items())
         if used > total:
             raise GeneratorError(
                 f"base: at {parameters.base:g} times the edge the services request {used:g} of "
                 f"{resource}, the cluster has {total:g}"
             )
-    height = 0
-    while rest[name] + height < MOST_REPLICAS and _fits(
-        dict(rest) | {name: rest[name] + height + 1}, parameters
-    ):
-        height += 1
-    if height == 0:
+        if requests[name]:
+            height = min(height, int((total - used) // requests[name]))
+    if height <= 0:
         raise GeneratorError(
             f"base: at {parameters.base:g} times the edge there is room for no wave of {name}"
         )
     return height
 
 
-def _fits(replicas: Mapping[str, int], parameters: Wavy) -> bool:
-    return all(
-        _used(resource, replicas, parameters) <= total
-        for resource, total in parameters.cluster_total.items()
-    )
-
-
-def _used(resource: str, replicas: Mapping[str, int], parameters: Wavy) -> float:
-    return sum(
-        count * parameters.requests[name].get(resource, 0) for name, count in replicas.items()
-    )
-
-
-def _wave(height: int, length: int, max_step: int | None) -> list[int]:
+def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
     """Return replicas above rest by cycle: from 0 up to the height and back to 0."""
     up = (length - 1) // 2
     down = length - 1 - up
     if max_step is not None:
         height = min(height, max_step * up)
-    rising = [_rounded(height * cycle, up) for cycle in range(up + 1)]
-    falling = [_rounded(height * cycle, down) for cycle in reversed(range(down))]
+    rising = [_divide_rounded(height * cycle, up) for cycle in range(up + 1)]
+    falling = [_divide_rounded(height * cycle, down) for cycle in reversed(range(down))]
     return rising + falling
 
 
-def _rounded(dividend: int, divisor: int) -> int:
+def _divide_rounded(dividend: int, divisor: int) -> int:
     """Divide and round to the nearest integer, halves up."""
     return (2 * dividend + divisor) // (2 * divisor)

@@ -80,7 +80,7 @@ class Played:
     def as_json(self) -> dict[str, Any]:
         sla, p99s, found = self.plan.sla, self.p99s, self.recovery
 
-        def shown(window: Window) -> dict[str, Any]:
+        def window_json(window: Window) -> dict[str, Any]:
             return {**attrs.asdict(window), "good": window.good(sla)}
 
         return {
@@ -88,10 +88,12 @@ class Played:
             "sla": attrs.asdict(sla),
             "streak": self.plan.streak,
             "interrupted": self.interrupted,
-            "find": [{"clients": clients, **shown(window)} for clients, window in self.stages],
+            "find": [
+                {"clients": clients, **window_json(window)} for clients, window in self.stages
+            ],
             "hold": {
                 "clients": self.clients,
-                "windows": [shown(window) for window in self.windows],
+                "windows": [window_json(window) for window in self.windows],
                 "maxP99": max(p99s, default=None),
                 "meanP99": sum(p99s) / len(p99s) if p99s else None,
                 "okRate": self.ok_rate,
@@ -149,8 +151,8 @@ def hpa_report(played: Played) -> RenderableType:
     shown = table(
         ("", *headings),
         [
-            *(("FIND", *_cells(clients, window, sla)) for clients, window in played.stages),
-            *(("HOLD", *_cells(played.clients, window, sla)) for window in played.windows),
+            *(("FIND", *_window_cells(clients, window, sla)) for clients, window in played.stages),
+            *(("HOLD", *_window_cells(played.clients, window, sla)) for window in played.windows),
         ],
         title=f"{played.plan.url} (times in s)",
         numbers=headings,
@@ -158,17 +160,17 @@ def hpa_report(played: Played) -> RenderableType:
         look="compact",
         above_line=len(played.stages),
     )
-    return Group(shown, *(Text(line) for line in _remarks(played)))
+    return Group(shown, *(Text(line) for line in _list_remarks(played)))
 
 
 def line_of(clients: int, window: Window, sla: Sla) -> str:
     """Return one window in a line."""
-    _, start, _, requests, errors, p99, verdict = _cells(clients, window, sla)
+    _, start, _, requests, errors, p99, verdict = _window_cells(clients, window, sla)
     seen = f"{requests} requests, {errors} errors, p99 {p99} s, {verdict}"
     return f"{start} s: {clients} clients, {seen}"
 
 
-def _cells(clients: int | None, window: Window, sla: Sla) -> list[str]:
+def _window_cells(clients: int | None, window: Window, sla: Sla) -> list[str]:
     return [
         str(clients),
         f"{window.start:.0f}",
@@ -180,7 +182,7 @@ def _cells(clients: int | None, window: Window, sla: Sla) -> list[str]:
     ]
 
 
-def _remarks(played: Played) -> list[str]:
+def _list_remarks(played: Played) -> list[str]:
     lines, p99s, found = [], played.p99s, played.recovery
     if played.interrupted:
         lines.append("Stopped before its end; the window that was cut short is left out.")

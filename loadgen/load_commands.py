@@ -73,10 +73,10 @@ def run(**given: Any) -> None:
 @click.option("--stall", type=DURATION, default="5s", show_default=True)
 @output_option
 def check(**given: Any) -> None:
-    """Measure a local server whose latency is known, to see that this machine measures rightly.
+    """Measure a local server of known latency, to verify measurements on this machine.
 
-    The first server answers everything after a fixed delay, the second one stalls once. Exit code
-    1 if the rate, the median or the p99 is not what it must be.
+    The first server answers everything after a fixed delay, the second server stalls once. Exit
+    code 1 if the rate, the median or the p99 differs from the expectation.
     """
     from loadgen import sending
 
@@ -86,7 +86,7 @@ def check(**given: Any) -> None:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _common(command: _Command) -> _Command:
+def _add_common_options(command: _Command) -> _Command:
     """Add the options of both commands with closed-loop clients."""
     for option in (
         output_option,
@@ -109,37 +109,44 @@ def _common(command: _Command) -> _Command:
 
 
 @click.command()
-@click.argument("clients", type=click.IntRange(1, 10_000))
+@click.argument("number", metavar="CLIENTS", type=click.IntRange(1, 10_000))
 @click.option(
-    "--duration", type=SPAN, default="30s", show_default=True, help="In which requests are sent."
+    "--duration",
+    "seconds",
+    type=SPAN,
+    default="30s",
+    show_default=True,
+    help="In which requests are sent.",
 )
 @csv_option
-@_common
+@_add_common_options
 def closed(**given: Any) -> None:
-    """Have so many CLIENTS send their next request as soon as they have an answer.
+    """Have CLIENTS that each send the next request after the previous response.
 
-    A slow server slows them down, and what it would have been asked meanwhile is in no figure;
-    `run` counts that too. Ctrl-C or SIGTERM ends it and shows the results so far.
+    A slow server slows the clients down, and no figure contains the requests prevented meanwhile;
+    `run` counts these too. Ctrl-C or SIGTERM ends the run and shows the results so far.
     """
     from loadgen import sending
 
     sending.closed(**given)
 
 
-def _span(option: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
-    return click.option(option, type=SPAN, default=f"{seconds:g}s", show_default=True, help=what)
+def _span_option(option: str, name: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        option, name, type=SPAN, default=f"{seconds:g}s", show_default=True, help=what
+    )
 
 
 @click.command()
 @click.option(
     "--clients",
     type=click.IntRange(1, 10_000),
-    help="HOLD so many, without FIND.  [what FIND finds]",
+    help="Clients of HOLD, without FIND.  [result of FIND]",
 )
-@_span("--find-time", 60, "Of each number of clients that FIND tries.")
-@_span("--hold-time", 900, "Of HOLD.")
-@_span("--window", 30, "Of each of HOLD's windows.")
-@_span("--p99", 1, "The p99 that a good window has at the most.")
+@_span_option("--find-time", "find_seconds", 60, "Of each number of clients that FIND tries.")
+@_span_option("--hold-time", "hold_seconds", 900, "Of HOLD.")
+@_span_option("--window", "window_seconds", 30, "Of each of HOLD's windows.")
+@_span_option("--p99", "p99", 1, "The p99 that a good window has at the most.")
 @click.option(
     "--errors",
     type=click.FloatRange(0, 100),
@@ -154,12 +161,13 @@ def _span(option: str, seconds: int, what: str) -> Callable[[_Command], _Command
     show_default=True,
     help="Good windows in a row, after a bad one, that are a recovery.",
 )
-@_common
+@_add_common_options
 def hpa(**given: Any) -> None:
-    """Overload a service, and see how long its autoscaler takes until it is well again.
+    """Overload a service, and measure the time until its autoscaler has restored it.
 
-    FIND tries 10, 20, .. 100 clients that wait for their answers, until a window is bad; HOLD goes
-    on with so many, window after window. Ctrl-C or SIGTERM ends it and shows the results so far.
+    FIND tries 10, 20, .. 100 clients with one request each, until a window is bad; HOLD continues
+    with that number, window after window. Ctrl-C or SIGTERM ends the run and shows the results so
+    far.
     """
     from loadgen import sending
 
@@ -214,10 +222,10 @@ def hpa(**given: Any) -> None:
     help="After SIGTERM new requests are taken for that long, by those who have not heard of it.",
 )
 def serve(**given: Any) -> None:
-    """Serve requests over HTTP that cost what the options say.
+    """Serve requests over HTTP at the cost given by the options.
 
     /metrics is for Prometheus, /healthz and /readyz for a kubelet; every other path does a
-    request's work. SIGTERM or Ctrl-C ends it when all that it accepted is answered.
+    request's work. SIGTERM or Ctrl-C ends the server after all accepted requests are answered.
     """
     from loadgen import server
 

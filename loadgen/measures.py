@@ -72,11 +72,11 @@ class Latency:
         ordered = np.sort(np.frombuffer(seconds))
 
         return cls(
-            mean=_milliseconds(ordered.mean()),
-            p50=_milliseconds(nearest_rank(ordered, 50)),
-            p95=_milliseconds(nearest_rank(ordered, 95)),
-            p99=_milliseconds(nearest_rank(ordered, 99)),
-            max=_milliseconds(ordered[-1]),
+            mean=_to_milliseconds(ordered.mean()),
+            p50=_to_milliseconds(nearest_rank(ordered, 50)),
+            p95=_to_milliseconds(nearest_rank(ordered, 95)),
+            p99=_to_milliseconds(nearest_rank(ordered, 99)),
+            max=_to_milliseconds(ordered[-1]),
         )
 
 
@@ -86,7 +86,7 @@ def nearest_rank(ordered: Sequence[float] | NDArray[np.float64], percent: int) -
     return float(ordered[-(-percent * len(ordered) // 100) - 1])
 
 
-def _milliseconds(seconds: float) -> float:
+def _to_milliseconds(seconds: float) -> float:
     return round(1000 * float(seconds), 3)
 
 
@@ -147,7 +147,7 @@ class Results:
         return {
             "seconds": round(self.seconds, 3),
             "interrupted": self.interrupted,
-            "oldestUnfinishedMs": _milliseconds(self.oldest_unfinished),
+            "oldestUnfinishedMs": _to_milliseconds(self.oldest_unfinished),
             "services": {name: measures.as_json() for name, measures in self.services.items()},
             "total": self.total.as_json(),
             "pacingMs": None if pacing is None else {"p99": pacing.p99, "max": pacing.max},
@@ -234,13 +234,15 @@ class RequestRecorder:
             seconds=seconds,
             interrupted=interrupted,
             oldest_unfinished=self._oldest,
-            services={name: _measures(tally, seconds) for name, tally in self._tallies.items()},
-            total=_measures(total, seconds),
+            services={
+                name: _make_measures(tally, seconds) for name, tally in self._tallies.items()
+            },
+            total=_make_measures(total, seconds),
             pacing=Latency.of(self._lateness),
         )
 
 
-def _measures(tally: _Tally, seconds: float) -> Measures:
+def _make_measures(tally: _Tally, seconds: float) -> Measures:
     taken = max(seconds, tally.last_begun)
     return Measures(
         requests=tally.offered,
@@ -251,7 +253,7 @@ def _measures(tally: _Tally, seconds: float) -> Measures:
         achieved=tally.begun / taken if taken else 0.0,
         latency=Latency.of(tally.latencies),
         servers={
-            name: Served(answered, _milliseconds(seconds / answered))
+            name: Served(answered, _to_milliseconds(seconds / answered))
             for name, (answered, seconds) in sorted(tally.servers.items())
         },
     )

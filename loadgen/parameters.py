@@ -38,39 +38,39 @@ class Parsed(click.ParamType[T]):
             self.fail(str(error), param, ctx)
 
 
-def _duration(text: str) -> float:
+def _parse_duration(text: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a duration, such as 500ms, 90s or 2m")
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def _span(text: str) -> float:
-    seconds = _duration(text)
+def _parse_span(text: str) -> float:
+    seconds = _parse_duration(text)
     if not seconds:
         raise ValueError("0 seconds are too few")
     return seconds
 
 
-def _milliseconds(text: str) -> float:
-    return _duration(f"{text}ms" if text.isascii() and text.isdecimal() else text)
+def _parse_milliseconds(text: str) -> float:
+    return _parse_duration(f"{text}ms" if text.isascii() and text.isdecimal() else text)
 
 
-def _size(text: str, unit: str = "B") -> int:
+def _parse_size(text: str, unit: str = "B") -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a size, such as 500B, 10KB or 1.5MB")
     return round(float(match[1]) * _BYTES[match[2] or unit])
 
 
-def _cores(text: str) -> float:
+def _parse_cores(text: str) -> float:
     match = _CORES.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} are not cores, such as 0.5 or 500m")
     return float(match[1]) / (1000 if match[2] else 1)
 
 
-def _services(text: str) -> tuple[str, ...]:
+def _parse_services(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) < len(names):
         raise ValueError(f"{text!r} are not different names with commas between")
@@ -79,41 +79,41 @@ def _services(text: str) -> tuple[str, ...]:
     return names
 
 
-def _totals(text: str) -> Mapping[str, float]:
+def _parse_totals(text: str) -> Mapping[str, float]:
     match = _TOTALS.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not cores and GB, such as 13,11")
     return {"cpu": float(match[1]), "memory": float(match[2]) * 1e9}
 
 
-def _url(text: str) -> str:
+def _parse_url(text: str) -> str:
     problem = url_problem(text)
     if problem is not None:
         raise ValueError(problem)
     return text
 
 
-def _endpoint(text: str) -> tuple[str | None, str]:
+def _parse_endpoint(text: str) -> tuple[str | None, str]:
     match = _NAMED_URL.fullmatch(text)
     name, url = (match[1], match[2]) if match else (None, text)
-    _url(url.replace("{service}", "service"))
+    _parse_url(url.replace("{service}", "service"))
     return name, url
 
 
 #: seconds from a number and its unit; a span is above 0; a number alone is in milliseconds
-DURATION, SPAN = Parsed("duration", _duration), Parsed("duration", _span)
-MILLISECONDS = Parsed("duration", _milliseconds)
+DURATION, SPAN = Parsed("duration", _parse_duration), Parsed("duration", _parse_span)
+MILLISECONDS = Parsed("duration", _parse_milliseconds)
 #: bytes from a number and its unit, powers of 1000; a number alone is in bytes, or in MB
-SIZE, MEGABYTES = Parsed("size", _size), Parsed("size", lambda text: _size(text, "MB"))
+SIZE, MEGABYTES = Parsed("size", _parse_size), Parsed("size", lambda text: _parse_size(text, "MB"))
 #: written as a container's limit: 0.5, or 500m
-CORES = Parsed("cores", _cores)
+CORES = Parsed("cores", _parse_cores)
 #: names of the paper's services, in their order
-SERVICES = Parsed("names", _services)
+SERVICES = Parsed("names", _parse_services)
 #: cores and GB (10^9 bytes), in the units of the paper's services
-TOTALS = Parsed("cores,gb", _totals)
-URL = Parsed("url", _url)
+TOTALS = Parsed("cores,gb", _parse_totals)
+URL = Parsed("url", _parse_url)
 #: a URL for every service, or NAME=URL for one
-ENDPOINT = Parsed("[name=]url", _endpoint)
+ENDPOINT = Parsed("[name=]url", _parse_endpoint)
 
 output_option = click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True

@@ -2,7 +2,7 @@
 
 A file is `{"apis": [{"name", "endpoint", "intervals": [{"api_call_period", "cycle_length"}]}]}`,
 both in milliseconds: for `cycle_length`, one request every `api_call_period`. As in DrStress, the
-first request of an interval comes one period after its start. So an interval shorter than its
+first request of an interval follows one period after the start: an interval shorter than the
 period is silent. A period of 0 is rejected: DrStress would send as fast as answers come.
 """
 
@@ -10,12 +10,9 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import attrs
+import msgspec
 
 from kubedsm.terminal.problems import Problem
 
@@ -30,43 +27,25 @@ class ScenarioError(Problem, ValueError):
         super().__init__(": ".join(part for part in (source, place, reason) if part))
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    try:
-        yield
-    except ScenarioError as error:
-        inner = error.place
-        joined = place + (inner if inner.startswith("[") else f".{inner}" if inner else "")
-        raise ScenarioError(error.reason, joined, error.source) from None
+def _check_text(name: str, value: str) -> None:
+    if not value.isprintable() or not value.strip():
+        raise ScenarioError("not a line of text", name)
 
 
-def _milliseconds(_: object, attribute: "attrs.Attribute[float]", value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ScenarioError("not a number of milliseconds", attribute.name)
-    if not 0 < value < math.inf:
-        flat_out = attribute.name == "api_call_period" and value == 0
-        hint = "; for silence, give a period longer than cycle_length" if flat_out else ""
-        raise ScenarioError(
-            f"{value:g} is not a number of milliseconds above 0{hint}", attribute.name
-        )
-
-
-def _text(_: object, attribute: "attrs.Attribute[str]", value: object) -> None:
-    if not isinstance(value, str) or not value.isprintable() or not value.strip():
-        raise ScenarioError("not a line of text", attribute.name)
-
-
-def _some(_: object, attribute: "attrs.Attribute[tuple[Any, ...]]", value: tuple[Any, ...]) -> None:
-    if not value:
-        raise ScenarioError("empty", attribute.name)
-
-
-@attrs.frozen
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """One request every `api_call_period` ms for `cycle_length` ms."""
 
-    api_call_period: float = attrs.field(validator=_milliseconds)
-    cycle_length: float = attrs.field(validator=_milliseconds)
+    api_call_period: float
+    cycle_length: float
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                flat_out = name == "api_call_period" and value == 0
+                hint = "; for silence, give a period longer than cycle_length" if flat_out else ""
+                reason = f"{value:g} is not a number of milliseconds above 0{hint}"
+                raise ScenarioError(reason, name)
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
@@ -81,11 +60,16 @@ class Interval:
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
 
-@attrs.frozen
-class Api:
-    name: str = attrs.field(validator=_text)
-    endpoint: str = attrs.field(validator=_text)
-    intervals: tuple[Interval, ...] = attrs.field(validator=_some)
+class Api(msgspec.Struct, frozen=True):
+    name: str
+    endpoint: str
+    intervals: tuple[Interval, ...]
+
+    def __post_init__(self) -> None:
+        _check_text("name", self.name)
+        _check_text("endpoint", self.endpoint)
+        if not self.intervals:
+            raise ScenarioError("empty", "intervals")
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -103,11 +87,12 @@ class Api:
         return 0.0
 
 
-@attrs.frozen
-class Scenario:
-    apis: tuple[Api, ...] = attrs.field(validator=_some)
+class Scenario(msgspec.Struct, frozen=True):
+    apis: tuple[Api, ...]
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
+        if not self.apis:
+            raise ScenarioError("empty", "apis")
         for index, name in enumerate(self.services):
             if name in self.services[:index]:
                 raise ScenarioError(f"{name!r} occurs twice", f"apis[{index}].name")
@@ -145,62 +130,22 @@ def load(path: str | Path) -> Scenario:
 
 def loads(text: str | bytes, source: str = "scenario") -> Scenario:
     """Parse JSON. Raises ScenarioError, which names the source."""
+    if not text.strip():
+        raise ScenarioError("empty", source=source)
     try:
-        return _scenario(_decoded(text))
-    except ScenarioError as error:
-        raise ScenarioError(error.reason, error.place, source) from None
+        decoded = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        return msgspec.convert(decoded, Scenario)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        place = [path.removeprefix(".").removesuffix("`")]
+        if isinstance(error.__cause__, ScenarioError):
+            reason = error.__cause__.reason
+            place.append(error.__cause__.place)
+        raise ScenarioError(reason, ".".join(filter(None, place)), source) from None
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"not JSON: {error}", source=source) from None
 
 
 def dumps(scenario: Scenario) -> str:
     """Return JSON that `loads` reads as the same scenario, and DrStress as the same load."""
-    return json.dumps(attrs.asdict(scenario), indent=2) + "\n"
-
-
-def _decoded(text: str | bytes) -> object:
-    try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        return json.loads(text)
-    except UnicodeDecodeError:
-        raise ScenarioError("not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        if not error.doc.strip():
-            raise ScenarioError("empty") from None
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ScenarioError(f"not JSON: {error.msg}, {where}") from None
-    except RecursionError:
-        raise ScenarioError("nested too deeply") from None
-    except ValueError:
-        raise ScenarioError("a number with too many digits") from None
-
-
-def _scenario(value: object) -> Scenario:
-    apis = []
-    for index, item in enumerate(_list_at(value, "apis")):
-        with _at(f"apis[{index}]"):
-            apis.append(_api(item))
-    return Scenario(tuple(apis))
-
-
-def _api(value: object) -> Api:
-    intervals = []
-    for index, item in enumerate(_list_at(value, "intervals")):
-        with _at(f"intervals[{index}]"):
-            period, length = _value_at(item, "api_call_period"), _value_at(item, "cycle_length")
-            intervals.append(Interval(period, length))
-    return Api(_value_at(value, "name"), _value_at(value, "endpoint"), tuple(intervals))
-
-
-def _value_at(value: object, key: str) -> Any:
-    if not isinstance(value, dict):
-        raise ScenarioError("not an object")
-    if key not in value:
-        raise ScenarioError("missing", key)
-    return value[key]
-
-
-def _list_at(value: object, key: str) -> list[Any]:
-    found = _value_at(value, key)
-    if not isinstance(found, list):
-        raise ScenarioError("not a list", key)
-    return found
+    return json.dumps(msgspec.to_builtins(scenario), indent=2) + "\n"

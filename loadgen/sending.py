@@ -24,7 +24,7 @@ from loadgen.measures import Latency, Measures, RequestRecorder, Results
 from loadgen.playing import Play, outcomes_file, perform, unreachable
 from loadgen.recovery import FIND, Sla, Window
 from loadgen.scenario import Scenario, ScenarioError, load
-from loadgen.stopping import stopped_by_signals
+from loadgen.stopping import stop_by_signals
 from loadgen.transport import EndpointError, HttpTransport, TransportError
 
 #: columns without a terminal
@@ -45,14 +45,14 @@ def run(
     output: str,
 ) -> None:
     read = load(scenario)
-    urls = _urls(read, endpoints)
+    urls = _endpoint_urls(read, endpoints)
     try:
         planned = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
     except ScenarioError as error:
         raise ScenarioError(error.reason, source=str(scenario)) from None
     except EndpointError as error:
         raise EndpointError(f"{scenario}: {error}") from None
-    began, results = asyncio.run(_run(planned, csv_path))
+    began, results = asyncio.run(_perform_play(planned, csv_path))
     summary = {
         "scenario": str(scenario),
         "began": began.isoformat(timespec="milliseconds"),
@@ -64,15 +64,17 @@ def run(
     show(summary if output == "json" else report(results, str(scenario)))
 
 
-async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
+async def _perform_play(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
     async with HttpTransport() as transport:
         for service, reason in (await unreachable(play, transport)).items():
             echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
-        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+        with outcomes_file(csv_path) as write, stop_by_signals() as stop:
             return datetime.now(UTC), await perform(play, transport, stop, write)
 
 
-def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
+def _endpoint_urls(
+    scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]
+) -> dict[str, str]:
     """Return URLs by service; an option for one service overrides those for all."""
     urls = {api.name: api.endpoint for api in scenario.apis}
     for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
@@ -85,24 +87,27 @@ def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> di
     return urls
 
 
-def check(*, rate: float, duration: float, delay: float, stall: float, output: str) -> None:
+def check(*, output: str, **given: float) -> None:
+    """given: fields of `Check`."""
+    planned = Check(**given)
+    duration, stall = planned.duration, planned.stall
     if not SHORTEST_STALL * duration <= stall <= duration / 2:
         raise click.BadParameter(
             f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
             param_hint="'--stall'",
         )
-    checked = asyncio.run(_check(Check(rate, duration, delay, stall)))
-    show(checked.as_json() if output == "json" else _checked_report(checked))
+    checked = asyncio.run(_run_check(planned))
+    show(checked.as_json() if output == "json" else _check_report(checked))
     if not checked.holds:
         sys.exit(1)
 
 
-async def _check(check: Check) -> Checked:
-    with stopped_by_signals() as stop:
+async def _run_check(check: Check) -> Checked:
+    with stop_by_signals() as stop:
         return await run_check(check, stop)
 
 
-def _checked_report(checked: Checked) -> RenderableType:
+def _check_report(checked: Checked) -> RenderableType:
     findings = table(
         ("", "expected", "measured", "verdict"),
         (
@@ -120,81 +125,52 @@ def _checked_report(checked: Checked) -> RenderableType:
     )
 
 
-def closed(
-    clients: int,
-    *,
-    url: str,
-    duration: float,
-    timeout: float,
-    max_rate: float | None,
-    csv_path: Path | None,
-    output: str,
-) -> None:
-    load = Clients(clients, duration, timeout, max_rate)
+def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:
+    """given: fields of `Clients`."""
+    load = Clients(**given)
 
-    async def sent() -> tuple[datetime, Results]:
-        await _contact(url)
-        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+    async def send_load() -> tuple[datetime, Results]:
+        await _require_listener(url)
+        with outcomes_file(csv_path) as write, stop_by_signals() as stop:
             recorder, began = RequestRecorder([url], write), datetime.now(UTC)
             loop = ClosedLoop(url, url, HttpTransport, recorder, load)
             await loop.drive(stop)
-            seconds = min(loop.elapsed, duration) if stop.is_set() else duration
+            seconds = min(loop.elapsed, load.seconds) if stop.is_set() else load.seconds
             # A closed loop has no due times.
             results = recorder.results(seconds, interrupted=stop.is_set())
             return began, attrs.evolve(results, pacing=None)
 
-    began, results = asyncio.run(sent())
+    began, results = asyncio.run(send_load())
     summary = {
-        "clients": clients,
+        "clients": load.number,
         "began": began.isoformat(timespec="milliseconds"),
         "url": url,
         **results.as_json(),
     }
-    show(summary if output == "json" else report(results, f"{clients} clients"))
+    show(summary if output == "json" else report(results, f"{load.number} clients"))
 
 
-def hpa(
-    *,
-    url: str,
-    clients: int | None,
-    find_time: float,
-    hold_time: float,
-    window: float,
-    p99: float,
-    errors: float,
-    streak: int,
-    timeout: float,
-    max_rate: float | None,
-    output: str,
-) -> None:
-    plan = Plan(
-        url,
-        FIND if clients is None else (clients,),
-        find_time,
-        hold_time,
-        window,
-        Sla(p99, errors / 100),
-        streak,
-        timeout,
-        max_rate,
-    )
+def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
+    """given: further fields of `Plan`."""
+    find = FIND if clients is None else (clients,)
+    plan = Plan(find=find, sla=Sla(p99, errors / 100), **given)
     told = sys.stderr.isatty()
 
     def tell(number: int, seen: Window) -> None:
         if told:
             echo(line_of(number, seen, plan.sla), err=True)
 
-    async def played() -> tuple[datetime, Played]:
-        await _contact(url)
-        with stopped_by_signals() as stop:
+    async def play_stages() -> tuple[datetime, Played]:
+        await _require_listener(plan.url)
+        with stop_by_signals() as stop:
             return datetime.now(UTC), await play(plan, HttpTransport, stop, tell)
 
-    began, found = asyncio.run(played())
+    began, found = asyncio.run(play_stages())
     summary = {"began": began.isoformat(timespec="milliseconds"), **found.as_json()}
     show(summary if output == "json" else hpa_report(found))
 
 
-async def _contact(url: str) -> None:
+async def _require_listener(url: str) -> None:
     """Raises EndpointError without a listener."""
     async with HttpTransport() as transport:
         try:
@@ -213,9 +189,9 @@ def show(shown: dict[str, Any] | RenderableType) -> None:
 def report(results: Results, title: str) -> RenderableType:
     headings = ("requests", "errors", "offered", "achieved", "mean", "p50", "p95", "p99", "max")
     services = results.services
-    rows = [_row(name, measures) for name, measures in services.items()]
+    rows = [_table_row(name, measures) for name, measures in services.items()]
     if len(services) > 1:
-        rows.append(_row("all", results.total))
+        rows.append(_table_row("all", results.total))
     shown = table(
         ("service", *headings),
         rows,
@@ -225,28 +201,28 @@ def report(results: Results, title: str) -> RenderableType:
         look="compact",
         above_line=len(services),
     )
-    return Group(shown, *(Text(line) for line in _remarks(results)))
+    return Group(shown, *(Text(line) for line in _list_remarks(results)))
 
 
-def _row(name: str, measures: Measures) -> list[str]:
+def _table_row(name: str, measures: Measures) -> list[str]:
     return [
         name,
         str(measures.requests),
         str(sum(measures.errors.values())),
         f"{measures.offered:.2f}",
         f"{measures.achieved:.2f}",
-        *_latency(measures.latency),
+        *_latency_cells(measures.latency),
     ]
 
 
-def _latency(latency: Latency | None) -> list[str]:
+def _latency_cells(latency: Latency | None) -> list[str]:
     if latency is None:
         return ["-"] * 5
     shown = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max)
     return [f"{milliseconds:.1f}" for milliseconds in shown]
 
 
-def _remarks(results: Results) -> list[str]:
+def _list_remarks(results: Results) -> list[str]:
     lines = [
         f"{name}: {', '.join(f'{count} {kind}' for kind, count in measures.errors.items())}"
         for name, measures in results.services.items()

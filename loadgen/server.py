@@ -1,8 +1,8 @@
 """Service that takes load: requests cost its `Work`, and are counted in metrics.
 
-A request holds one of the slots during its work, at least for the service time; other requests
-wait, first come first served. So the service queues like the workload model of a replay. Other
-services are called after that, all in parallel and without a slot.
+A request holds a slot during its work, at least for the service time; other requests wait, first
+come first served, as in the workload model of a replay. Other services are called afterwards, in
+parallel and without a slot.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import click
 from aiohttp import web
@@ -26,7 +26,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from kubedsm.terminal.echo import echo
-from loadgen.stopping import stopped_by_signals
+from loadgen.stopping import stop_by_signals
 from loadgen.transport import SERVED_BY, HttpTransport, Transport, TransportError
 from loadgen.work import Quota, Work
 
@@ -90,15 +90,15 @@ class Server:
     def app(self) -> web.Application:
         """Return the application: probes, metrics, and work on every other path."""
         app = web.Application()
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_route("*", "/{path:.*}", self._answer)
+        app.router.add_get("/metrics", self._answer_metrics)
+        app.router.add_get("/healthz", self._answer_healthz)
+        app.router.add_get("/readyz", self._answer_readyz)
+        app.router.add_route("*", "/{path:.*}", self._answer_request)
         return app
 
-    async def _answer(self, _: web.Request) -> web.Response:
+    async def _answer_request(self, _: web.Request) -> web.Response:
         problem = await self.request()
-        answer = web.Response(body=self._body) if not problem else _failed(problem)
+        answer = web.Response(body=self._body) if not problem else _failure_response(problem)
         # the pod's name in a pod
         answer.headers[SERVED_BY] = socket.gethostname()
         return answer
@@ -110,11 +110,11 @@ class Server:
         self._requests.inc()
         with self._in_flight.track_inprogress():
             try:
-                return await self._served()
+                return await self._serve_request()
             finally:
                 self._duration.observe(loop.time() - began)
 
-    async def _served(self) -> str:
+    async def _serve_request(self) -> str:
         loop = asyncio.get_running_loop()
         async with self._slots:
             ends = loop.time() + self._work.service_time
@@ -124,10 +124,10 @@ class Server:
                 except OSError as error:
                     return f"{self._name}: {error.strerror or error}"
             await asyncio.sleep(max(0.0, ends - loop.time()))
-        problems = await asyncio.gather(*(self._called(url) for url in self._calls))
+        problems = await asyncio.gather(*(self._call_service(url) for url in self._calls))
         return "; ".join(filter(None, problems))
 
-    async def _called(self, url: str) -> str:
+    async def _call_service(self, url: str) -> str:
         try:
             async with asyncio.timeout(PATIENCE):
                 status, _ = await self._transport.get(url)
@@ -137,22 +137,22 @@ class Server:
             return f"{url}: {error}"
         return f"{url}: HTTP {status}" if status >= _ERROR else ""
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _answer_metrics(self, _: web.Request) -> web.Response:
         return exposition(self.registry)
 
-    async def _healthz(self, _: web.Request) -> web.Response:
+    async def _answer_healthz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def _readyz(self, _: web.Request) -> web.Response:
-        return _said("ok") if self.ready else _said("stopping", 503)
+    async def _answer_readyz(self, _: web.Request) -> web.Response:
+        return _text_response("ok") if self.ready else _text_response("stopping", 503)
 
 
-def _said(text: str, status: int = 200) -> web.Response:
+def _text_response(text: str, status: int = 200) -> web.Response:
     return web.Response(text=f"{text}\n", status=status)
 
 
-def _failed(problem: str) -> web.Response:
-    return _said(problem, 502)
+def _failure_response(problem: str) -> web.Response:
+    return _text_response(problem, 502)
 
 
 def exposition(registry: CollectorRegistry) -> web.Response:
@@ -166,19 +166,14 @@ def serve(
     host: str,
     port: int,
     name: str,
-    service_time: float,
     concurrency: int,
-    cpu: float,
-    cpu_limit: float,
-    pi_decimals: int,
-    memory: int,
-    net: int,
-    disk: int,
     calls: tuple[str, ...],
     drain: float,
+    **given: Any,
 ) -> None:
+    """given: fields of `Work`."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    work = Work(service_time, cpu, pi_decimals, memory, net, disk, cpu_limit)
+    work = Work(**given)
 
     async def serving() -> None:
         async with (
@@ -188,8 +183,8 @@ def serve(
             runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=GRACE)
             await runner.setup()
             try:
-                with stopped_by_signals() as stop:
-                    await _listen(runner, host, port)
+                with stop_by_signals() as stop:
+                    await _start_listening(runner, host, port)
                     await stop.wait()
                     server.ready = False
                     await asyncio.sleep(drain)
@@ -199,7 +194,7 @@ def serve(
     asyncio.run(serving())
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+async def _start_listening(runner: web.AppRunner, host: str, port: int) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:

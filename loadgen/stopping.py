@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[asyncio.Event]:
+def stop_by_signals() -> Iterator[asyncio.Event]:
     """Return the event that SIGINT and SIGTERM set during the block."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

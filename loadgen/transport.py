@@ -66,28 +66,28 @@ class HttpTransport:
     async def contact(self, url: str) -> None:
         try:
             async with asyncio.timeout(CONTACT_TIMEOUT):
-                await _connect(URL(url))
+                await _try_connect(URL(url))
         except TimeoutError:
             raise TransportError("connection timed out") from None
         except OSError as error:
-            raise TransportError(_kind(error)) from error
+            raise TransportError(_classify_error(error)) from error
 
     async def get(self, url: str) -> Answer:
         try:
             async with self._session.get(url, allow_redirects=False) as response:
                 while not response.content.at_eof():
-                    _acknowledge(response)
+                    _acknowledge_data(response)
                     await response.content.readany()
                 return Answer(response.status, response.headers.get(SERVED_BY, ""))
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(_kind(error)) from error
+            raise TransportError(_classify_error(error)) from error
 
 
-def _acknowledge(response: aiohttp.ClientResponse) -> None:
-    """Acknowledge at once, as a server that writes in pieces waits for it (Nagle's algorithm).
+def _acknowledge_data(response: aiohttp.ClientResponse) -> None:
+    """Acknowledge immediately: a server that writes in pieces waits for it (Nagle's algorithm).
 
-    The kernel would delay the acknowledgement by 40 ms, which is not the server's time. Linux
-    only; elsewhere the delay stays.
+    The kernel would delay the acknowledgement by 40 ms, unrelated to the server. Linux only;
+    elsewhere the delay stays.
     """
     connection = response.connection
     if connection is None or connection.transport is None or not hasattr(socket, "TCP_QUICKACK"):
@@ -97,7 +97,7 @@ def _acknowledge(response: aiohttp.ClientResponse) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-async def _connect(url: URL) -> None:
+async def _try_connect(url: URL) -> None:
     """Connect to the first address that accepts; else raise the last OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
@@ -115,7 +115,7 @@ async def _connect(url: URL) -> None:
         raise refused
 
 
-def _kind(error: aiohttp.ClientError | OSError) -> str:
+def _classify_error(error: aiohttp.ClientError | OSError) -> str:
     match error:
         case aiohttp.ClientConnectorDNSError() | socket.gaierror():
             return "name not resolved"

@@ -53,10 +53,10 @@ class Work:
 def pi(decimals: int) -> int:
     """Return floor(π · 10^decimals), by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
     one: int = 10**decimals * _GUARD
-    return (16 * _arctan(5, one) - 4 * _arctan(239, one)) // _GUARD
+    return (16 * _scale_arctan(5, one) - 4 * _scale_arctan(239, one)) // _GUARD
 
 
-def _arctan(inverse: int, one: int) -> int:
+def _scale_arctan(inverse: int, one: int) -> int:
     """Return arctan(1 / inverse) · one, by its power series."""
     power = total = one // inverse
     divisor, sign = 1, 1
@@ -109,10 +109,10 @@ class Quota:
 
     def wait(self) -> None:
         """Return when CPU time is left; excess of a period is deducted from the next."""
-        while (left := self._throttled()) is not None:
+        while (left := self._wait_seconds()) is not None:
             self._sleep(max(left, _SHORTEST))
 
-    def _throttled(self) -> float | None:
+    def _wait_seconds(self) -> float | None:
         """Return the seconds until the next period, if this one is used up."""
         with self._lock:
             now, used = self._now(), self._used()

@@ -1,6 +1,6 @@
 """`advance`: the only way a plan changes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -30,8 +30,6 @@ from plans.steps import (
     Trigger,
 )
 
-#: steps before any change of the cluster
-UNTOUCHED = frozenset({StepKind.START})
 OPEN = frozenset({StepState.ASKED, StepState.VERIFYING})
 
 Meaning = tuple[Trigger, str] | None
@@ -126,7 +124,7 @@ def _list_affected(plan: Plan, event: PlanEvent) -> list[Step]:
         case TimePassed():
             return [s for s in plan.steps if s.deadline is not None]
         case Cancelled():
-            return [s for s in plan.steps if s.kind in UNTOUCHED]
+            return [s for s in plan.steps if s.kind is StepKind.START]
         case Abandoned(_, number):
             left = [step for step in plan.steps if step.state not in TERMINAL]
             return left if number is None else [step for step in left if step.id == number]
@@ -139,7 +137,7 @@ def _interpret(step: Step, event: PlanEvent, now: float) -> Meaning:
         case PodSeen() if step.state is StepState.WAITING:
             return None  # the pod is observed again once the predecessors are done
         case PodSeen(live=live):
-            meaning = SEEN[step.kind](step, event)
+            meaning = _observe_pod(step, event)
             if live and meaning is None and step.state is StepState.VERIFYING:
                 return Trigger.DISPROVE, step.reason or NOT_IN_TIME.get(step.kind, _LATE)
             return meaning
@@ -219,60 +217,27 @@ def _first_lost(steps: list[Step]) -> Step | None:
     return next((step for step in steps if step.state in LOST), None)
 
 
-# Meaning of an observation of the pod, by kind of step.
+def _observe_pod(step: Step, seen: PodSeen) -> Meaning:
+    """Return the meaning of an observation of the pod for a step that is asked or verifying."""
+    match step.kind:
+        case StepKind.BIND if seen.node == step.node:
+            return PROVED
+        case StepKind.BIND if seen.node:
+            return Trigger.CONTRADICT, f"the pod is on node {seen.node}"
+        case StepKind.BIND | StepKind.START if seen.terminating:
+            return Trigger.CONTRADICT, "the pod is being deleted"
+        case StepKind.AWAIT_READY if seen.terminating:
+            return Trigger.CONTRADICT, "the replacement is being deleted"
+        case StepKind.SETTLE if seen.terminating or not seen.ready:
+            return Trigger.CONTRADICT, "the replacement is Ready no more"
+    proof = {
+        StepKind.DETACH: seen.detached,
+        StepKind.AWAIT_READY: seen.ready,
+        StepKind.EVICT: seen.terminating,
+        StepKind.RESTORE: seen.terminating or not seen.detached,
+    }
+    return PROVED if proof.get(step.kind) else None
 
-
-def _observe_bind(step: Step, seen: PodSeen) -> Meaning:
-    if seen.node == step.node:
-        return PROVED
-    if seen.node:
-        return Trigger.CONTRADICT, f"the pod is on node {seen.node}"
-    return (Trigger.CONTRADICT, "the pod is being deleted") if seen.terminating else None
-
-
-def _observe_start(_: Step, seen: PodSeen) -> Meaning:
-    return (Trigger.CONTRADICT, "the pod is being deleted") if seen.terminating else None
-
-
-def _observe_detach(_: Step, seen: PodSeen) -> Meaning:
-    return PROVED if seen.detached else None
-
-
-def _observe_await_ready(_: Step, seen: PodSeen) -> Meaning:
-    if seen.terminating:
-        return Trigger.CONTRADICT, "the replacement is being deleted"
-    return PROVED if seen.ready else None
-
-
-def _observe_settle(_: Step, seen: PodSeen) -> Meaning:
-    if seen.terminating or not seen.ready:
-        return Trigger.CONTRADICT, "the replacement is Ready no more"
-    return None
-
-
-def _observe_evict(_: Step, seen: PodSeen) -> Meaning:
-    return PROVED if seen.terminating else None
-
-
-def _observe_restore(_: Step, seen: PodSeen) -> Meaning:
-    return PROVED if seen.terminating or not seen.detached else None
-
-
-def _ignore(_step: Step, _seen: PodSeen) -> Meaning:
-    return None
-
-
-SEEN: dict[StepKind, Callable[[Step, PodSeen], Meaning]] = {
-    StepKind.START: _observe_start,
-    StepKind.DETACH: _observe_detach,
-    StepKind.AWAIT_REPLACEMENT: _ignore,
-    StepKind.BIND: _observe_bind,
-    StepKind.AWAIT_READY: _observe_await_ready,
-    StepKind.SETTLE: _observe_settle,
-    StepKind.EVICT: _observe_evict,
-    StepKind.AWAIT_GONE: _ignore,
-    StepKind.RESTORE: _observe_restore,
-}
 
 #: steps that are done when their pod is gone
 DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTORE})

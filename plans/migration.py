@@ -9,7 +9,8 @@ old pod is gone), bind it, await it Ready. There is no rollback, and no surplus 
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import attrs
 
@@ -52,11 +53,9 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
     starts: dict[str, int] = {}
     orders = list(orders)
     for order in orders:
-        compose = _surge if order.mode is MoveMode.SURGE else _recreate
-        first = len(steps)
-        made = compose(order, first)
+        starts[order.id] = len(steps)
+        made = list(_compose_steps(order, len(steps)))
         steps += made
-        starts[order.id] = first
         freed[order.id] = next(s.id for s in made if s.kind is StepKind.AWAIT_GONE)
         finished[order.id] = next(s.id for s in made if s.kind is StepKind.AWAIT_READY)
     for order in orders:
@@ -74,66 +73,53 @@ def restore_plan(pod: str) -> Plan:
     return Plan(name, (Step(0, StepKind.RESTORE, pod, "", RESTORING, move=name),))
 
 
-def _step(
-    order: MoveOrder,
-    number: int,
-    kind: StepKind,
-    timeout: float,
-    *after: int,
-    replacement: bool = False,
-    rescues: Iterable[int] = (),
-) -> Step:
-    return Step(
-        id=number,
-        kind=kind,
-        pod="" if replacement else order.pod,
-        node=order.target,
-        timeout=timeout,
-        after=frozenset(after),
-        rescues=frozenset(rescues),
-        move=order.id,
-        replacement_of=order.id if replacement else order.second_leg_of,
-    )
+class _Row(NamedTuple):
+    """Step of a migration, with the positions of its predecessors."""
+
+    kind: StepKind
+    after: tuple[int, ...] = ()
+    #: the step is about the replacement
+    replacement: bool = False
+    #: timeout in multiples of the migration's deadline
+    timeout: float = 1.0
+    rescues: Iterable[int] = ()
 
 
-def _surge(order: MoveOrder, n: int) -> list[Step]:
-    patience = order.deadline
-    return [
-        # The start may wait for the limits of migrations.
-        _step(order, n, StepKind.START, PATIENCE * patience),
-        _step(order, n + 1, StepKind.DETACH, patience, n),
-        _step(order, n + 2, StepKind.AWAIT_REPLACEMENT, patience, n + 1, replacement=True),
-        # The replacement may be observed before the pod is observed as detached.
-        _step(order, n + 3, StepKind.BIND, patience, n + 1, n + 2, replacement=True),
-        _step(order, n + 4, StepKind.AWAIT_READY, patience, n + 3, replacement=True),
-        _step(order, n + 5, StepKind.SETTLE, 0.0, n + 4, replacement=True),
-        _step(order, n + 6, StepKind.EVICT, patience, n + 5),
-        _step(order, n + 7, StepKind.AWAIT_GONE, patience, n + 6),
-        _step(
-            order,
-            n + 8,
-            StepKind.RESTORE,
-            PATIENCE * patience,
-            n + 1,
-            rescues=range(n + 2, n + 7),
-        ),
-    ]
+#: The start may wait for the limits of migrations.
+_START = _Row(StepKind.START, timeout=PATIENCE)
+_SURGE = (
+    _START,
+    _Row(StepKind.DETACH, (0,)),
+    _Row(StepKind.AWAIT_REPLACEMENT, (1,), replacement=True),
+    # The replacement may be observed before the pod is observed as detached.
+    _Row(StepKind.BIND, (1, 2), replacement=True),
+    _Row(StepKind.AWAIT_READY, (3,), replacement=True),
+    _Row(StepKind.SETTLE, (4,), replacement=True, timeout=0.0),
+    _Row(StepKind.EVICT, (5,)),
+    _Row(StepKind.AWAIT_GONE, (6,)),
+    _Row(StepKind.RESTORE, (1,), timeout=PATIENCE, rescues=range(2, 7)),
+)
+_RECREATE = (
+    _START,
+    _Row(StepKind.EVICT, (0,)),
+    _Row(StepKind.AWAIT_REPLACEMENT, (1,), replacement=True),
+    _Row(StepKind.BIND, (1, 2), replacement=True),
+    _Row(StepKind.AWAIT_READY, (3,), replacement=True),
+    _Row(StepKind.AWAIT_GONE, (1,)),
+)
 
 
-def _recreate(order: MoveOrder, n: int) -> list[Step]:
-    patience = order.deadline
-    return [
-        _step(order, n, StepKind.START, PATIENCE * patience),
-        _step(order, n + 1, StepKind.EVICT, patience, n),
-        _step(
-            order,
-            n + 2,
-            StepKind.AWAIT_REPLACEMENT,
-            patience,
-            n + 1,
-            replacement=True,
-        ),
-        _step(order, n + 3, StepKind.BIND, patience, n + 1, n + 2, replacement=True),
-        _step(order, n + 4, StepKind.AWAIT_READY, patience, n + 3, replacement=True),
-        _step(order, n + 5, StepKind.AWAIT_GONE, patience, n + 1),
-    ]
+def _compose_steps(order: MoveOrder, first: int) -> Iterator[Step]:
+    """Yield the steps of a migration, with ids from `first` on."""
+    for position, row in enumerate(_SURGE if order.mode is MoveMode.SURGE else _RECREATE):
+        yield Step(
+            id=first + position,
+            kind=row.kind,
+            pod="" if row.replacement else order.pod,
+            node=order.target,
+            timeout=row.timeout * order.deadline,
+            after=frozenset(first + each for each in row.after),
+            rescues=frozenset(first + each for each in row.rescues),
+            move=order.id,
+            replacement_of=order.id if row.replacement else order.second_leg_of,
+        )

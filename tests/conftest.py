@@ -36,13 +36,13 @@ def logs_as_they_come() -> None:
 def caught(monkeypatch):
     """What supervisors caught: a test fails by it, unless it expects it and clears the list."""
     caught = []
-    catch = Supervisor._catch
+    catch = Supervisor._log_caught
 
     def note(self, part, error, story):
         caught.append(error)
         catch(self, part, error, story)
 
-    monkeypatch.setattr(Supervisor, "_catch", note)
+    monkeypatch.setattr(Supervisor, "_log_caught", note)
     yield caught
     if caught:
         raise ExceptionGroup("caught by a supervisor", caught)

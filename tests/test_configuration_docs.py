@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration, dump, load
 
 DOCS = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -60,4 +60,4 @@ def test_the_examples_are_right():
 
 def test_the_queries_that_are_listed_are_the_defaults():
     whole = msgspec.yaml.decode(EXAMPLES[-1])["loadAware"]["queries"]
-    assert whole == document(Configuration().load_aware.queries)
+    assert whole == write_section(Configuration().load_aware.queries)

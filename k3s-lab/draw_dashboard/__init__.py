@@ -1,5 +1,5 @@
-"""A Grafana dashboard as a picture, from a Prometheus, where there is no Grafana.
+"""Picture of a Grafana dashboard, drawn from a Prometheus without Grafana.
 
-As Grafana lays it out and words it, as far as our dashboard uses that: the kinds of panels in
-`panels`. What it does not know it says, and draws nothing.
+Layout and wording of numbers follow Grafana for the kinds of panels in `panels`; a dashboard with
+another kind is refused.
 """

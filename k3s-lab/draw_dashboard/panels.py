@@ -1,21 +1,24 @@
-"""Panels of a dashboard: curves, single values, bars and tables, with Grafana's numbers."""
+"""Panels of a dashboard: curves, single values, bars and tables, with Grafana's numbers.
+
+Each panel is drawn into a card: axes of the panel's size without ticks.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from draw_dashboard.asking import Curve, Values
-from draw_dashboard.sheet import FAINT, INK, POINT, RULE, Box, Sheet, width
+from draw_dashboard.prometheus import Curve, Values
 
 Panel = Mapping[str, Any]
 Answer = Sequence[Sequence[Curve]]
 
+INK, FAINT, RULE = "#24292e", "#6e7780", "#e3e5e8"
 #: Grafana's names of colours, on its light ground
 _COLOURS = {
     "green": "#1a7f4b", "yellow": "#cc9d00", "orange": "#e0752d", "red": "#d10e5c",
@@ -31,26 +34,21 @@ UNITS: dict[str, tuple[Sequence[tuple[float, str]], str]] = {
     "percentunit": (((0.01, "%"),), ""),
     "s": (tuple((size, f" {name}") for size, name in _SECONDS), ""),
     "bytes": (tuple((size, f" {name}") for size, name in _BINARY), ""),
-    "Bps": (tuple((size, f" {name}B/s") for size, name in _THOUSANDS), ""),
-    "ops": (tuple((size, f" {name}") for size, name in _THOUSANDS), "ops/s"),
-    "reqps": (tuple((size, f" {name}") for size, name in _THOUSANDS), "req/s"),
+    **{
+        unit: (tuple((size, f" {name}") for size, name in _THOUSANDS), after)
+        for unit, after in (("Bps", "B/s"), ("ops", "ops/s"), ("reqps", "req/s"))
+    },
 }
-#: after Grafana's own, dark enough on white
-_PALETTE = (
-    "#56a64b", "#e0b400", "#3274d9", "#ff780a", "#e02f44", "#a352cc", "#37872d", "#6ed0e0",
-    "#1f60c4", "#c4162a", "#8f3bb8", "#99440a", "#96d98d", "#8ab8ff", "#ffb357", "#ff7383",
-)  # fmt: skip
-#: pixels: line of the legend, dash with its gaps, left margin; lines of a legend at most
-_LINE, _DASH, _MARGIN, _LINES = 16, 50, 52, 3
-#: pixels of a time on its axis, and seconds between two of them
-_TICK = 75
-_APART = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
+#: of a legend: pixels of a letter and of a dash with its gaps, and lines at most
+_LETTER, _DASH, _LINES = 6, 50, 3
+#: points of text
+SMALL, NORMAL, LARGE = 7.5, 8.5, 20
 
 
-def written(value: float, unit: str, decimals: int | None = None) -> str:
-    """The number with three digits that tell, or as many decimals as are asked for.
+def format_value(value: float, unit: str, decimals: int | None = None) -> str:
+    """Return the number with three significant digits, or with that number of decimals.
 
-    Raises KeyError for a unit that is not known.
+    Raises KeyError for an unknown unit.
     """
     scale, after = UNITS[unit]
     size, name = next((one for one in scale if abs(value) >= one[0]), scale[-1])
@@ -66,49 +64,55 @@ def written(value: float, unit: str, decimals: int | None = None) -> str:
     return f"{text}{name}{after}"
 
 
-def timeseries(sheet: Sheet, box: Box, panel: Panel, answer: Answer, times: Values) -> None:
+def draw_timeseries(card: Axes, panel: Panel, answer: Answer, times: Values) -> None:
     curves = [curve for given in answer for curve in given]
     given = panel["fieldConfig"]["defaults"]
-    if not curves:
-        nothing(sheet, box, given.get("noValue", "No data"))
-        return
-    styles = [_style(panel, curve.name, index) for index, curve in enumerate(curves)]
-    columns, shown = layout_legend([curve.name for curve in curves], box.w)
-    under = 26 + _LINE * math.ceil(shown / columns)
-    inner = box.inside(_MARGIN, 4, 12, under)
-    axes = sheet.axes(inner)
-    _draw(axes, curves, styles, times)
-    _scale(axes, given, times, box.w / _TICK)
+    styles = [_series_style(panel, curve.name, index) for index, curve in enumerate(curves)]
+    columns, shown = layout_legend([curve.name for curve in curves], card.bbox.width)
+    left, under = 52 / card.bbox.width, (26 + 16 * math.ceil(shown / columns)) / card.bbox.height
+    axes = card.inset_axes((left, under, 0.98 - left, 0.84 - under))
+    axes.tick_params(labelsize=SMALL, colors=FAINT, length=0)
+    axes.grid(color=RULE, linewidth=0.6)
+    axes.spines[:].set_visible(False)
+    _draw_curves(axes, curves, styles, times)
+    axes.margins(x=0)
+    lowest, top = given.get("min", axes.get_ylim()[0]), given.get("max", axes.dataLim.ymax * 1.05)
+    axes.set_ylim(lowest, top if top > lowest else lowest + 1)
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: format_value(y, given["unit"])))
+    most = max(4, int(card.bbox.width / 75))
+    dates = AutoDateLocator(minticks=2, maxticks=most)  # type: ignore[no-untyped-call]
+    form = ConciseDateFormatter(dates, show_offset=False)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(dates)
+    axes.xaxis.set_major_formatter(form)
     axes.legend(
         [Line2D([], [], color=style["colour"], linewidth=2) for style in styles[:shown]],
         [curve.name for curve in curves[:shown]],
         loc="lower left",
-        bbox_to_anchor=(-_MARGIN / inner.w, -under / inner.h),
+        bbox_to_anchor=(0, 0),
+        bbox_transform=card.transAxes,
         ncols=columns,
         frameon=False,
-        fontsize=11 * POINT,
+        fontsize=SMALL,
         handlelength=1.2,
-        borderaxespad=0.0,
-        borderpad=0.0,
         columnspacing=1.5,
     )
     if len(curves) > shown:
         more = f"and {len(curves) - shown} more"
-        at = box.x + box.w, box.y + box.h - _LINE / 2
-        sheet.text(*at, more, 11, colour=FAINT, align="right")
+        card.text(0.98, 0.02, more, fontsize=SMALL, color=FAINT, ha="right")
 
 
 def layout_legend(names: Sequence[str], wide: float) -> tuple[int, int]:
-    """Return the columns of a legend of that width in pixels, and how many names it shows."""
-    widest = max(width(name, 11) for name in names) + _DASH
+    """Return the columns of a legend of that width in pixels, and the number of shown names."""
+    widest = max(map(len, names)) * _LETTER + _DASH
     columns = max(1, min(len(names), int(wide / widest)))
     return columns, min(len(names), columns * _LINES)
 
 
-def _style(panel: Panel, name: str, index: int) -> dict[str, Any]:
-    """The panel's settings for one series, with what is overridden for it."""
+def _series_style(panel: Panel, name: str, index: int) -> dict[str, Any]:
+    """Return the panel's settings for one series, with its overrides."""
     style = {**panel["fieldConfig"]["defaults"]["custom"]}
-    style["colour"] = _PALETTE[index % len(_PALETTE)]
+    style["colour"] = f"C{index % 10}"
     for override in panel["fieldConfig"]["overrides"]:
         if override["matcher"] == {"id": "byName", "options": name}:
             given = {one["id"]: one["value"] for one in override["properties"]}
@@ -118,10 +122,10 @@ def _style(panel: Panel, name: str, index: int) -> dict[str, Any]:
     return style
 
 
-def _draw(
+def _draw_curves(
     axes: Axes, curves: Sequence[Curve], styles: Sequence[Mapping[str, Any]], times: Values
 ) -> None:
-    below = np.zeros(len(times))
+    below, dates = np.zeros(len(times)), times.astype("datetime64[s]")
     for curve, style in zip(curves, styles, strict=True):
         values, base = curve.values, np.zeros(len(times))
         if "stacking" in style:
@@ -129,92 +133,71 @@ def _draw(
             values = np.where(np.isnan(values), np.nan, below)
         colour, filled = style["colour"], style["fillOpacity"] / 100
         if style.get("drawStyle") == "bars":
-            wide = times[1] - times[0] if len(times) > 1 else 1
-            axes.bar(times, values - base, wide, base, color=colour, alpha=filled)
+            wide = dates[1] - dates[0] if len(dates) > 1 else np.timedelta64(1, "s")
+            axes.bar(dates, values - base, wide, base, color=colour, alpha=filled)
             continue
         if filled:
-            axes.fill_between(times, base, values, color=colour, alpha=filled, linewidth=0)
-        axes.plot(times, values, color=colour, linewidth=style["lineWidth"])
+            axes.fill_between(dates, base, values, color=colour, alpha=filled, linewidth=0)
+        axes.plot(dates, values, color=colour, linewidth=style["lineWidth"])
         known = ~np.isnan(np.concatenate(([np.nan], values, [np.nan])))
         alone = known[1:-1] & ~known[:-2] & ~known[2:]
-        axes.plot(times[alone], values[alone], ".", color=colour, markersize=4)
+        axes.plot(dates[alone], values[alone], ".", color=colour, markersize=4)
 
 
-def _scale(axes: Axes, given: Mapping[str, Any], times: Values, ticks: float) -> None:
-    axes.set_xlim(times[0], times[-1])
-    lowest, top = given.get("min", axes.get_ylim()[0]), given.get("max", axes.dataLim.ymax * 1.05)
-    axes.set_ylim(lowest, top if top > lowest else lowest + 1)
-    if given["unit"] == "bytes":
-        axes.yaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2(top / 4))))
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value, given["unit"])))
-    apart = next((each for each in _APART if (times[-1] - times[0]) / each <= ticks), _APART[-1])
-    form = "%H:%M" if apart % 60 == 0 else "%H:%M:%S"
-    clock = FuncFormatter(lambda at, _: datetime.fromtimestamp(at, UTC).strftime(form))
-    axes.xaxis.set_major_locator(MultipleLocator(apart))
-    axes.xaxis.set_major_formatter(clock)
-
-
-def _thresholded(value: float, thresholds: Mapping[str, Any]) -> str:
+def _threshold_colour(value: float, thresholds: Mapping[str, Any]) -> str:
     passed = [s["color"] for s in thresholds["steps"] if s["value"] is None or value >= s["value"]]
     return _COLOURS[passed[-1]]
 
 
-def stat(sheet: Sheet, box: Box, panel: Panel, answer: Answer, _times: Values) -> None:
+def draw_stat(card: Axes, panel: Panel, answer: Answer, _times: Values) -> None:
     given = panel["fieldConfig"]["defaults"]
-    words, colour = "No data", FAINT
-    for curve in answer[0][:1]:
-        words = written(curve.last, given["unit"], given.get("decimals"))
-        for mapping in given.get("mappings", ()):
-            words = mapping["options"].get(f"{curve.last:g}", {"text": words})["text"]
-        colour = _thresholded(curve.last, given["thresholds"])
-    sheet.rectangle(box, colour)
-    sheet.text(box.x + 10, box.y + 16, panel["title"], colour="white", weight="bold")
-    middle = box.y + 20 + (box.h - 20) / 2
-    sheet.text(box.x + box.w / 2, middle, words, 30, colour="white", align="center", weight="bold")
+    curve = answer[0][0]
+    words = format_value(curve.last, given["unit"], given.get("decimals"))
+    for mapping in given.get("mappings", ()):
+        words = mapping["options"].get(f"{curve.last:g}", {"text": words})["text"]
+    card.set_facecolor(_threshold_colour(curve.last, given["thresholds"]))
+    write(card, 0.5, 0.4, words, size=LARGE, ha="center", weight="bold")
+    for text in card.texts:
+        text.set_color("white")
 
 
-def bargauge(sheet: Sheet, box: Box, panel: Panel, answer: Answer, _times: Values) -> None:
-    given = panel["fieldConfig"]["defaults"]
-    curves = answer[0]
-    if not curves:
-        nothing(sheet, box, given.get("noValue", "No data"))
-        return
-    greatest, each = max(curve.last for curve in curves) or 1, min(34.0, box.h / len(curves))
-    for index, curve in enumerate(curves):
-        y = box.y + index * each
-        sheet.text(box.x, y + each / 2, curve.name, within=box.w * 0.45)
-        left, room = box.x + box.w * 0.47, box.w * 0.4
-        sheet.rectangle(Box(left, y + 3, room, each - 6), RULE)
-        colour = _thresholded(curve.last, given["thresholds"])
-        sheet.rectangle(Box(left, y + 3, room * curve.last / greatest, each - 6), colour)
-        words = written(curve.last, given["unit"])
-        sheet.text(left + room + 8, y + each / 2, words, colour=colour, weight="bold")
+def draw_bargauge(card: Axes, panel: Panel, answer: Answer, _times: Values) -> None:
+    given, curves = panel["fieldConfig"]["defaults"], answer[0]
+    axes = card.inset_axes((0.45, 0.04, 0.38, 0.8))
+    axes.set_axis_off()
+    greatest = max(curve.last for curve in curves) or 1
+    for place, curve in enumerate(curves):
+        colour = _threshold_colour(curve.last, given["thresholds"])
+        axes.barh(place, greatest, color=RULE)
+        axes.barh(place, curve.last, color=colour)
+        axes.text(-0.03 * greatest, place, curve.name, fontsize=NORMAL, va="center", ha="right")
+        words = format_value(curve.last, given["unit"])
+        axes.text(1.03 * greatest, place, words, fontsize=NORMAL, va="center", color=colour)
+    axes.set_xlim(0, greatest)
+    axes.set_ylim(max(len(curves), 4) - 0.5, -0.5)
 
 
-def table(sheet: Sheet, box: Box, panel: Panel, answer: Answer, _times: Values) -> None:
-    columns, rows = joined(panel, answer)
-    if not rows:
-        nothing(sheet, box, "No data")
-        return
+def draw_table(card: Axes, panel: Panel, answer: Answer, _times: Values) -> None:
+    columns, rows = join_rows(panel, answer)
     overrides = {
-        o["matcher"]["options"]: o["properties"] for o in panel["fieldConfig"]["overrides"]
+        o["matcher"]["options"]: {one["id"]: one["value"] for one in o["properties"]}
+        for o in panel["fieldConfig"]["overrides"]
     }
-    line, wide = 26.0, box.w / len(columns)
+    line, wide = 26 / card.bbox.height, 0.98 / len(columns)
     for number, column in enumerate(columns):
-        x = box.x + number * wide
-        sheet.text(x + 4, box.y + line / 2, column, colour=_COLOURS["blue"], weight="bold")
-        for index, row in enumerate(rows[: int(box.h / line) - 1], start=1):
-            cell = Box(x, box.y + index * line, wide, line)
-            given = {one["id"]: one["value"] for one in overrides.get(column, ())}
-            _cell(sheet, cell, row.get(column, ""), given)
-    for index in range(1, min(len(rows), int(box.h / line) - 1) + 1):
-        sheet.rectangle(Box(box.x, box.y + index * line, box.w, 1), RULE)
+        x, given = 0.01 + number * wide, overrides.get(column, {})
+        write(card, x, 0.8, column, color=_COLOURS["blue"], weight="bold")
+        for index, row in enumerate(rows[: int(0.78 / line)], start=1):
+            value, colour = row.get(column, ""), INK
+            if isinstance(value, float):
+                if given.get("custom.cellOptions", {}).get("type") == "color-text":
+                    colour = _threshold_colour(value, given["thresholds"])
+                value = format_value(value, given.get("unit", "short"))
+            write(card, x, 0.8 - index * line, str(value), color=colour)
 
 
-def joined(panel: Panel, answer: Answer) -> tuple[list[str], list[dict[str, str | float]]]:
-    """Columns and rows: answers with equal labels are one row, renamed and put in order."""
+def join_rows(panel: Panel, answer: Answer) -> tuple[list[str], list[dict[str, str | float]]]:
+    """Return columns and rows: series with equal labels are one row, renamed and ordered."""
     rows: dict[tuple[tuple[str, str], ...], dict[str, str | float]] = {}
     for target, curves in zip(panel["targets"], answer, strict=True):
         for curve in curves:
@@ -229,22 +212,14 @@ def joined(panel: Panel, answer: Answer) -> tuple[list[str], list[dict[str, str 
     return columns, found
 
 
-def _cell(sheet: Sheet, cell: Box, value: str | float, given: Mapping[str, Any]) -> None:
-    if isinstance(value, str):
-        sheet.text(cell.x + 4, cell.y + cell.h / 2, value, within=cell.w - 8)
-        return
-    words, colour = written(value, given.get("unit", "short")), INK
-    kind = given.get("custom.cellOptions", {}).get("type")
-    if kind == "gauge":
-        room, part = cell.w - 60, (value - given["min"]) / (given["max"] - given["min"])
-        sheet.rectangle(Box(cell.x + 4, cell.y + 6, room, cell.h - 11), RULE)
-        sheet.rectangle(Box(cell.x + 4, cell.y + 6, room * part, cell.h - 11), _COLOURS["blue"])
-        sheet.text(cell.x + room + 10, cell.y + cell.h / 2, words)
-        return
-    if kind == "color-text":
-        colour = _thresholded(value, given["thresholds"])
-    sheet.text(cell.x + 4, cell.y + cell.h / 2, words, colour=colour)
+def write(card: Axes, x: float, y: float, words: str, *, size: float = NORMAL, **look: Any) -> None:
+    """Write text at fractions of the card."""
+    card.text(x, y, words, fontsize=size, va="center", parse_math=False, **look)
 
 
-def nothing(sheet: Sheet, box: Box, words: str) -> None:
-    sheet.text(box.x + box.w / 2, box.y + box.h / 2, words, 14, colour=FAINT, align="center")
+KINDS: Mapping[str, Callable[[Axes, Panel, Answer, Values], None]] = {
+    "stat": draw_stat,
+    "timeseries": draw_timeseries,
+    "bargauge": draw_bargauge,
+    "table": draw_table,
+}

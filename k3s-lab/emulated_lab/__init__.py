@@ -1,4 +1,4 @@
-"""What `lab emulated` needs beside shell: objects created without kubectl, and the run judged.
+"""Parts of `lab emulated` besides shell: objects created without kubectl, and the check of a run.
 
-Beside these, the configurations of its Prometheus and its scheduler.
+The configurations of its Prometheus and its scheduler are here as well.
 """

@@ -1,7 +1,7 @@
-"""python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER: is a run what it should be?
+"""python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER: checks of a run.
 
-One line for each thing, and exit code 1 if one is not so. The cluster still runs, and the folder
-has what was recorded of it.
+Prints a line per check; exit code 1 if a check fails. The cluster still runs, and its recording is
+in the folder.
 """
 
 import json
@@ -18,23 +18,23 @@ from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.echo import echo
 
 PATIENCE = 30
-#: of the requests. The services fail none; those of a pod that is killed would be.
+#: share of the requests. Services fail none; requests of a killed pod would fail.
 MOST_FAILED = 0.01
 
-#: what Prometheus must find to be so of the scheduler
+#: queries of the scheduler that must have a result
 CONDITIONS = {
     "it caught no mistake of its own": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
     "it knows the load of its nodes": "kubedsm_load_nodes > 0",
     "and not one of long ago": "kubedsm_load_age_seconds < 15",
-    # While there was load: then nobody asks the services any more.
+    # Under load only: services have no requests afterwards.
     "it knew what services answer in": "count_over_time(kubedsm_response_time_seconds[5m]) > 0",
 }
 
-#: whether it is so, and what
-Said = tuple[bool, str]
+#: result and description
+Check = tuple[bool, str]
 
 
-def fetched(url: str, **parameters: str) -> Any:
+def fetch(url: str, **parameters: str) -> Any:
     answer = requests.get(url, parameters, timeout=PATIENCE)
     answer.raise_for_status()
     return answer.json()
@@ -45,11 +45,11 @@ def is_ready(pod: dict[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def of_pods(server: str) -> Iterator[Said]:
-    """An autoscaler may have made one just now: it is given its time to start."""
+def check_pods(server: str) -> Iterator[Check]:
+    """Wait for a pod that an autoscaler has just created."""
     ends = time.monotonic() + PATIENCE
     while True:
-        pods = fetched(f"{server}/api/v1/namespaces/lab/pods")["items"]
+        pods = fetch(f"{server}/api/v1/namespaces/lab/pods")["items"]
         staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         ready = sum(map(is_ready, staying))
         if 0 < ready == len(staying) or time.monotonic() > ends:
@@ -58,14 +58,14 @@ def of_pods(server: str) -> Iterator[Said]:
     yield 0 < ready == len(staying), f"{ready} of {len(staying)} pods are Ready"
 
 
-def of_requests(played: dict[str, Any]) -> Iterator[Said]:
+def check_requests(played: dict[str, Any]) -> Iterator[Check]:
     for name, service in played["services"].items():
         due, answered = service["requests"], service["answered"]
         enough = answered >= (1 - MOST_FAILED) * due > 0
         yield enough, f"{name}: {answered} of {due} requests were answered"
 
 
-def of_results(results: dict[str, Any]) -> Iterator[Said]:
+def check_results(results: dict[str, Any]) -> Iterator[Check]:
     (run,) = results["runs"]
     ratio = run["edgeRatio"]
     yield ratio is not None and 0 < ratio <= 1, f"edge ratio {ratio}"
@@ -73,8 +73,8 @@ def of_results(results: dict[str, Any]) -> Iterator[Said]:
     yield lost == 0, f"{lost} pod-seconds lost in {run['migrations']} moves"
 
 
-def asked(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    """The name and the text of each query that the scheduler asks."""
+def list_queries(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each query of the scheduler."""
     load = configuration.load_aware
     for of, queries in (
         ("loadAware.queries.node", load.queries.node),
@@ -82,14 +82,14 @@ def asked(configuration: Configuration) -> Iterator[tuple[str, str]]:
         ("latency.queries", configuration.latency.queries),
     ):
         for name, query in attrs.asdict(queries).items():
-            yield f"{of}.{name}", load.asked(query)
+            yield f"{of}.{name}", load.fill_window(query)
 
 
-def of_queries(prometheus: str, configuration: Configuration) -> Iterator[Said]:
+def check_queries(prometheus: str, configuration: Configuration) -> Iterator[Check]:
     def answers(query: str) -> int:
-        return len(fetched(f"{prometheus}/api/v1/query", query=query)["data"]["result"])
+        return len(fetch(f"{prometheus}/api/v1/query", query=query)["data"]["result"])
 
-    for name, query in asked(configuration):
+    for name, query in list_queries(configuration):
         found = answers(query)
         yield found > 0, f"{name} has {found} answers"
     for what, query in CONDITIONS.items():
@@ -98,10 +98,10 @@ def of_queries(prometheus: str, configuration: Configuration) -> Iterator[Said]:
 
 def main(server: str, prometheus: str, config: str, folder: str) -> int:
     said = [
-        *of_pods(server),
-        *of_requests(json.loads(Path(folder, "requests.json").read_bytes())),
-        *of_results(json.loads(Path(folder, "results.json").read_bytes())),
-        *of_queries(prometheus, load_file(config)),
+        *check_pods(server),
+        *check_requests(json.loads(Path(folder, "requests.json").read_bytes())),
+        *check_results(json.loads(Path(folder, "results.json").read_bytes())),
+        *check_queries(prometheus, load_file(config)),
     ]
     for so, what in said:
         echo(f"{'ok' if so else 'WRONG':5} {what}")

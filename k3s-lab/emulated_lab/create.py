@@ -1,6 +1,6 @@
 """python -m emulated_lab.create SERVER: creates the objects on stdin, YAML documents.
 
-As kubectl would, which may be missing.
+Replaces kubectl, which may be missing.
 """
 
 import sys

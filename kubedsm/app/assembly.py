@@ -1,4 +1,4 @@
-"""Assembly of the scheduler: its components in dependency order, and their tasks."""
+"""Assembly of the scheduler: components in dependency order, and background tasks."""
 
 import asyncio
 import random
@@ -14,6 +14,7 @@ from kubedsm.app.prometheus import Asker, InAThread
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.event_writer import EventWriter
 from kubedsm.events.workload_events import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, MoveLimits, suggest_only
@@ -22,9 +23,10 @@ from kubedsm.execution.migrations import Moves
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome
-from kubedsm.explain.explainer import Decisions
-from kubedsm.explain.listener import Listener
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.listener import Listener, Listeners
+from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.kube.watching.reflector import ReflectorStatistics
@@ -35,6 +37,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy, Policy
 from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.requests import InProcessPlanner, Planner, PlanningContext
+from kubedsm.planner.what_if import WhatIfRequest
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -55,14 +58,14 @@ from plans.steps import Step
 class Runtime:
     """One scheduler on one cluster. `run` ends when it is cancelled.
 
-    `instance` names this process in the Events that it writes. `policy` replaces the configured
+    `instance` identifies this process in Events. `policy` replaces the configured
     KubeDSM policy, for comparisons. The configuration follows `source`. The pause switch is in the
     same ConfigMap, or else in `kubedsm` in the `namespace`. `listener` observes all decisions.
-    With `apart` the planner is a worker process, else it runs in this process. `prometheus`: client
+    With `apart` the planner is a separate worker process. `prometheus`: client
     for measured load. `dry_run`: the cluster takes no writes, and decisions have no effect.
     """
 
-    #: rebalancing, absent for a policy that does not migrate pods
+    #: rebalancing, absent for policies without migrations
     migrator: Migrator | None = None
     suggester: Suggester | None = None
     packer: Packer | None = None
@@ -102,7 +105,7 @@ class Runtime:
         mirror_type = ReplicatedMirror if apart else ClusterMirror
         self.mirror = mirror = mirror_type(name, configuration.tiers, followed, queue.help)
         record = DecisionRecord(clock)
-        self.decisions = Decisions(record, mirror, self._configured_policy)
+        self.decisions = Decisions(record, mirror, self._current_policy)
         self.sites = sites = Sites(mirror, current, clock, self.synced)
 
         # Planner.
@@ -112,23 +115,39 @@ class Runtime:
             self.planner = Worker(mirror, followed, current, clock, worker_rng, said, listener)
         else:
             self.planner = InProcessPlanner(
-                PlanningContext(mirror, followed, self._configuration, self._policy, clock)
+                PlanningContext(mirror, followed, self._current_configuration, self._policy, clock)
             )
+
+        self.explanations = Explanations(
+            self.decisions,
+            self.planner,
+            self._current_configuration,
+            sites.away,
+            self._suggestion_request,
+        )
 
         # Execution: calls, Events, plans.
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
-        summary = self.decisions.summary
         self.recorder = recorder = EventRecorder(
-            cluster, clock, mirror, followed, binds, supervisor, said, instance, summary, listener
+            cluster,
+            clock,
+            mirror,
+            followed,
+            binds.none_under_way,
+            supervisor,
+            said,
+            instance,
+            self.decisions.summary,
+            listener,
         )
         self._workload_events = workload_events = WorkloadEvents(
-            cluster, clock, supervisor, said, instance, listener
+            EventWriter(cluster, clock, said, instance, timeout, listener), supervisor
         )
         self.effects = MoveEffects(self.decisions, clock, current, listener)
         calls = MigrationCalls(cluster, clock, timeout, current, said, recorder.left_to_collector)
-        begun, ended = self.effects.begun, self._end_migration
-        moves = Moves(mirror, MoveLimits(current), clock, self._requeue, begun, ended)
+        begun, ended = self.effects.note_begin, self._end_migration
+        moves = Moves(mirror, MoveLimits(current), clock, self._requeue_pod, begun, ended)
         orphans = OrphanSweep(
             mirror,
             calls,
@@ -148,7 +167,7 @@ class Runtime:
             self._end_bind,
             supervisor,
             limits,
-            listener,
+            Listeners(record, listener),
         )
 
         # Scheduling.
@@ -232,13 +251,13 @@ class Runtime:
         self._mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 
         if policy is None or isinstance(policy, MigratingPolicy):
-            self._rebalance(cluster, instance, moves, changes)
-        current.observe(self._reconfigured)
+            self._add_rebalancing(cluster, instance, moves, changes)
+        current.observe(self._apply_configuration)
 
-    def _rebalance(
+    def _add_rebalancing(
         self, cluster: Cluster, instance: str, moves: Moves, changes: WorkloadChanges
     ) -> None:
-        """Add suggester, packer and requested migrations, for a policy that migrates pods."""
+        """Add suggester, packer and requested migrations, for policies with migrations."""
         clock, config_map = self.scheduler.clock, self._live.config_map
         self.migrator = migrator = Migrator(
             mirror=self.mirror,
@@ -265,19 +284,25 @@ class Runtime:
             approvals = FollowedConfigMap(cluster, name, clock, rng)
             self._requests = MigrationRequests(cluster, config_map, approvals, migrator, instance)
 
-    # Callbacks of components that are built before what they notify.
+    # Callbacks of components constructed before their observers.
 
-    def _configuration(self) -> Configuration:
+    def _suggestion_request(self) -> WhatIfRequest | None:
+        """Return the request for the migrations that would be suggested now, if possible."""
+        if self.migrator is None or not self.synced.is_set():
+            return None
+        return self.migrator.what_if((), ())
+
+    def _current_configuration(self) -> Configuration:
         return self.configuration.current
 
-    def _configured_policy(self) -> KubeDSM:
+    def _current_policy(self) -> KubeDSM:
         return self.configuration.current.policy
 
     def _policy(self) -> Policy:
         return self._other_policy or self.configuration.current.policy
 
-    def _requeue(self, pod: Pod) -> None:
-        """Queue a pod that a migration claimed and no longer needs, if the pod still waits."""
+    def _requeue_pod(self, pod: Pod) -> None:
+        """Requeue a pod released by a migration, if the pod is still pending."""
         if pod.waits_for_node:
             self.queue.add(pod)
 
@@ -285,12 +310,12 @@ class Runtime:
         self.scheduler.end_bind(pod, step)
 
     def _end_migration(self, outcome: MoveOutcome) -> None:
-        self.scheduler.end_migration(self.effects.ended(outcome))
+        self.scheduler.end_migration(self.effects.note_end(outcome))
 
-    def _reconfigured(self, before: Configuration) -> None:
+    def _apply_configuration(self, before: Configuration) -> None:
         """Apply a new configuration: tiers of nodes, queued pods, and the open batch."""
         after = self.configuration.current
-        with self.supervisor.catching("configuration"):
+        with self.supervisor.catch_errors("configuration"):
             if after.tiers != before.tiers:
                 self.mirror.tiers = after.tiers
                 for node in self.mirror.snapshot().nodes.values():
@@ -305,7 +330,7 @@ class Runtime:
 
     @property
     def events_lost(self) -> int:
-        """Number of Events that could not be written."""
+        """Number of unwritten Events."""
         return self.recorder.lost + self._workload_events.lost
 
     @property
@@ -317,7 +342,7 @@ class Runtime:
         return self.pause_switch.is_set
 
     async def run(self) -> None:
-        """Follow the cluster and act on it, until cancelled."""
+        """Follow the cluster, schedule and migrate pods, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for part in (self.carry_out, self.decide, self.follow):
                 tasks.create_task(part())
@@ -331,7 +356,7 @@ class Runtime:
             tasks.create_task(self.supervisor.keep("sites", sites))
 
     async def catch_up(self) -> None:
-        """Return when a list of pods that was begun after this call is complete."""
+        """Return after completion of a pod list started after this call."""
         await self._followed.list_pods_anew()
 
     async def decide(self) -> None:
@@ -362,9 +387,9 @@ class Runtime:
             tasks.create_task(self.supervisor.keep("recorder", self.recorder.run))
             tasks.create_task(self.supervisor.keep("workload events", self._workload_events.run))
 
-    async def flushed(self) -> None:
+    async def flush_writes(self) -> None:
         """Return when all pending answers and Events have been written."""
         if self._requests is not None:
-            await self._requests.answered()
+            await self._requests.await_answers()
         await self._workload_events.flush()
         await self.recorder.flushed()

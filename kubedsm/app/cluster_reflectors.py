@@ -1,4 +1,4 @@
-"""Reflectors of the cluster, and the handler that passes their events to mirror and observers."""
+"""Reflectors of the cluster, and the event handler for mirror and observers."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ import structlog
 
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
-from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS
 from kubedsm.model.events import Change, ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
@@ -48,13 +48,13 @@ class EventHandler:
         self._on_other = (*on_other, last)
 
     def handle(self, event: ClusterEvent) -> None:
-        with self._supervisor.catching("event", story=event):
+        with self._supervisor.catch_errors("event", story=event):
             change = self._mirror.apply(event)
             if change.pod_after is not None:
                 observers = self._on_pod
             else:
                 observers = self._on_gone if change.pod_before is not None else self._on_other
-            self._supervisor.notify("event", observers, change, story=event)
+            self._supervisor.notify_observers("event", observers, change, story=event)
 
 
 class FollowedCluster:
@@ -102,7 +102,7 @@ class FollowedCluster:
                 tasks.create_task(supervisor.keep("reflector", reflector.run))
 
     async def list_pods_anew(self) -> None:
-        """Return when a list of pods that was begun after this call is complete."""
+        """Return after completion of a pod list started after this call."""
         await self._pods.list_anew()
 
     def _note_known(self, kind: type[Surrounding]) -> None:

@@ -7,9 +7,10 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.mismatches import TOLD, missing_tiers, unmatched, why_unmatched
+from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
 from kubedsm.config.services import EVERY_SERVICE
-from kubedsm.events.workload_events import Note, WorkloadEvents
+from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.explain.event_notes import Note
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.mirror import ClusterMirror
@@ -21,7 +22,7 @@ log = structlog.get_logger()
 
 #: seconds between two comparisons of configuration and cluster
 PERIOD = 15.0
-#: seconds that a key may match nothing before the warning
+#: seconds before an unmatched key is reported
 GRACE = 60.0
 
 
@@ -30,7 +31,7 @@ class IgnoredAnnotations:
 
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name
-        # A limiter of its own: no tenant uses up the log lines of others.
+        # A separate rate limiter: no tenant exhausts the log lines of other tenants.
         self._said = SaidByCause(clock)
         self._tell = tell
 
@@ -41,30 +42,33 @@ class IgnoredAnnotations:
         if before is not None and before.wishes == pod.wishes:
             return
         for why in pod.wishes.ignored:
-            if self._said.more("annotation ignored", f"{pod.workload} {why}") is not None:
+            if (
+                self._said.count_suppressed("annotation ignored", f"{pod.workload} {why}")
+                is not None
+            ):
                 self._tell(pod, why)
 
 
 @attrs.define
 class MismatchWarnings:
-    """Report tiers without nodes, and keys of `services` that match no workload.
+    """Report tiers without nodes, and unmatched keys of `services`.
 
-    A tier without nodes is reported at once. A key is reported after `GRACE`, since workloads may
-    follow their configuration. A key that matched before is no warning: its workload may be scaled
+    A tier without nodes is reported immediately. A key is reported after `GRACE`, since workloads
+    may follow the configuration. A formerly matching key is no warning: the workload may be scaled
     to zero.
     """
 
     mirror: ClusterMirror
     configuration: CurrentConfiguration
     clock: Clock
-    #: called with the keys that match nothing
+    #: callback for unmatched keys
     on_unmatched: Callable[[str], None]
     _missing: dict[Tier, str] = attrs.field(factory=dict, init=False)
-    #: monotonic time since which a key matches nothing
+    #: monotonic time at which a key became unmatched
     _since: dict[str, float] = attrs.field(factory=dict, init=False)
     #: reported keys; False: the end is reported as well
     _told: dict[str, bool] = attrs.field(factory=dict, init=False)
-    #: keys that matched at some time
+    #: previously matching keys
     _matched: set[str] = attrs.field(factory=set, init=False)
 
     async def run(self) -> NoReturn:
@@ -88,7 +92,7 @@ class MismatchWarnings:
         if not keys:
             return
         snapshot = self.mirror.snapshot()
-        missed = unmatched(services, snapshot.shares())
+        missed = list_unmatched(services, snapshot.shares())
         self._matched = (self._matched & keys) | (keys - set(missed))
         self._since = {key: self._since.get(key, now) for key in missed}
         self._told = {key: told for key, told in self._told.items() if key in keys}
@@ -112,7 +116,7 @@ class MismatchWarnings:
 
 @attrs.frozen(slots=True)
 class SlowerEdges:
-    """Report workloads whose requests take longer at the edge than in the cloud, and the end of it.
+    """Report workloads whose requests take longer at the edge than in the cloud.
 
     `objective.slower_edge` decides the consequences.
     """
@@ -124,12 +128,12 @@ class SlowerEdges:
         if before is None or after is None:
             return
         for workload in sorted(before.slower ^ after.slower):
-            note = _note(workload, after)
+            note = _note_comparison(workload, after)
             log.info("edge compared", workload=str(workload), reason=note.reason, note=note.text)
             self.events.noted(workload, note)
 
 
-def _note(workload: Workload, sample: Measured) -> Note:
+def _note_comparison(workload: Workload, sample: Measured) -> Note:
     answers = sample.answers.get(workload, {})
     times = " and ".join(
         f"{1000 * answers[tier].seconds:.3g} ms {where}"

@@ -1,19 +1,19 @@
 """Leader election: of all processes with the same Lease, one at a time may write.
 
 Rules.
-1. The holder renews the Lease by its resourceVersion, so a renewal that succeeds proves that nobody
-   else held it since the one before.
-2. The holder may write for a *window* after the moment at which it sent its last renewal; whoever
-   cannot renew in time stops writing, and goes on when it can again.
-3. Others take the Lease when it was not renewed for its whole duration, counted on their own clock
-   from when they saw the last renewal, or at once when its holder gave it back. Wall clocks are
-   never compared. A duration above `LONGEST_WAIT` times their own counts as that.
-4. A window is a fifth of the duration at most: so no write is left when another takes over, even if
-   the holder's clock runs at half speed, and the other's at double.
-5. A holder that finds the Lease in another's hands ends: what it remembers is of no use any more.
+1. The holder renews the Lease with optimistic concurrency (resourceVersion). A successful renewal
+   proves uninterrupted leadership since the previous renewal.
+2. The holder may write during a *window* after sending a renewal. Without a renewal, writes stop
+   until renewals succeed again.
+3. A standby acquires the Lease after one whole duration without a renewal, on the standby's own
+   monotonic clock, or immediately after a release. Wall clocks are never compared. A duration above
+   `LONGEST_WAIT` times the standby's own duration is capped.
+4. The window is at most a fifth of the duration. Hence no write remains in flight at a takeover,
+   even if the holder's clock runs at half speed and the standby's clock at double speed.
+5. A holder that observes another holder terminates, since the remembered state is obsolete.
 
-Source: client-go's leaderelection, whose Leases and settings these are. It ends a holder that could
-not renew for `renew_deadline`; ours keeps its place, silent, until somebody else has taken it.
+Source: client-go's leaderelection, with the same Lease format and settings. client-go terminates
+after `renew_deadline`; this implementation pauses instead until another process takes over.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ log = structlog.get_logger()
 #: of the duration: another's clock may run four times as fast as the holder's, and a twentieth of
 #: the duration is left for what is on its way
 WINDOW = 0.2
-#: renewals that are sent within a window at least: one of them may fail
+#: minimum renewals per window: a single failure is harmless
 RENEWALS = 3
-#: looks of a standby within a retry period, so that a Lease that is given back is taken within one
+#: reads by a standby per retry period: a released Lease is acquired within the period
 LOOKS = 2
-#: longest wait for a Lease that is not renewed, as a multiple of the standby's own duration: a
+#: limit of the wait for an expired Lease, as a multiple of the standby's own duration: a
 #: duration of years is a mistake, and would keep every replica waiting
 LONGEST_WAIT = 10
-#: seconds of waiting from which on a standby reports a Lease that is not renewed
+#: seconds after which a standby reports an expired Lease
 LONG_WAIT = 60.0
 
 
@@ -65,7 +65,7 @@ class LeaseTimes:
 
     @property
     def window(self) -> float:
-        """Seconds for which the holder may write after it sent a renewal."""
+        """Seconds after a renewal request during which the holder may write."""
         return min(self.renew_deadline, self.duration * WINDOW)
 
     @property
@@ -84,7 +84,7 @@ class LeaseTimes:
 
 
 def identity_of(hostname: str) -> str:
-    """Return a unique name of this process, which differs after a restart."""
+    """Return a unique identity of this process, different after a restart."""
     return f"{hostname}_{uuid.uuid4()}"
 
 
@@ -94,9 +94,9 @@ def host_of(identity: str) -> str:
 
 
 class Elector:
-    """Candidate of the election, which opens the gate for its process's writes.
+    """Candidate of the election: opens the gate for writes of this process.
 
-    Its own requests bypass the gate, and each has its own timeout.
+    Requests for the Lease bypass the gate, and have individual timeouts.
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class Elector:
         self._times = times
         self._said = SaidByCause(clock)
         self.identity = identity
-        #: who holds the Lease, as far as is known; empty if nobody does
+        #: last known holder of the Lease; empty without a holder
         self.holder = ""
-        #: since when this process holds it, in seconds since the epoch; None if it does not
+        #: beginning of leadership, in seconds since the epoch; None for a standby
         self.since: float | None = None
-        #: set once it holds the Lease for the first time
+        #: set at the first acquisition
         self.elected = asyncio.Event()
-        #: as it was last read or written; None if it is not there, or not known any more
+        #: last read or written state; None if absent or unknown
         self._lease: Lease | None = None
         self._seen: Term | None = None
         self._seen_at = -math.inf
-        #: from when on a Lease that stays as it is may be taken; on the clock
+        #: monotonic time at which an unchanged Lease expires
         self._free_at = -math.inf
         self._renewal_sent = -math.inf
         #: in a row
@@ -142,17 +142,17 @@ class Elector:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._gate.watch())
             await self._stand_by()
-            await self._stay()
+            await self._keep_renewing()
 
     @asynccontextmanager
-    async def held(self, tell: Callable[[str], None]) -> AsyncIterator[None]:
+    async def hold_lease(self, tell: Callable[[str], None]) -> AsyncIterator[None]:
         """Hold the Lease in a `with` block, and release it.
 
         If the holder seems dead, wait for the end of the Lease, and report that by `tell`. Raises
         NotLeadingError if the holder is alive or another takes over, ClusterError, and WireError.
         """
         seen: Term | None = None
-        while (wait := await self._attempt()) > 0:
+        while (wait := await self._try_acquire()) > 0:
             if self.holder and seen not in (None, self._seen):
                 raise NotLeadingError(f"{self.holder} holds the lease {self._name}, and renews it")
             if seen is None:
@@ -161,7 +161,10 @@ class Elector:
             await self._clock.sleep(min(wait, self._times.retry_period))
         try:
             async with asyncio.TaskGroup() as tasks:
-                kept = [tasks.create_task(self._gate.watch()), tasks.create_task(self._stay())]
+                kept = [
+                    tasks.create_task(self._gate.watch()),
+                    tasks.create_task(self._keep_renewing()),
+                ]
                 yield
                 for task in kept:
                     task.cancel()
@@ -170,16 +173,16 @@ class Elector:
                 await self.release()
 
     async def release(self) -> None:
-        """Release the Lease, once no earlier write can arrive any more.
+        """Release the Lease after all earlier writes have arrived or failed.
 
-        Call this when nothing writes or renews any more.
+        Requires that writes and renewals have ended.
         """
         await self._gate.settle()
         try:
-            lease = await self._read()
+            lease = await self._read_lease()
             if lease is not None and lease.term.holder == self.identity:
-                term = lease.term.released_at(self._clock.wall())
-                await self._write(lease, term)
+                term = lease.term.release_at(self._clock.wall())
+                await self._write_term(lease, term)
                 log.info("lease released", lease=str(self._name))
         except (ClusterError, WireError) as error:
             log.warning("lease not released", lease=str(self._name), error=str(error))
@@ -191,7 +194,7 @@ class Elector:
         while True:
             wait = self._times.look
             try:
-                free_in = await self._attempt()
+                free_in = await self._try_acquire()
             except (ClusterError, WireError, NotLeadingError) as error:
                 self._failures += 1
                 self._said.log(log.warning, "not elected", error, lease=str(self._name))
@@ -225,9 +228,9 @@ class Elector:
             """ -p '{"spec":{"holderIdentity":""}}'""",
         )
 
-    async def _attempt(self) -> float:
-        """Acquire the Lease if it is free; return 0, or the seconds until it may be free."""
-        await self._look()
+    async def _try_acquire(self) -> float:
+        """Acquire a free Lease and return 0, or return the seconds until expiry."""
+        await self._observe_lease()
         left = self._free_at - self._clock.monotonic()
         if left > 0:
             return left
@@ -238,26 +241,26 @@ class Elector:
             changes = known.term.transitions + (known.term.holder != self.identity)
         try:
             term = leases.term_of(self.identity, self._times.duration, wall, changes)
-            await self._write(known, term)
+            await self._write_term(known, term)
         except Conflict:
-            return self._times.look  # another one was quicker
+            return self._times.look  # another candidate was faster
         except NotFound:
             if known is None:
                 where = f"namespace {self._name.namespace} is not there"
                 raise NotLeadingError(f"no lease {self._name}: {where}") from None
-            return self._times.look  # it was deleted meanwhile
+            return self._times.look  # deleted meanwhile
         self._note_renewal(sent)
         self.since = wall
         log.info("leading", lease=str(self._name), identity=self.identity, transitions=changes)
         self.elected.set()
         return 0.0
 
-    async def _look(self) -> None:
-        """Read the Lease, and compute when it may be acquired if it is not renewed."""
-        self._lease = await self._read()
+    async def _observe_lease(self) -> None:
+        """Read the Lease, and compute the expiry without further renewals."""
+        self._lease = await self._read_lease()
         term = None if self._lease is None else self._lease.term
         if term is None:
-            # Whoever held it may not know yet that it was deleted: what was seen counts on.
+            # The former holder may not know of the deletion: the observed expiry remains valid.
             self.holder = ""
             return
         self.holder = term.holder
@@ -270,32 +273,32 @@ class Elector:
             self._free_at = self._seen_at + lasts
         self._seen = term
 
-    async def _stay(self) -> NoReturn:
+    async def _keep_renewing(self) -> NoReturn:
         """Renew the Lease forever. Raises NotLeadingError if another process holds it."""
         pause = self._times.pause
         while True:
             await self._clock.sleep(pause)
             conflict = False
             try:
-                await self._renew()
+                await self._renew_lease()
             except (ClusterError, WireError) as error:
                 self._failures += 1
                 self._said.log(log.warning, "lease not renewed", error, lease=str(self._name))
                 conflict = isinstance(error, Conflict)
-            # Somebody has changed it: who holds it now is read at once.
+            # Another client changed the Lease: read the holder immediately.
             pause = 0.0 if conflict and pause else self._times.pause
 
-    async def _renew(self) -> None:
-        known, self._lease = self._lease, None  # what became of it, the answer says
+    async def _renew_lease(self) -> None:
+        known, self._lease = self._lease, None  # unknown until the response arrives
         if known is None:
-            known = await self._read()
+            known = await self._read_lease()
             if known is not None and known.term.holder != self.identity:
                 self._stop_leading(known.term.holder)
         mine = self._seen if known is None else known.term
         if mine is None:
             raise RuntimeError("nothing to renew: never elected")
         sent = self._clock.monotonic()
-        await self._write(known, mine.renewed_at(self._clock.wall()))
+        await self._write_term(known, mine.renew_at(self._clock.wall()))
         self._note_renewal(sent)
 
     def _note_renewal(self, sent: float) -> None:
@@ -310,15 +313,15 @@ class Elector:
             f"not leading any more: the lease {self._name} is held by {holder or 'nobody'} now"
         )
 
-    async def _read(self) -> Lease | None:
-        """Read the Lease; None if it does not exist. Raises ClusterError, WireError."""
+    async def _read_lease(self) -> Lease | None:
+        """Read the Lease; None if absent. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         try:
             return await leases.read(self._cluster, self._name, timeout=timeout)
         except NotFound:
             return None
 
-    async def _write(self, known: Lease | None, term: Term) -> None:
+    async def _write_term(self, known: Lease | None, term: Term) -> None:
         """Write the term, if the Lease is unchanged. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         if known is None:

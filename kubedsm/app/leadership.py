@@ -1,7 +1,7 @@
-"""Life of a process: standby, leader, and orderly stop.
+"""Lifecycle of a process: standby, leadership, and graceful shutdown.
 
-A standby follows the cluster like the leader, so that it can act a moment after its election. A new
-leader first lists all pods again: its watch may lag behind the last writes of its predecessor.
+A standby follows the cluster like the leader, and can schedule immediately after the election.
+A new leader first lists all pods again: the watch may lag behind the predecessor's last writes.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from kubedsm.app.leader_election import Elector
 from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT
 
 STOPPING = "the scheduler stops"
-#: of the time there is to stop, what moves may take to end, and those that did not to be taken back
+#: fractions of the grace period for finishing migrations, and for rolling back the others
 FINISHING, TAKING_BACK = 0.7, 0.2
-#: seconds that Events which are still to be written may take
+#: seconds for writing pending Events
 FLUSHING = 2.0
 
 
@@ -30,7 +30,7 @@ async def serve(
         beside = [tasks.create_task(runtime.follow())]
         if elector is not None:
             beside.append(tasks.create_task(elector.run()))
-        acting = tasks.create_task(_act(runtime, elector, stopping, grace))
+        acting = tasks.create_task(_act_until_stopped(runtime, elector, stopping, grace))
         await stopping.wait()
         await asyncio.wait([acting])
         for task in beside:
@@ -39,19 +39,19 @@ async def serve(
         await elector.release()
 
 
-async def _act(
+async def _act_until_stopped(
     runtime: Runtime, elector: Elector | None, stopping: asyncio.Event, grace: float
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
         carrying_out = tasks.create_task(runtime.carry_out())
-        deciding = tasks.create_task(_decide(runtime, elector))
+        deciding = tasks.create_task(_decide_once_elected(runtime, elector))
         await stopping.wait()
         deciding.cancel()
         await wind_down(runtime, grace)
         carrying_out.cancel()
 
 
-async def _decide(runtime: Runtime, elector: Elector | None) -> None:
+async def _decide_once_elected(runtime: Runtime, elector: Elector | None) -> None:
     if elector is not None:
         await elector.elected.wait()
         await runtime.catch_up()
@@ -59,20 +59,20 @@ async def _decide(runtime: Runtime, elector: Elector | None) -> None:
 
 
 async def wind_down(runtime: Runtime, grace: float) -> None:
-    """End plans in progress, when no decisions are made any more.
+    """End plans in progress after decisions have stopped.
 
-    Migrations that take too long are rolled back. Plans that do not end within `grace` seconds are
-    left to the next leader.
+    Slow migrations are rolled back. Plans unfinished after `grace` seconds are left to the next
+    leader.
     """
     manager = runtime.manager
     manager.abort_steps(STARTS, STOPPING)
-    if not await _within(grace * FINISHING, manager.quiet.wait()):
+    if not await _ends_within(grace * FINISHING, manager.quiet.wait()):
         manager.abort_steps(WAITS_FOR_REPLACEMENT, STOPPING)
-        await _within(grace * TAKING_BACK, manager.quiet.wait())
-    await _within(min(grace, FLUSHING), runtime.flushed())
+        await _ends_within(grace * TAKING_BACK, manager.quiet.wait())
+    await _ends_within(min(grace, FLUSHING), runtime.flush_writes())
 
 
-async def _within(seconds: float, done: Awaitable[object]) -> bool:
+async def _ends_within(seconds: float, done: Awaitable[object]) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await done

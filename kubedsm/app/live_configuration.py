@@ -1,7 +1,7 @@
-"""Configuration that follows its source, a file or a ConfigMap, and the pause switch.
+"""Live configuration from a file or a ConfigMap, and the pause switch.
 
 A valid document takes effect at once. For an invalid or missing document only the reason is
-reported, once; the last valid one stays in effect.
+reported, once; the last valid configuration stays in effect.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from kubedsm.process.supervisor import Supervisor
 
 log = structlog.get_logger()
 
-#: seconds between two polls of a file, which is read when it has not changed for one period
+#: seconds between two polls of a file; reading waits for an unchanged period
 POLL = 0.5
 TIMEOUT = 10.0
 
 
-async def said_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
-    """Return the configuration's text in the ConfigMap, and the name of its source.
+async def read_document_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
+    """Return the configuration's text in the ConfigMap, and the name of the source.
 
     Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
     """
@@ -55,13 +55,13 @@ class ConfigurationNews:
     configuration: CurrentConfiguration
     clock: Clock
 
-    def given(self, text: str | bytes, source: str) -> str:
-        """Apply the document; return the reason of a refusal in one line, if it is new."""
+    def apply_document(self, text: str | bytes, source: str) -> str:
+        """Apply the document; return the one-line reason of a new refusal."""
         before = self.configuration.refusal
         try:
             changed = self.configuration.replace(text, source, self.clock.wall())
         except DocumentError:
-            return self._news(before)
+            return self._log_refusal(before)
         if changed or before:
             log.info(
                 "configuration taken",
@@ -71,13 +71,13 @@ class ConfigurationNews:
             )
         return ""
 
-    def missing(self, why: str) -> str:
-        """Note that there is no document any more; return the reason, if it is new."""
+    def note_missing(self, why: str) -> str:
+        """Note a missing document; return the reason, if new."""
         before = self.configuration.refusal
         self.configuration.refuse(why)
-        return self._news(before)
+        return self._log_refusal(before)
 
-    def _news(self, before: str) -> str:
+    def _log_refusal(self, before: str) -> str:
         why = self.configuration.refusal
         if why == before:
             return ""
@@ -95,26 +95,26 @@ class ConfigurationFile:
     async def run(self) -> NoReturn:
         """Follow the file forever."""
         read: object = None
-        before = _state(self.path)
+        before = _file_state(self.path)
         while True:
             await self.news.clock.sleep(POLL)
-            now = _state(self.path)
+            now = _file_state(self.path)
             if now == before != read:
-                self._read()
+                self._read_file()
                 read = now
             before = now
 
-    def _read(self) -> None:
+    def _read_file(self) -> None:
         try:
             text, source = text_at(self.path)
         except DocumentError as error:
-            self.news.missing(str(error))
+            self.news.note_missing(str(error))
         else:
-            self.news.given(text, source)
+            self.news.apply_document(text, source)
 
 
-def _state(path: Path) -> object:
-    """Return a value that differs when the file changes or is replaced."""
+def _file_state(path: Path) -> object:
+    """Return a fingerprint for detecting changes and replacement of the file."""
     try:
         found = path.stat()
     except OSError as error:
@@ -142,10 +142,10 @@ class LiveConfiguration:
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
         self._file = ConfigurationFile(source, self._news) if isinstance(source, Path) else None
-        #: last state of the ConfigMap that existed, for Events about it
+        #: last existing state of the ConfigMap, for Events
         self._last: ConfigMap | None = None
         if self._is_source:
-            self.config_map.observe(self._apply)
+            self.config_map.observe(self._apply_state)
         self.pause_switch = PauseSwitch(self.config_map, said, recorder.pause_switch_refused)
 
     async def run(self, supervisor: Supervisor) -> None:
@@ -156,19 +156,19 @@ class LiveConfiguration:
                 tasks.create_task(supervisor.keep("configuration", self._file.run))
 
     def report_unmatched(self, text: str) -> None:
-        """Write an Event about the ConfigMap: `services` names workloads that do not exist."""
+        """Write an Event about the ConfigMap: `services` names nonexistent workloads."""
         found = self.config_map.found
         if found is not None and self._is_source:
             self._recorder.services_unmatched(found, text)
 
-    def _apply(self, found: ConfigMap | None) -> None:
+    def _apply_state(self, found: ConfigMap | None) -> None:
         source = f"ConfigMap {self.config_map.name}"
         if found is None:
-            why = self._news.missing(f"{source}: not there")
+            why = self._news.note_missing(f"{source}: not there")
         elif KEY not in found.data:
-            why = self._news.missing(f"{source}: has no key {KEY}")
+            why = self._news.note_missing(f"{source}: has no key {KEY}")
         else:
-            why = self._news.given(found.data[KEY], f"{source}, {KEY}")
+            why = self._news.apply_document(found.data[KEY], f"{source}, {KEY}")
         self._last = found or self._last
         if why and self._last is not None:
             self._recorder.configuration_refused(self._last, why)

@@ -1,10 +1,10 @@
 """Query Prometheus periodically, and pass the measured load to the mirror.
 
 The result of a query is used until the next result, or for `STALE` periods. Without any result,
-pods are placed by their requests. Each failure is counted. An Event reports when results become
-stale, and when all queries have results again.
+placement relies on resource requests. Failures are counted. Events report stale results, and the
+recovery of all queries.
 
-Only the leader queries: a new leader has all results a moment after its election.
+Only the leader queries: a new leader has all results immediately after the election.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from functools import partial
 import attrs
 import structlog
 
-from kubedsm.app.load_reading import OPTIONAL, Reading, queries_of, read, usable
+from kubedsm.app.load_reading import OPTIONAL, Reading, queries_of, read_load, select_usable
 from kubedsm.app.prometheus import Answers, Asker, Failure, Vector
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.load_aware import LoadAware
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 BUDGET = 10.0
 #: bytes of all responses together, more in a large cluster: four series of a pod take about 500
 BYTES, BYTES_EACH = 4 * 2**20, 768
-#: periods after which a measurement is stale
+#: staleness limit of a measurement, in periods
 STALE = 3
 NOTHING = "nothing there; with an empty query it is not asked for"
 ELSEWHERE = "no series is of a node or pod of this cluster"
@@ -47,7 +47,7 @@ _MOST_SHOWN = 3
 
 @attrs.frozen
 class Known:
-    """Usable result of a query, and its time in seconds since the epoch."""
+    """Usable result of a query, with the time in seconds since the epoch."""
 
     query: str
     vector: Vector
@@ -69,7 +69,7 @@ class Round:
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
-        """Return why these queries have no result, and the consequence; empty without queries."""
+        """Return causes and consequence of missing results; empty without missing results."""
         by_cause: dict[str, list[str]] = {}
         for name in sorted(missing):
             by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
@@ -89,7 +89,7 @@ def combine_answers(
     now: Callable[[], float],
     answers: Answers,
 ) -> Round:
-    """Combine new answers with earlier ones. Pure, so that any thread may run it."""
+    """Combine new with earlier answers. Pure, and therefore safe in any thread."""
     at, oldest = now(), STALE * load.period
     known = {
         name: was
@@ -102,14 +102,14 @@ def combine_answers(
         if isinstance(answer, Failure):
             results[name], wrong[name] = "failed", answer.reason
             continue
-        vector, unusable = usable(answer, at, oldest)
+        vector, unusable = select_usable(answer, at, oldest)
         results[name], why = _classify_samples(vector, unusable)
         if why:
             wrong[name] = why
         if vector or name in OPTIONAL:
             known[name] = Known(queries[name], vector, at)
     vectors = {name: each.vector for name, each in known.items()}
-    reading = read(vectors, snapshot, load.node_label, at)
+    reading = read_load(vectors, snapshot, load.node_label, at)
     for name in [name for name, each in known.items() if each.at == at and each.vector]:
         result, why = _classify_objects(reading, name)
         if result is not None:
@@ -122,14 +122,14 @@ def combine_answers(
 
 
 def _classify_samples(vector: Vector, unusable: str) -> tuple[LoadResult, str]:
-    """Classify an answer by its samples; return the result and the reason."""
+    """Classify an answer by sample validity; return result and reason."""
     if unusable:
         return "partial" if vector else "empty", f"not used: {unusable}"
     return ("answered", "") if vector else ("empty", NOTHING)
 
 
 def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, str]:
-    """Classify an answer by the objects it measures; None if nothing is wrong."""
+    """Classify an answer by measured objects; None without problems."""
     used, doubled = reading.used[name], reading.doubled[name]
     if doubled:
         why = f"not used: {doubled} that have several series"
@@ -164,9 +164,9 @@ class LoadMonitor:
         if _query_inputs(before) == _query_inputs(after):
             return
         load = after.load_aware
-        if not load.prometheus or _server(before.load_aware) != _server(load):
+        if not load.prometheus or _server_of(before.load_aware) != _server_of(load):
             self._known, self._missing = {}, frozenset()
-            self._apply(NOTHING_MEASURED)
+            self._apply_sample(NOTHING_MEASURED)
         self._reconfigured.set()
 
     async def run(self) -> None:
@@ -176,13 +176,13 @@ class LoadMonitor:
             self._reconfigured.clear()
             load = self.configuration.current.load_aware
             if load.prometheus:
-                await self._ask()
+                await self._run_queries()
             pause = load.period - (self.clock.monotonic() - began) if load.prometheus else None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause if pause is None else max(pause, RESOLUTION)):
                     await self._reconfigured.wait()
 
-    async def _ask(self) -> None:
+    async def _run_queries(self) -> None:
         configuration = self.configuration.current
         load, queries = configuration.load_aware, queries_of(configuration)
         snapshot = self.mirror.snapshot()
@@ -198,16 +198,16 @@ class LoadMonitor:
         less = round_.known.keys() != self._known.keys()
         self._known = round_.known
         if not round_.known:
-            self._apply(NOTHING_MEASURED)
+            self._apply_sample(NOTHING_MEASURED)
         elif round_.news or less:
-            self._apply(round_.measured)
-        self._tell(queries, round_)
+            self._apply_sample(round_.measured)
+        self._report_missing(queries, round_)
 
-    def _apply(self, measured: Measured) -> None:
+    def _apply_sample(self, measured: Measured) -> None:
         if measured.at or self.mirror.snapshot().measured.at:
             self.handle(MeasuredApplied(measured))
 
-    def _tell(self, queries: Mapping[str, str], round_: Round) -> None:
+    def _report_missing(self, queries: Mapping[str, str], round_: Round) -> None:
         missing = frozenset(queries.keys() - round_.known.keys())
         if missing == self._missing:
             return
@@ -225,9 +225,9 @@ class LoadMonitor:
 
 
 def _query_inputs(configuration: Configuration) -> object:
-    """Return everything that the queries depend on."""
+    """Return all configuration inputs of the queries."""
     return configuration.load_aware, queries_of(configuration)
 
 
-def _server(load: LoadAware) -> object:
+def _server_of(load: LoadAware) -> object:
     return load.prometheus, load.node_label

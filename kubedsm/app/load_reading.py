@@ -19,29 +19,29 @@ from kubedsm.model.snapshot import Snapshot
 
 K = TypeVar("K")
 
-#: of anything; sums of it are still far from infinity
+#: greatest plausible sample: sums remain finite
 _MOST = 1e18
 _TIERS = {tier.value: tier for tier in Tier}
 
-#: what is measured of nodes and pods alike
+#: resources measured for nodes and pods
 KINDS = ("cpu", "memory", "net", "disk")
-#: what is asked, by name
+#: query names
 SECONDS, REQUESTS = "answers_seconds", "answers_requests"
-#: of which there are none before anybody has asked for anything
+#: may be empty: no requests have been answered yet
 OPTIONAL = (SECONDS, REQUESTS)
 QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), SECONDS, REQUESTS)
 
 
 def queries_of(configuration: Configuration) -> dict[str, str]:
-    """Return the queries that are not empty, by name."""
+    """Return the non-empty queries, by name."""
     load, answers = configuration.load_aware, configuration.latency.queries
     of_nodes, of_pods = (attrs.asdict(q) for q in (load.queries.node, load.queries.pod))
     given = (*of_nodes.values(), *of_pods.values(), answers.seconds, answers.requests)
     asked = dict(zip(QUERIES, given, strict=True))
-    return {name: load.asked(query) for name, query in asked.items() if query}
+    return {name: load.fill_window(query) for name, query in asked.items() if query}
 
 
-def usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
+def select_usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
     """Return the valid current samples, and the reasons against the others; empty without others.
 
     oldest: maximal age of a sample in seconds.
@@ -49,7 +49,7 @@ def usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
     wrong: Counter[str] = Counter()
     good = []
     for sample in vector:
-        why = _wrong(sample, now, oldest)
+        why = _why_unusable(sample, now, oldest)
         if why:
             wrong[why] += 1
         else:
@@ -57,18 +57,18 @@ def usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
     return tuple(good), ", ".join(f"{count} {why}" for why, count in wrong.most_common())
 
 
-def _wrong(sample: Sample, now: float, oldest: float) -> str:
+def _why_unusable(sample: Sample, now: float, oldest: float) -> str:
     if not math.isfinite(sample.value):
         return "not finite"
     if not 0 <= sample.value <= _MOST:
         return "negative" if sample.value < 0 else "too large"
-    # A clock that differs makes samples as useless as age does.
+    # Clock skew makes samples as useless as staleness.
     return "" if abs(now - sample.at) <= oldest else f"not within {oldest:g} s of now"
 
 
 @attrs.frozen
 class _Named:
-    """Objects of the cluster, by the names that series use."""
+    """Index of cluster objects by the labels of series."""
 
     snapshot: Snapshot
     node_label: Sequence[str]
@@ -88,20 +88,20 @@ class _Named:
         names = {(workload.namespace, workload.name): workload for workload in workloads}
         return cls(snapshot, node_label, nodes, pods, names)
 
-    def node(self, labels: Mapping[str, str]) -> NodeName | None:
+    def find_node(self, labels: Mapping[str, str]) -> NodeName | None:
         said = next((labels[label] for label in self.node_label if label in labels), "")
         return self.nodes.get(said) or self.nodes.get(said.rpartition(":")[0].strip("[]"))
 
-    def pod(self, labels: Mapping[str, str]) -> Pod | None:
+    def find_pod(self, labels: Mapping[str, str]) -> Pod | None:
         return self.pods.get((labels.get("namespace", ""), labels.get("pod", "")))
 
-    def uid(self, labels: Mapping[str, str]) -> Uid | None:
-        pod = self.pod(labels)
+    def find_uid(self, labels: Mapping[str, str]) -> Uid | None:
+        pod = self.find_pod(labels)
         return None if pod is None else pod.uid
 
-    def answering(self, labels: Mapping[str, str]) -> "_Answering | None":
+    def find_answering(self, labels: Mapping[str, str]) -> "_Answering | None":
         if "pod" in labels:
-            pod = self.pod(labels)
+            pod = self.find_pod(labels)
             return None if pod is None else self._pod_answering(pod)
         workload = self.workloads.get((labels.get("namespace", ""), labels.get("workload", "")))
         tier = _TIERS.get(labels.get("tier", ""))
@@ -112,7 +112,7 @@ class _Named:
         return (pod.workload, node.tier, pod.uid) if node and node.tier else None
 
 
-#: a workload at a tier, and which of its pods, unless it is all of them
+#: workload, tier, and pod; an empty pod means all pods
 _Answering = tuple[Workload, Tier, str]
 
 
@@ -125,13 +125,13 @@ class Reading:
     doubled: Mapping[str, int]
 
 
-def read(
+def read_load(
     vectors: Mapping[str, Vector], snapshot: Snapshot, node_label: Sequence[str], at: float
 ) -> Reading:
     """Combine usable vectors by query into a measurement at `at`, in seconds since the epoch."""
     named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
 
-    def by(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
+    def values_of(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
         """Return the values by object."""
         found: dict[K, float] = {}
         twice = set()
@@ -145,14 +145,16 @@ def read(
         used[query], doubled[query] = len(single), len(twice)
         return single
 
-    nodes = [by(f"node_{kind}", named.node) for kind in KINDS]
-    pods = [by(f"pod_{kind}", named.uid) for kind in KINDS]
-    answers = _answers(by(SECONDS, named.answering), by(REQUESTS, named.answering))
+    nodes = [values_of(f"node_{kind}", named.find_node) for kind in KINDS]
+    pods = [values_of(f"pod_{kind}", named.find_uid) for kind in KINDS]
+    answers = _mean_answers(
+        values_of(SECONDS, named.find_answering), values_of(REQUESTS, named.find_answering)
+    )
     usage = {name: Usage(*(of.get(name) for of in nodes)) for name in set().union(*nodes)}
-    return Reading(Measured(at, usage, _means(pods, snapshot), answers), used, doubled)
+    return Reading(Measured(at, usage, _mean_usage(pods, snapshot), answers), used, doubled)
 
 
-def _means(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Workload, Usage]:
+def _mean_usage(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Workload, Usage]:
     """Return the mean usage of a pod of each workload."""
     means: dict[Workload, list[float | None]] = {}
     for index, values in enumerate(by_pod):
@@ -164,7 +166,7 @@ def _means(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Wo
     return {workload: Usage(*usage) for workload, usage in means.items()}
 
 
-def _answers(
+def _mean_answers(
     seconds: Mapping[_Answering, float], requests: Mapping[_Answering, float]
 ) -> dict[Workload, dict[Tier, Answers]]:
     """Return rate and mean time of answered requests by workload and tier, where both are known."""

@@ -2,8 +2,8 @@
 
     kubectl -n kubedsm patch configmap kubedsm --type merge -p '{"data": {"paused": "true"}}'
 
-What has begun is finished. A switch that cannot be seen, or that says neither yes nor no, is taken
-for set: moving less is safe.
+Migrations in progress are finished. An unreadable switch or an invalid value counts as set, since
+fewer migrations are the safe choice.
 """
 
 from collections.abc import Callable
@@ -26,13 +26,13 @@ ON, OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 class PauseSwitch:
     config_map: FollowedConfigMap
     said: SaidByCause
-    #: hears why what the ConfigMap says is refused
+    #: callback for an invalid value, with the reason
     on_refused: Callable[[ConfigMap, str], None]
-    #: what it said last, as told
+    #: last reported value
     _told: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.config_map.observe(self._observe)
+        self.config_map.observe(self._observe_state)
 
     def __call__(self) -> bool:
         """Return True if no migration may begin; log why if the switch is unknown."""
@@ -46,10 +46,10 @@ class PauseSwitch:
         """Return True if the switch is set or unknown."""
         if not self.config_map.known:
             return True
-        return paused_in(self.config_map.found)
+        return is_paused_in(self.config_map.found)
 
-    def _observe(self, found: ConfigMap | None) -> None:
-        before, now = self._told, _value(found)
+    def _observe_state(self, found: ConfigMap | None) -> None:
+        before, now = self._told, _value_in(found)
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)
         if is_on is None and found is not None and now != before:
@@ -61,16 +61,16 @@ class PauseSwitch:
             say(event, config_map=str(self.config_map.name))
 
 
-def paused_in(found: ConfigMap | None) -> bool:
+def is_paused_in(found: ConfigMap | None) -> bool:
     """Return True if the ConfigMap pauses migrations, or has an invalid value."""
-    return _is_on(_value(found)) is not False
+    return _is_on(_value_in(found)) is not False
 
 
-def _value(found: ConfigMap | None) -> str:
+def _value_in(found: ConfigMap | None) -> str:
     return "" if found is None else found.data.get(KEY, "")
 
 
 def _is_on(value: str) -> bool | None:
-    """Parse the value; None if it is invalid."""
+    """Parse the value; None if invalid."""
     said = value.strip().lower()
     return True if said in ON else False if said in OFF else None

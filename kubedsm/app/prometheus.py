@@ -1,9 +1,9 @@
 """Prometheus client: instant queries in a daemon thread, within limits on time and bytes.
 
-At most one thread runs. While it hangs, for example in a name lookup, no further query is sent. The
-bodies of all answers of one round share a byte budget: parsing holds the GIL, which the event loop
-needs. A query returns a vector, or a failure with its reason in one line. The library is imported
-in the thread, at the first query.
+At most a single thread runs. While a thread hangs, for example in a name lookup, no further query
+is sent. All response bodies of a round share a byte budget: parsing holds the GIL, and blocks the
+event loop. A query returns a vector, or a failure with a one-line reason. The thread imports the
+client library at the first query.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -30,16 +30,16 @@ T = TypeVar("T")
 #: directory of a mounted Secret: `token`, the `server` that may see the token, `ca.crt`
 CREDENTIALS = Path("/var/run/secrets/kubedsm.io/prometheus")
 _CHUNK = 2**16
-#: characters of what a server says is wrong
+#: characters of a server's error message
 _TOLD = 300
-#: seconds beyond those it is given, that a thread has to come back by itself
+#: seconds after the deadline for a thread to return
 GRACE = 1.0
 _TOKEN = re.compile("[!-~]+")
 _OK, _REDIRECTS, _REFUSES = 200, 300, 400
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """One series at a moment; nothing that the collector of cycles has to visit."""
+    """Sample of a series, exempt from cyclic garbage collection."""
 
     labels: Mapping[str, str]
     value: float
@@ -58,7 +58,7 @@ class Failure:
     nobody: bool = False
 
 
-#: by what the queries are called
+#: results by query name
 Answers = Mapping[str, Vector | Failure]
 
 
@@ -74,12 +74,12 @@ class Asker(Protocol):
         """Run all queries within `seconds` and `most` bytes of answers; return `then` of them."""
 
 
-#: sends a request; its body is read later
+#: sends a request; streaming reads the body later
 Send = Callable[["PreparedRequest", float], "Response"]
 
 
 class InAThread:
-    """Queries over HTTP, with the credentials in a directory if it has any."""
+    """HTTP client in a daemon thread, with optional credentials from a directory."""
 
     def __init__(self, credentials: Path = CREDENTIALS) -> None:
         self._credentials = credentials
@@ -93,45 +93,37 @@ class InAThread:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """As `Asker.ask`. What `then` raises is raised."""
+        """As `Asker.ask`. Exceptions of `then` propagate."""
         if self._hangs.is_set():
-            return then(_nobody(queries, "what was asked before has not come to an end yet"))
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T | None, error: Exception | None) -> None:
-            if future.done():
-                return  # nobody waits for it any more
-            if error is None:
-                future.set_result(result)  # type: ignore[arg-type]  # None only where T has it
-            else:
-                future.set_exception(error)
+            return then(_fail_all(queries, "what was asked before has not come to an end yet"))
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
 
         def work() -> None:
-            result, failed = None, None
             try:
                 due = time.monotonic() + seconds
                 result = then(ask_all(whom, queries, due, most, self._credentials))
-            except Exception as error:  # noqa: BLE001 - raised where it is waited for
-                failed = error
-            self._hangs.clear()
-            with suppress(RuntimeError):  # the loop is closed: the process ends
-                loop.call_soon_threadsafe(settle, result, failed)
+            except Exception as error:  # noqa: BLE001 - raised by the caller's await
+                self._hangs.clear()
+                future.set_exception(error)
+            else:
+                self._hangs.clear()
+                future.set_result(result)
 
         self._hangs.set()
         try:
             threading.Thread(target=work, name="prometheus", daemon=True).start()
         except RuntimeError as error:  # there are too many threads, of whomever
             self._hangs.clear()
-            return then(_nobody(queries, _line(error)))
+            return then(_fail_all(queries, _one_line(error)))
         try:
             async with asyncio.timeout(seconds + GRACE):
-                return await future
+                return await asyncio.wrap_future(future)
         except TimeoutError:
-            return then(_nobody(queries, f"no answer within {seconds:g} s"))
+            return then(_fail_all(queries, f"no answer within {seconds:g} s"))
 
 
-def _nobody(queries: Mapping[str, str], why: str) -> Answers:
+def _fail_all(queries: Mapping[str, str], why: str) -> Answers:
     return dict.fromkeys(queries, Failure(why, nobody=True))
 
 
@@ -145,7 +137,7 @@ def ask_all(
 ) -> Answers:
     """Run the queries one after the other, until `due` by the monotonic clock.
 
-    The bodies that are parsed have `most` bytes together. An answer that does not fit fails alone.
+    Parsed bodies have at most `most` bytes together. An oversized response fails individually.
     """
     import requests  # noqa: PLC0415 - see above
 
@@ -154,70 +146,70 @@ def ask_all(
     left = most
     with requests.Session() as session:
         try:
-            client, adapter = _client(session, whom, credentials, due, send)
+            client, adapter = _make_client(session, whom, credentials, due, send)
         except (OSError, UnicodeError) as error:
-            nobody = Failure(f"credentials in {credentials}: {_line(error)}", nobody=True)
+            nobody = Failure(f"credentials in {credentials}: {_one_line(error)}", nobody=True)
         for name, query in queries.items():
             if nobody is None:
                 adapter.left, adapter.most = left, most
                 answer = _run_query(client, query, due)
                 left = adapter.left
                 if isinstance(answer, Failure) and answer.nobody:
-                    nobody = answer  # nor will it answer the others
+                    nobody = answer  # the remaining queries would fail as well
                 found[name] = answer
             else:
                 found[name] = nobody
     return found
 
 
-def _client(
+def _make_client(
     session: Any, whom: LoadAware, credentials: Path, due: float, send: Send | None
 ) -> "tuple[PrometheusConnect, Any]":
-    """Return the client and the adapter that bounds it. Raises OSError and UnicodeError."""
+    """Return the client with the limiting adapter. Raises OSError and UnicodeError."""
     from prometheus_api_client.prometheus_connect import (  # noqa: PLC0415 - see above
         PrometheusConnect,
     )
 
     url = whom.prometheus.rstrip("/")
-    # A compressed answer is larger than its bytes.
-    headers = {"Accept-Encoding": "identity", **_authorization(url, credentials)}
-    # Neither proxies nor passwords of whoever started us.
+    # A compressed response would circumvent the byte budget.
+    headers = {"Accept-Encoding": "identity", **_authorization_header(url, credentials)}
+    # Neither proxies nor passwords from the environment.
     session.trust_env = False
     authority = _file_in(credentials, "ca.crt")
     session.verify = True if authority is None else str(authority)
     client = PrometheusConnect(url, headers, session=session)
-    adapter = _adapter(due, send)
-    # For every address: an adapter for one address is chosen by its spelling.
+    adapter = _make_adapter(due, send)
+    # Mounted per scheme: requests selects adapters by URL prefix.
     session.adapters.clear()
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     return client, adapter
 
 
-def _authorization(url: str, credentials: Path) -> dict[str, str]:
+def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
     """Return the header with the token; empty without a token.
 
-    Whoever may change the address in the ConfigMap must not get the token: it is sent to the
-    `server` next to it, over https. Raises OSError and UnicodeError.
+    Writers of the ConfigMap must not obtain the token by changing the address. Therefore the token
+    is sent only to the mounted `server` address, over https. Raises OSError and UnicodeError.
     """
     path = _file_in(credentials, "token")
     if path is None:
         return {}
     token = path.read_text(encoding="ascii").strip()
     if not _TOKEN.fullmatch(token):
-        raise OSError("no token in the file token")  # else it would be told which
+        raise OSError("no token in the file token")  # the library would repeat the token
     beside = _file_in(credentials, "server")
     if beside is None:
         raise OSError("the file server is missing, which says where the token may be sent")
     server = beside.read_text(encoding="ascii").strip()
     if not server.startswith("https://"):
         raise OSError("the file server is no https:// address: a token is sent over https only")
-    if _origin(url) != _origin(server):
+    if _origin_of(url) != _origin_of(server):
         raise OSError("loadAware.prometheus is not at the address in the file server")
     return {"Authorization": f"Bearer {token}"}
 
 
-def _origin(url: str) -> tuple[str | None, str | None, int]:
+def _origin_of(url: str) -> tuple[str | None, str | None, int]:
     """Return scheme, host and port, parsed as requests does. Raises OSError."""
     from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
     from urllib3.util import parse_url  # noqa: PLC0415
@@ -230,7 +222,7 @@ def _origin(url: str) -> tuple[str | None, str | None, int]:
 
 
 def _file_in(directory: Path, name: str) -> Path | None:
-    """Return the file; None if it is missing. Raises OSError if a link leads out of there."""
+    """Return the file; None if missing. Raises OSError for a link out of the directory."""
     path = directory / name
     if not path.exists():
         return None
@@ -239,7 +231,7 @@ def _file_in(directory: Path, name: str) -> Path | None:
     return path
 
 
-def _adapter(due: float, send: Send | None) -> Any:
+def _make_adapter(due: float, send: Send | None) -> Any:
     """Return a transport adapter without retries and redirects, with limits on time and bytes."""
     import requests  # noqa: PLC0415 - see above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
@@ -248,10 +240,10 @@ def _adapter(due: float, send: Send | None) -> Any:
         """Response whose body was read, as JSON of known shape."""
 
         def json(self, **_: Any) -> Any:
-            return {"data": {"result": _vector(self.content)}}
+            return {"data": {"result": _decode_vector(self.content)}}
 
     class Bounded(HTTPAdapter):
-        #: bytes that all answers may have, and those that are left of them
+        #: byte budget of all responses, and the remainder
         most = left = 0
 
         def send(self, request: "PreparedRequest", *_: Any, **options: Any) -> "Response":
@@ -259,7 +251,7 @@ def _adapter(due: float, send: Send | None) -> Any:
                 response = super().send(request, **{**options, "stream": True})
             else:
                 response = send(request, options["timeout"])
-            body, status = _read(response, due, self.left, self.most), response.status_code
+            body, status = _read_body(response, due, self.left, self.most), response.status_code
             if _REDIRECTS <= status < _REFUSES:
                 raise _SaidError(f"{status}, a redirect, which is not followed")
             if status != _OK:
@@ -273,7 +265,7 @@ def _adapter(due: float, send: Send | None) -> Any:
     return Bounded()
 
 
-def _read(response: "Response", due: float, left: int, most: int) -> bytes:
+def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
     """Read the body. Raises _SaidError if it has more than `left` bytes, and TimeoutError."""
     read = bytearray()
     with response:
@@ -301,7 +293,7 @@ class _Series(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Data(msgspec.Struct, frozen=True):
-    #: decoded one by one: each call of the decoder holds the GIL
+    #: decoded individually: each decoder call holds the GIL
     result: list[msgspec.Raw]
 
 
@@ -321,7 +313,7 @@ def _error_in(body: bytes) -> str:
     import json  # noqa: PLC0415 - only here
 
     try:
-        return _line(json.loads(body)["error"])
+        return _one_line(json.loads(body)["error"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return ""
 
@@ -340,26 +332,26 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     except (TimeoutError, requests.Timeout):
         return late
     except requests.ConnectionError as error:
-        return Failure(_cause(error), nobody=True)
+        return Failure(_innermost_cause(error), nobody=True)
     except (msgspec.ValidationError, RecursionError, _NoVectorError):
         return Failure("no vector in the answer")
     except (msgspec.DecodeError, UnicodeError):
         return Failure("no JSON in the answer")
     except (requests.RequestException, OSError, ValueError) as error:
-        return Failure(_line(error), nobody=True)
-    return cast(Vector, result)  # what Read.json makes
+        return Failure(_one_line(error), nobody=True)
+    return cast(Vector, result)  # the result of Read.json
 
 
 class _NoVectorError(Exception):
     """A sample is not a number."""
 
 
-def _vector(body: bytes) -> Vector:
+def _decode_vector(body: bytes) -> Vector:
     """Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError if it is none."""
-    return tuple(map(_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
+    return tuple(map(_decode_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
 
 
-def _sample(series: _Series) -> Sample:
+def _decode_sample(series: _Series) -> Sample:
     at, value = series.value
     try:
         return Sample(series.metric, float(value), at)
@@ -367,7 +359,7 @@ def _sample(series: _Series) -> Sample:
         raise _NoVectorError from None
 
 
-def _cause(error: Exception) -> str:
+def _innermost_cause(error: Exception) -> str:
     """Return the innermost reason: outer ones name the query, and objects by their addresses."""
     reason: Any = error
     for _ in range(8):
@@ -377,9 +369,9 @@ def _cause(error: Exception) -> str:
         if not isinstance(inner, Exception):
             break
         reason = inner
-    said = _line(reason)
+    said = _one_line(reason)
     return said.rpartition(": ")[2] if "object at 0x" in said else said
 
 
-def _line(said: object) -> str:
+def _one_line(said: object) -> str:
     return " ".join(str(said).split())[:_TOLD]

@@ -1,4 +1,4 @@
-"""Cluster of a command: connected, read once, and matched with a scheduler that serves it."""
+"""Cluster of a command: connection, one-time listing, and the responsible scheduler."""
 
 import asyncio
 import random
@@ -19,8 +19,8 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, OutcomeUnknown
 from kubedsm.kube.joining import PATIENCE, TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 async def connect_cluster(
     kubeconfig: Path | None, context: str | None
 ) -> AsyncIterator[ExplainedCluster]:
-    """Connect to the cluster that the options name."""
+    """Connect to the cluster selected by the options."""
     async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
         yield ExplainedCluster(cluster, cluster.server)
 
 
 def names_scheduler(kubeconfig: Path | None, context: str | None) -> bool:
-    """Return whether the user names a scheduler by --server, and no cluster beside it."""
+    """Return True if the user selects a scheduler by --server, without selecting a cluster."""
     source = click.get_current_context().get_parameter_source("server")
     return source is not ParameterSource.DEFAULT and kubeconfig is None and context is None
 
 
 async def describe_scheduler(server: str) -> Answering | None:
-    """Return the scheduler that answers at `server`, whichever cluster it serves."""
+    """Return the scheduler responding at `server`, regardless of the cluster."""
     try:
         return await answering(server)
     except SilentError as error:
@@ -55,7 +55,7 @@ async def describe_scheduler(server: str) -> Answering | None:
 
 
 async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | None:
-    """Return the scheduler that answers at `server`, if it serves this cluster.
+    """Return the scheduler responding at `server`, if responsible for this cluster.
 
     Another cluster's scheduler is ignored, with a line on stderr. Raises ClickException if the
     clusters cannot be compared.
@@ -102,7 +102,7 @@ async def read_snapshot(
 
 
 async def wait_until_synced(runtime: "Runtime") -> None:
-    """Return when the runtime has listed everything. Raises OutcomeUnknown if that is too slow."""
+    """Return when the runtime has listed everything. Raises OutcomeUnknown after a timeout."""
     try:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()

@@ -36,11 +36,11 @@ def check(path: str, output: str) -> None:
     One line per mistake, and exit code 1; or ok.
     """
     from kubedsm.cli.console import print_json
-    from kubedsm.config.origins import mistakes
+    from kubedsm.config.origins import list_mistakes
     from kubedsm.config.settings import text_at
     from kubedsm.terminal.echo import echo
 
-    found = mistakes(*text_at(path))
+    found = list_mistakes(*text_at(path))
     if output == "json":
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
         print_json({"file": path, "valid": not found, "mistakes": listed})
@@ -80,7 +80,7 @@ def show(
     """
     from kubedsm.cli import configuration_report as report
     from kubedsm.cli.console import log_to, remark, until_interrupted
-    from kubedsm.solvers.available import lacking
+    from kubedsm.solvers.available import explain_missing
 
     if path is not None and config_map is not None:
         raise click.UsageError("FILE and --configmap: only one of them")
@@ -88,7 +88,7 @@ def show(
 
     async def print_report() -> None:
         origins = await report.read_origins(path, config_map, kubeconfig_path, context)
-        if missing := lacking(origins.configuration.solver.kind):
+        if missing := explain_missing(origins.configuration.solver.kind):
             remark(missing)
         workloads = [] if dump_path is None else report.list_workloads(dump_path, origins)
         targets = []

@@ -9,14 +9,14 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.live_configuration import said_in
+from kubedsm.app.live_configuration import read_document_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
 from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import promises_at
-from kubedsm.explain.qos_targets import Promised
+from kubedsm.explain.facts import QosTargetFacts
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
 from kubedsm.objective.qos_targets import newest_requesting_pods
@@ -34,7 +34,7 @@ async def read_origins(
     source = ""
     if name is not None:
         async with connect_cluster(kubeconfig, context) as cluster:
-            text, source = await said_in(cluster, name)
+            text, source = await read_document_in(cluster, name)
     elif path is not None:
         text, source = text_at(path)
     return Origins.of(load(text, source), text, source)
@@ -42,11 +42,10 @@ async def read_origins(
 
 async def read_targets(
     server: str, kubeconfig: Path | None, context: str | None, *, names_cluster: bool
-) -> list[Promised]:
+) -> list[QosTargetFacts]:
     """Read the QoS targets of the scheduler at `server`.
 
-    Raises ClickException if no scheduler answers there, or it serves another cluster than the user
-    names.
+    Raises ClickException without a responding scheduler, or for a scheduler of another cluster.
     """
     if names_cluster or not names_scheduler(kubeconfig, context):
         async with connect_cluster(kubeconfig, context) as cluster:
@@ -61,7 +60,7 @@ async def read_targets(
 def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     """Return QoS target, weight and migration mode of each workload in the dump, with origins.
 
-    Annotations count as they are on the newest pod.
+    The newest pod's annotations count.
     """
     configuration = origins.configuration
     snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
@@ -112,7 +111,7 @@ def _find_mode_origin(pod: Pod, mode: str, origins: Origins) -> str:
 def print_report(
     origins: Origins,
     workloads: Sequence[Mapping[str, Any]],
-    targets: Sequence[Promised],
+    targets: Sequence[QosTargetFacts],
     output: str,
     *,
     settings: bool,
@@ -147,8 +146,8 @@ def print_report(
         console.print(_targets_table(targets))
 
 
-def _targets_table(targets: Sequence[Promised]) -> FittedTable:
-    """Return QoS targets with the response times that they follow from."""
+def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
+    """Return QoS targets with the underlying response times."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (
         (

@@ -30,7 +30,7 @@ def remark(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(doing: str, budget: float) -> Iterator[None]:
-    """Report every 3 seconds on stderr that the block still runs."""
+    """Report progress of the block on stderr every 3 seconds."""
     ended = threading.Event()
 
     def report() -> None:
@@ -73,7 +73,7 @@ def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> 
 def _escape_values(
     _: object, __: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Escape text on its way to the console renderer, which escapes other values itself."""
+    """Escape text for the console renderer, which escapes other values itself."""
     return {
         key: escape_unprintable(value) if isinstance(value, str) else value
         for key, value in event.items()
@@ -85,19 +85,19 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
-        #: a task waits for `asked`; before that a signal ends everything at once
+        #: a task waits for `asked`; otherwise a signal cancels everything immediately
         self.heeded = False
         #: number of the first signal; 0 if none came
         self.by = 0
 
     @property
     def exit_code(self) -> int:
-        """Exit code that shells report for a process that the signal ended."""
+        """Exit code reported by shells after termination by the signal."""
         return 128 + self.by if self.by else 0
 
 
 def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
-    """Run the coroutine to its end, or cancel it at SIGINT or SIGTERM and wait for its cleanup.
+    """Run the coroutine; SIGINT or SIGTERM cancels, and waits for cleanup.
 
     If `stop` is heeded, the first signal only sets `stop.asked`.
     """

@@ -1,4 +1,4 @@
-"""Execution of migrations that a command has planned: as the scheduler, or by the one that runs."""
+"""Execution of planned migrations, as the scheduler or through the running scheduler."""
 
 import asyncio
 import random
@@ -17,8 +17,8 @@ from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
 from kubedsm.cli.options import MigrationOptions
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.client import Answering
-from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.wire.annotations import RequestedMove
@@ -26,13 +26,13 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import INTERRUPTED
 
-#: begins the migrations, which end when all plans have
+#: starts the migrations, which end with the last plan
 Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 
 @attrs.frozen
 class Errand:
-    """Migrations to execute, and the request for them to a running scheduler, if it takes one."""
+    """Migrations to execute, and the equivalent request to a running scheduler, if possible."""
 
     begin: Begin
     proposal: str = ""
@@ -46,7 +46,7 @@ def ask_cluster(
 ) -> int:
     """Read the cluster, decide, and execute the resulting errand, if any; return the exit code.
 
-    `decide` gets the scheduler of this cluster that answers at `options.server`, if one does.
+    `decide` gets this cluster's scheduler responding at `options.server`, if any.
     Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
     """
     code = INTERRUPTED
@@ -77,7 +77,7 @@ def ask_cluster(
             else:
                 elector, gate = options.election.join(cluster.cluster, clock)
                 try:
-                    async with nullcontext() if elector is None else elector.held(remark):
+                    async with nullcontext() if elector is None else elector.hold_lease(remark):
                         ends = await carry_out(gate, configuration, errand.begin, clock, rng)
                 except NotLeadingError as error:
                     if elector is None or not elector.holder:
@@ -91,7 +91,7 @@ def ask_cluster(
 
 
 async def _request(errand: Errand, requests: Requests, leads: str) -> int:
-    """Have the running scheduler execute the errand; `leads` says why this process may not."""
+    """Have the running scheduler execute the errand; `leads` explains why."""
     if not errand.moves:
         raise click.ClickException(
             f"nothing was migrated next to a running scheduler: {leads};"

@@ -14,7 +14,14 @@ from kubedsm.cli.options import (
 
 
 @click.command()
-@click.argument("pod_name", metavar="[POD]", required=False)
+@click.argument("names", metavar="[POD | KIND/NAME]", nargs=-1)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    show_default="any",
+    help="Namespace of the pod or workload.",
+)
 @click.option(
     "--all", "everyone", is_flag=True, help="Every pending pod, each as if it were alone."
 )
@@ -32,13 +39,15 @@ from kubedsm.cli.options import (
 @kubeconfig_context
 @output
 def explain(**given: Any) -> None:
-    """Say why a pod fits on each node, or does not.
+    """Explain a pod, node, workload, migration or decision.
 
-    POD is NAME or NAMESPACE/NAME. Asked is the running scheduler, which knows what it decided on;
-    if there is none, or it knows nothing of the pod, the cluster: the pod's Events, and its nodes
-    as they are now. `feasible` is kube-scheduler's verdict; a node that belongs to no tier is told
-    apart. Of another scheduler's pod it is said how it opts in. With --all -o json there is one
-    object a line.
+    POD is NAME or NAMESPACE/NAME. KIND/NAME is pod/NAME, node/NAME, deployment/NAME,
+    statefulset/NAME, job/NAME, migration/ID or decision/NUMBER; NAMESPACE/NAME works there, too.
+
+    The running scheduler explains its decisions. If there is none, or it has no decision about a
+    pod, the cluster does: by the pod's Events, and its nodes as they are now. `feasible` is
+    kube-scheduler's verdict; a node that belongs to no tier is reported apart. For another
+    scheduler's pod the command says how to opt in. With --all -o json there is one object a line.
     """
     from kubedsm.cli import explaining
 

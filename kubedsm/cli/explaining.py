@@ -1,39 +1,42 @@
-"""`kubedsm explain`: every node, why it would take a pod or not, and what was chosen."""
+"""`kubedsm explain`: why a pod, node, workload, migration or decision is as it is."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from kubedsm.cli.cluster import (
-    describe_scheduler,
-    find_scheduler,
-    names_scheduler,
-    read_snapshot,
-)
+from kubedsm.cli.cluster import describe_scheduler, find_scheduler, names_scheduler, read_snapshot
 from kubedsm.cli.console import log_to, print_json, remark, until_interrupted
 from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
-from kubedsm.explain.answers import Explainer, knows_tiers, pending
 from kubedsm.explain.client import Answering
+from kubedsm.explain.explainer import Explainer, has_tiers, list_pending
 from kubedsm.explain.explanation import Explanation
-from kubedsm.explain.table import explanation_table
+from kubedsm.explain.node import NodeExplainer
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.rendering import as_json, render_text
+from kubedsm.explain.subjects import FORMS, Subject, SubjectError, find_workload, parse_subject
+from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.wire.dump import Malformed
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.model import Pod
+from kubedsm.model.model import NodeName, Pod
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 
+Explanations = Sequence[Explanation[Any]]
+
 
 def explain(
-    pod_name: str | None,
+    names: tuple[str, ...],
+    namespace: str | None,
     everyone: bool,
     dump_path: str | None,
     server: str,
@@ -42,60 +45,67 @@ def explain(
     context: str | None,
     output: str,
 ) -> None:
-    if everyone == (pod_name is not None):
-        raise click.UsageError("name a pod, or say --all")
+    if everyone == bool(names):
+        raise click.UsageError(f"name {FORMS}; or --all")
+    try:
+        subject = parse_subject(names, namespace) if names else None
+    except SubjectError as error:
+        raise click.UsageError(str(error)) from None
     log_to(level="ERROR")
     configuration = configuration_at(config_path)
 
-    def show(answers: Iterable[Explanation]) -> None:
-        console, said = Console(), None
-        for said in answers:
+    def show(explanations: Iterable[Explanation[Any]]) -> None:
+        console, explanation = Console(), None
+        for explanation in explanations:
             if output == "json":
-                print_json(said.as_json())
+                print_json(as_json(explanation))
             else:
-                console.print(explanation_table(said))
-        if said is None and output == "text":
+                console.print(render_text(explanation))
+        if explanation is None and output == "text":
             console.print("No pod waits for a node.")
 
     if dump_path is not None:
         dump = read_dump(dump_path)
         snapshot = mirror_of(dump, configuration).snapshot()
+        if subject is not None and subject.kind != "pod":
+            show([_explain_without_scheduler(subject, snapshot, configuration)])
+            return
         explainer = _explainer(snapshot, configuration)
-        pods = _pods(pod_name, snapshot, dump.malformed)
-        show(explainer.explain(pod) for pod in pods)
+        pods = _pods(subject, snapshot, dump.malformed)
+        show(explain_pod(explainer.explain(pod)) for pod in pods)
         return
 
     async def ask() -> None:
-        show(await _answers(server, pod_name, configuration, kubeconfig_path, context))
+        show(await _ask(server, subject, configuration, kubeconfig_path, context))
 
     until_interrupted(ask())
 
 
-async def _answers(
+async def _ask(
     server: str,
-    pod_name: str | None,
+    subject: Subject | None,
     configuration: Configuration,
     kubeconfig: Path | None,
     context: str | None,
-) -> list[Explanation]:
+) -> Explanations:
     """Ask the scheduler of the named cluster, or else the cluster itself."""
     if names_scheduler(kubeconfig, context):
-        answers = await _from_scheduler(server, pod_name, await describe_scheduler(server))
-        if answers is not None:
-            return answers
+        explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
+        if explanations is not None:
+            return explanations
     async with await KubernetesCluster.connect(kubeconfig, context) as connection:
         cluster = ExplainedCluster(connection, connection.server)
         found = await find_scheduler(server, cluster)
-        answers = await _from_scheduler(server, pod_name, found)
-        if answers is not None:
-            return answers
-        return await _from_cluster(server, pod_name, configuration, cluster)
+        explanations = await _ask_scheduler(server, subject, found)
+        if explanations is not None:
+            return explanations
+        return await _ask_cluster(server, subject, configuration, cluster)
 
 
-async def _from_scheduler(
-    server: str, pod_name: str | None, found: Answering | None
-) -> list[Explanation] | None:
-    """Return the scheduler's answers; None if there is no scheduler, or it has no answer."""
+async def _ask_scheduler(
+    server: str, subject: Subject | None, found: Answering | None
+) -> Explanations | None:
+    """Return the scheduler's explanations; None without a scheduler, or if it knows nothing."""
     if found is None:
         return None
     if found.standby:
@@ -104,33 +114,65 @@ async def _from_scheduler(
             f"the scheduler at {server} is a standby and remembers no decisions; {leads}:"
             " ask that process for all that is known"
         )
+    explanations: Explanations | None
     try:
-        return await client.ask(server, pod_name)
-    except client.QuestionRefusedError as error:
+        if subject is None:
+            pending = await client.explain_pending(server)
+            explanations = None if pending is None else [*map(explain_pod, pending)]
+        else:
+            explanation = await client.explain(server, subject)
+            explanations = None if explanation is None else [explanation]
+    except client.RequestRefusedError as error:
         raise click.ClickException(str(error)) from None
     except client.SilentError as error:
         remark(f"{error}; the cluster is asked instead")
         return None
+    return explanations
 
 
-async def _from_cluster(
-    server: str, pod_name: str | None, configuration: Configuration, cluster: ExplainedCluster
-) -> list[Explanation]:
+async def _ask_cluster(
+    server: str, subject: Subject | None, configuration: Configuration, cluster: ExplainedCluster
+) -> Explanations:
     clock, rng = SystemClock(), random.Random()
     try:
         await greet(cluster, timeout=TIMEOUT)
         snapshot = await read_snapshot(cluster, configuration, clock, rng)
-        pods = _pods(pod_name, snapshot, ())
+        if subject is not None and subject.kind != "pod":
+            return [_explain_without_scheduler(subject, snapshot, configuration)]
+        pods = _pods(subject, snapshot, ())
         explainer = _explainer(snapshot, configuration)
-        return [await client.from_cluster(cluster, explainer, pod) for pod in pods]
+        facts = [await client.facts_from_cluster(cluster, explainer, pod) for pod in pods]
+        return [explain_pod(each) for each in facts]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
             f"no running scheduler knows of it at {server}, and in the cluster: {error}"
         ) from None
 
 
+def _explain_without_scheduler(
+    subject: Subject, snapshot: Snapshot, configuration: Configuration
+) -> Explanation[Any]:
+    """Explain a node or a workload by the cluster's current state."""
+    if subject.kind == "node":
+        node, labels = snapshot.nodes.get(NodeName(subject.name)), configuration.site.label
+        if node is not None:
+            return NodeExplainer(node, snapshot, configuration.policy, labels).explain()
+    elif subject.kind == "workload":
+        try:
+            workload = find_workload(snapshot, subject.name)
+        except SubjectError as error:
+            raise click.ClickException(str(error)) from None
+        if workload is not None:
+            return WorkloadExplainer(snapshot, configuration, workload).explain()
+    else:
+        raise click.ClickException(
+            f"only the scheduler that decided it knows {subject}: none answers that does"
+        )
+    raise click.ClickException(f"there is no {subject}")
+
+
 def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
-    if snapshot.nodes and not knows_tiers(snapshot):
+    if snapshot.nodes and not has_tiers(snapshot):
         remark(
             f"no node has a label {' or '.join(configuration.tiers.labels)}, and until one has no"
             " pod is placed; judged by kube-scheduler's rules alone"
@@ -138,20 +180,19 @@ def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
     return Explainer(snapshot, configuration.policy)
 
 
-def _pods(name: str | None, snapshot: Snapshot, malformed: Iterable[Malformed]) -> list[Pod]:
-    return pending(snapshot) if name is None else [_named(name, snapshot, malformed)]
-
-
-def _named(name: str, snapshot: Snapshot, malformed: Iterable[Malformed]) -> Pod:
+def _pods(subject: Subject | None, snapshot: Snapshot, malformed: Iterable[Malformed]) -> list[Pod]:
+    if subject is None:
+        return list_pending(snapshot)
+    name = subject.name
     found = [pod for pod in snapshot.pods.values() if name in (str(pod), pod.name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(found) > 1:
         several = ", ".join(sorted(map(str, found)))
         raise click.ClickException(f"several pods are called {name}: {several}")
     unreadable = [
         m for m in malformed if m.kind == "Pod" and name in (m.name, m.name.partition("/")[2])
     ]
-    raise click.ClickException(
-        f"pod {name} cannot be read: {unreadable[0]}" if unreadable else f"there is no pod {name}"
-    )
+    if not found and unreadable:
+        raise click.ClickException(f"pod {name} cannot be read: {unreadable[0]}")
+    if not found:
+        raise click.ClickException(f"there is no pod {name}; name {FORMS}")
+    return found

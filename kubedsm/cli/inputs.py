@@ -7,16 +7,16 @@ from pathlib import Path
 
 from kubedsm.cli.console import remark
 from kubedsm.config.documents import DocumentError, content, source_of
-from kubedsm.config.mismatches import mismatches
+from kubedsm.config.mismatches import list_mismatches
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
 
-#: unreadable objects of a dump that are reported one by one
+#: unreadable objects reported individually
 _MOST_REPORTED = 20
-#: bytes that a header can carry unchanged
+#: bytes permitted in a header
 _TOKEN = re.compile(rb"[!-~]+")
 
 
@@ -26,9 +26,9 @@ def configuration_at(path: str | None) -> Configuration:
 
 
 def read_dump(path: str, *, decide: bool = True) -> dumps.Dump:
-    """Read a dump, and report what is wrong with it or missing in it.
+    """Read a dump, and report malformed and missing objects.
 
-    decide: the dump is for a decision, so it must have nodes. Raises DocumentError.
+    decide: the dump must contain nodes, for a decision. Raises DocumentError.
     """
     dump = dumps.read(content(path), source_of(path))
     if decide and dump.lacking:
@@ -41,7 +41,7 @@ def read_dump(path: str, *, decide: bool = True) -> dumps.Dump:
 
 
 def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
-    """Return a mirror that has seen every object of the dump."""
+    """Return a mirror containing every object of the dump."""
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
     for event in dump.events:
         mirror.apply(event)
@@ -49,15 +49,15 @@ def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
 
 
 def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
-    """Return the cluster of the dump; report names in the configuration that it does not have."""
+    """Return the cluster of the dump; report unmatched names in the configuration."""
     snapshot = mirror_of(dump, configuration).snapshot()
-    for line in mismatches(snapshot, configuration):
+    for line in list_mismatches(snapshot, configuration):
         remark(line)
     return snapshot
 
 
 def start_deadline(seconds: float) -> Deadline:
-    """Return a deadline so many seconds from now."""
+    """Return a deadline after `seconds`."""
     started, seconds = time.monotonic(), max(seconds, 0.001)
     return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
 
@@ -78,7 +78,7 @@ def read_token(path: Path) -> str:
 
 
 def warn_if_others_may_read(path: Path) -> None:
-    """Report a file with a token that users other than its owner may read."""
+    """Report a token file readable by users other than the owner."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         remark(f"{path} holds a token and is open to others (mode {mode:04o}); chmod 600 {path}")

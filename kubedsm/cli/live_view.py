@@ -14,13 +14,17 @@ from kubedsm.cli.cluster import connect_cluster, wait_until_synced
 from kubedsm.cli.console import print_json, remark
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, load
-from kubedsm.dashboard.messages import Snapshot
+from kubedsm.dashboard.rows import Snapshot
 from kubedsm.dashboard.server.stream import LOOK
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.dashboard.terminal.following import Away
-from kubedsm.dashboard.terminal.news_lines import News, json_of, line_of
-from kubedsm.dashboard.terminal.picture import picture
-from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.dashboard.terminal.picture import (
+    NewsCursor,
+    TypedSnapshot,
+    news_json,
+    news_line,
+    render_picture,
+)
 from kubedsm.kube.calls.reads import get_config_map
 from kubedsm.kube.client.port import Cluster, ClusterError
 from kubedsm.kube.joining import TIMEOUT, greet
@@ -51,7 +55,7 @@ async def show_cluster(
     config_map: ConfigMapName,
     output: str,
 ) -> None:
-    """Follow the cluster, without a scheduler, and show it until cancelled."""
+    """Follow and display the cluster, without a scheduler, until cancelled."""
     clock = SystemClock()
     async with connect_cluster(kubeconfig, context) as cluster:
         await greet(cluster, timeout=TIMEOUT)
@@ -66,7 +70,7 @@ async def show_cluster(
 
 
 async def _read_configuration(cluster: Cluster, name: ConfigMapName) -> Configuration | None:
-    """Read the scheduler's configuration; None, with a remark, if it cannot be read."""
+    """Read the scheduler's configuration; None, with a remark, if unreadable."""
     try:
         found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
         if KEY in found.data:
@@ -88,15 +92,15 @@ async def _poll_scene(runtime: Runtime, scene: Scene, clock: Clock) -> Updates:
 
 @attrs.define
 class _Picture:
-    """Picture of the latest update, redrawn so that ages in it stay true."""
+    """Picture of the latest update, redrawn periodically to update ages."""
 
     server: str
     console: Console
     clock: Clock
-    _seen: Seen | None = None
+    _seen: TypedSnapshot | None = None
     #: time of the latest update, on the local clock
     _updated: float = 0.0
-    #: reason why updates are missing; empty if they arrive
+    #: reason for missing updates; empty while connected
     _away: str = ""
 
     async def draw_updates(self, updates: Updates) -> None:
@@ -112,7 +116,7 @@ class _Picture:
                             stack.enter_context(live)
                             tasks.create_task(self._redraw(live))
                         self._away, self._updated = "", self.clock.monotonic()
-                        self._seen = Seen.of(update)
+                        self._seen = TypedSnapshot.of(update)
                     self._draw(live)
 
     async def _redraw(self, live: Live) -> None:
@@ -125,12 +129,14 @@ class _Picture:
             return
         now = self._seen.at + self.clock.monotonic() - self._updated
         width, height = self.console.size
-        live.update(picture(self._seen, now, self.server, self._away, width, height), refresh=True)
+        live.update(
+            render_picture(self._seen, now, self.server, self._away, width, height), refresh=True
+        )
 
 
 async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
     """Print a line per news on stdout; the state of the connection goes to stderr."""
-    news, connected = News(), False
+    news, connected = NewsCursor(), False
     async with aclosing(updates):
         async for update in updates:
             if isinstance(update, Away):
@@ -139,9 +145,9 @@ async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
                 continue
             if not connected:
                 connected = True
-                remark(f"{server}: {Seen.of(update).status.headline}")
+                remark(f"{server}: {TypedSnapshot.of(update).status.headline}")
             for row in news.since(update):
                 if as_json:
-                    print_json(json_of(row))
+                    print_json(news_json(row))
                 else:
-                    echo(line_of(row))
+                    echo(news_line(row))

@@ -12,9 +12,9 @@ from kubedsm.terminal.echo import echo
 from kubedsm.terminal.running import Commands, run
 
 PLUGIN = "kubectl kubedsm"
-#: entry-point group under which other distributions register commands, such as kubedsm-lab
+#: entry-point group for commands of other distributions, such as kubedsm-lab
 ENTRY_POINTS = "kubedsm.commands"
-#: commands of the distribution kubedsm-lab, for the error message when it is not installed
+#: commands of the distribution kubedsm-lab, for an error message without the installed distribution
 LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "replay")
 _NAMES = ("approve", "config", "explain", "pack", "place", "rbac", "run", "suggest", "watch")
 #: module of each command, imported only when the command is requested
@@ -22,7 +22,7 @@ MODULES = {name: f"kubedsm.cli.{name}" for name in _NAMES}
 
 
 class KubeDSMCommands(Commands):
-    """Commands of this distribution, and commands that installed distributions register."""
+    """Commands of this distribution, and commands registered by other installed distributions."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all installed commands, sorted."""
@@ -42,7 +42,7 @@ class KubeDSMCommands(Commands):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that `args` begins with; raise ClickException if it is missing."""
+        """Return the command at the beginning of `args`; raise ClickException if missing."""
         name = args[0]
         if name in LAB_COMMANDS and name not in self.list_commands(ctx):
             raise click.ClickException(
@@ -67,7 +67,7 @@ def commands() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line. Every error is one line on stderr; exit code 2 for usage, else 1."""
+    """Run the command line. Errors are single lines on stderr; exit code 2 for usage, else 1."""
     run(commands, "kubedsm")
 
 

@@ -1,6 +1,5 @@
 """Migration advice for one snapshot: the suggestion, its JSON and its tables."""
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,11 +7,11 @@ import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.cli.console import print_json, progress
+from kubedsm.cli.console import progress
 from kubedsm.cli.inputs import start_deadline
-from kubedsm.cli.tables import list_unproven, shares_table
+from kubedsm.cli.tables import list_unproven, print_timed, shares_table
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.entries import move_as_json
+from kubedsm.explain.migration_outcome import move_as_json
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
@@ -20,7 +19,6 @@ from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.planner.rebalancing_requests import migration_mode, reason_by_site, reason_to_stay
-from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import table
 
 
@@ -31,7 +29,7 @@ class Advice:
     snapshot: Snapshot
     suggestion: Suggestion
     configuration: Configuration
-    #: pods, in stages of migrations that may run at once
+    #: pods, in stages of concurrent migrations
     order: tuple[tuple[str, ...], ...]
     #: the search ended before the deadline
     complete: bool = True
@@ -81,8 +79,8 @@ def advise(
     snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> Advice:
     """Return the migrations for this snapshot; at the deadline, the best found so far."""
-    away = Away.seen(snapshot, configuration.site.label)
-    kept, seen = reason_by_site(away), away.left_alone(snapshot) if away else snapshot
+    away = Away.from_snapshot(snapshot, configuration.site.label)
+    kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
         seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
     )
@@ -93,16 +91,13 @@ def advise(
 def report_advice(
     snapshot: Snapshot, configuration: Configuration, output: str, budget: float
 ) -> Advice:
-    """Print the advice for this snapshot, and return it."""
-    started = time.perf_counter()
-    with progress("planning migrations", budget):
-        advice = advise(snapshot, configuration, start_deadline(budget))
-    elapsed = 1000 * (time.perf_counter() - started)
-    if output == "json":
-        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
-    else:
-        Console().print(advice_tables(advice, elapsed))
-    return advice
+    """Print and return the advice for this snapshot."""
+
+    def plan() -> Advice:
+        with progress("planning migrations", budget):
+            return advise(snapshot, configuration, start_deadline(budget))
+
+    return print_timed(plan, advice_tables, output)
 
 
 def list_stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:

@@ -6,14 +6,11 @@ import uuid
 import attrs
 import click
 
-from kubedsm.app.pause_switch import KEY, paused_in
+from kubedsm.app.pause_switch import KEY, is_paused_in
 from kubedsm.cli.console import remark
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to, get_config_map
-from kubedsm.kube.calls.writes import (
-    create_config_map,
-    put_request,
-)
+from kubedsm.kube.calls.writes import create_config_map, put_request
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
@@ -41,25 +38,25 @@ from kubedsm.rebalancing.migration_requests import LOST, OLDEST
 #: exit codes, next to 0 for success, 1 for an error and 2 for usage
 NOT_ALL, PAUSED, STALE = 3, 4, 5
 TIMEOUT = 10.0
-#: seconds: for a scheduler to take a request, for its migrations to end, and between two polls
+#: seconds: limits for acceptance and for completion of a request, and polling interval
 TAKEN_WITHIN, OVER_WITHIN, POLL = 30.0, 1800.0, 0.5
 TRIES = 5
-#: errors that a retry may mend
+#: transient errors
 _TRANSIENT = (OutcomeUnknown, ServerError, TooManyRequests, Unreachable)
 
 
 @attrs.frozen
 class Requests:
-    """Requests to the scheduler whose ConfigMap has this name."""
+    """Requests to the scheduler through the named ConfigMap."""
 
     cluster: Cluster
     name: ConfigMapName
     clock: Clock
 
     async def is_paused(self, wait: float = 0.0) -> bool:
-        """Return whether migrations stay paused for `wait` seconds, and report it."""
+        """Return True if migrations remain paused for `wait` seconds; report the pause."""
         until = self.clock.monotonic() + wait
-        while paused_in(await self._find(self.name)):
+        while is_paused_in(await self._find(self.name)):
             if self.clock.monotonic() >= until:
                 after = f" still, after {wait:g} s" if wait else ""
                 remark(
@@ -73,13 +70,13 @@ class Requests:
     async def send(self, proposal: str, moves: tuple[RequestedMove, ...] = ()) -> int:
         """Request these migrations, or a proposal of the scheduler's own; return the exit code.
 
-        The result of each migration is reported. Raises ClickException if no scheduler takes the
-        request, or it is too long.
+        The result of each migration is reported. Raises ClickException without acceptance, or for
+        an oversized request.
         """
         request = MoveRequest(uuid.uuid4().hex[:8], self.clock.wall(), proposal, moves)
         if len(str(request)) > LONGEST:
             raise click.ClickException(f"{len(moves)} migrations are too many for one request")
-        # The right to configure the scheduler is needed to name migrations; not so to approve.
+        # Naming migrations requires the right to configure the scheduler; approving does not.
         where = self.name if moves else self.name.approvals
         holder = await self._put(request, where)
         try:
@@ -90,7 +87,7 @@ class Requests:
         finally:
             await self._withdraw(request, where)
         if answer is None:
-            # A scheduler may have taken the request just before it was withdrawn.
+            # A scheduler may have accepted the request immediately before the withdrawal.
             answer = await self._await_answer(holder, request, taken_within=0.0)
         if answer is None:
             raise click.ClickException(
@@ -122,7 +119,7 @@ class Requests:
         raise click.ClickException(f"ConfigMap {where} is changed all the time by others")
 
     async def _refuse_beside_another(self, found: ConfigMap, mine: str) -> None:
-        """Raise ClickException if the ConfigMap holds another request that is not over."""
+        """Raise ClickException if the ConfigMap holds another unfinished request."""
         try:
             standing = request_in(found.requested_moves)
         except UnreadableRequestError:
@@ -164,7 +161,7 @@ class Requests:
             await self.clock.sleep(POLL)
 
     async def _withdraw(self, request: MoveRequest, where: ConfigMapName) -> None:
-        """Remove the request; one that stays is ignored once it is too old."""
+        """Remove the request; schedulers ignore expired requests."""
         try:
             for _ in range(TRIES):
                 found = await self._find(where)

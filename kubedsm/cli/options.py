@@ -1,6 +1,6 @@
-"""Options that commands share, and the values that groups of options come to.
+"""Shared command options, and values composed of option groups.
 
-`--help` and completion import this module, so what it imports at the top is little.
+`--help` and completion import this module: top-level imports are minimal.
 """
 
 import re
@@ -31,7 +31,7 @@ LOOPBACK = "127.0.0.1"
 DIAGNOSTICS_PORT = 10270
 GREATEST_PORT = 65535
 _DIAGNOSTICS = f"http://{LOOPBACK}:{DIAGNOSTICS_PORT}"
-#: seconds: the longest wait for a leader that is gone
+#: seconds: maximum wait for a vanished leader
 _LONGEST_LEASE = 86_400.0
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -103,15 +103,11 @@ def dump_file(text: str, **settings: Any) -> Decorator:
     return click.option("--from", "dump_path", type=path, help=text, **settings)
 
 
-output = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
-output_or_yaml = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    help="Output format.",
+output, output_or_yaml = (
+    click.option(
+        "-o", "--output", type=click.Choice(formats), default="text", help="Output format."
+    )
+    for formats in (["text", "json"], ["text", "json", "yaml"])
 )
 config_file = click.option(
     "--config",
@@ -160,7 +156,7 @@ config_map_name = _config_map(
 
 
 def combine(*options: Decorator) -> Decorator:
-    """Add all of these options, in this order."""
+    """Add all options, in order."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -171,7 +167,7 @@ def combine(*options: Decorator) -> Decorator:
 
 
 def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
-    """Add these options, and pass the command one argument made of all of them by `make`."""
+    """Add options; the command receives a single argument, made of all options by `make`."""
     names = signature(make).parameters
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,7 +183,7 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
 
 @attrs.frozen(slots=True)
 class Election:
-    """Settings of leader election. Raises UsageError for settings that kube-scheduler refuses."""
+    """Settings of leader election. Raises UsageError for settings refused by kube-scheduler."""
 
     leader_elect: bool
     lease_duration: float
@@ -213,7 +209,7 @@ class Election:
                 raise click.UsageError(f"{flag}-resource-{option}: {value!r} is not such a name")
 
     def join(self, cluster: "Cluster", clock: "Clock") -> "tuple[Elector | None, Cluster]":
-        """Return a candidate, and the cluster behind the gate that it opens while it leads.
+        """Return a candidate, and the cluster behind the candidate's write gate.
 
         Without leader election there is no candidate, and the cluster is always open.
         """
@@ -274,7 +270,7 @@ leader_election = collect(
 
 @attrs.frozen(slots=True)
 class PageOptions:
-    """Address of the page, and the hosts and token with which a browser may read it."""
+    """Address of the page, and permitted hosts and token for browsers."""
 
     access: "Access"
     #: None for the command's usual address
@@ -360,13 +356,13 @@ migration_requests = combine(
 
 @attrs.frozen
 class MigrationOptions:
-    """Options of commands that plan migrations for a dump or a cluster, and can execute them."""
+    """Options of commands for planning and executing migrations, for a dump or a cluster."""
 
     dump_path: str | None
     config_path: str | None
     kubeconfig_path: Path | None
     context: str | None
-    #: address at which a running scheduler may answer
+    #: address of a possibly running scheduler
     server: str
     carry_out: bool
     config_map: "ConfigMapName"
@@ -387,7 +383,7 @@ class MigrationOptions:
 
 
 def migration_options(from_help: str, apply_help: str) -> Decorator:
-    """Add the options of MigrationOptions, which the command gets as `options`."""
+    """Add the options of MigrationOptions; the command receives `options`."""
     return collect(
         "options",
         MigrationOptions,

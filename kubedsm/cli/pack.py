@@ -27,10 +27,10 @@ def pack(options: MigrationOptions) -> None:
     from kubedsm.cli.console import remark
     from kubedsm.cli.inputs import read_dump, snapshot_of
     from kubedsm.cli.packing_advice import report_packing
-    from kubedsm.solvers.available import lacking
+    from kubedsm.solvers.available import explain_missing
 
     configuration = options.load_configuration()
-    if missing := lacking(configuration.solver.kind):
+    if missing := explain_missing(configuration.solver.kind):
         remark(missing)
     if options.dump_path is not None:
         snapshot = snapshot_of(read_dump(options.dump_path), configuration)

@@ -1,6 +1,5 @@
 """Packing advice for one snapshot: the packing, its JSON and its tables."""
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +7,9 @@ import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import start_batch_deadline, start_deadline
 from kubedsm.cli.migration_advice import list_stages
+from kubedsm.cli.tables import print_timed
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Pod
 from kubedsm.model.sites import Away
@@ -24,7 +23,6 @@ from kubedsm.planner.rebalancing_requests import (
     reason_to_stay,
     suggestion_of,
 )
-from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import table
 
 if TYPE_CHECKING:
@@ -40,11 +38,11 @@ class PackAdvice:
     configuration: Configuration
     #: pods of this scheduler that remain pending
     waiting: tuple[Pod, ...]
-    #: pods that get a node without any migration
+    #: pods placed without any migration
     scheduled: tuple[Binding, ...] = ()
 
     async def carry_out(self, runtime: "Runtime") -> None:
-        """Execute the packing, whatever it costs: the user has seen the cost."""
+        """Execute the packing regardless of cost: the user has approved the cost."""
         packed, policy = self.packed, self.configuration.policy
         parts = list(split_parts(packed.legs, packed.awaited, packed.evicted))
         found = suggestion_of(self.snapshot, policy, packed, parts)
@@ -54,7 +52,7 @@ class PackAdvice:
 
     @property
     def words(self) -> str:
-        """Return the result in a sentence, and whether it is proven."""
+        """Return a sentence with result and proof status."""
         packed = self.packed
         if packed.better:
             return (
@@ -111,8 +109,8 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     waiting = snapshot.schedulable(snapshot.pods.values())
     scheduled = policy.decide(snapshot, waiting, start_batch_deadline(configuration)).bindings
     snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
-    away = Away.seen(snapshot, configuration.site.label)
-    kept, seen = reason_by_site(away), away.left_alone(snapshot) if away else snapshot
+    away = Away.from_snapshot(snapshot, configuration.site.label)
+    kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     settings = configuration.optimiser
     packed = policy.pack(
         seen,
@@ -127,15 +125,8 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
 
 
 def report_packing(snapshot: Snapshot, configuration: Configuration, output: str) -> PackAdvice:
-    """Print the packing of this snapshot, and return it."""
-    started = time.perf_counter()
-    advice = advise(snapshot, configuration)
-    elapsed = 1000 * (time.perf_counter() - started)
-    if output == "json":
-        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
-    else:
-        Console().print(_packing_tables(advice, elapsed))
-    return advice
+    """Print and return the packing of this snapshot."""
+    return print_timed(lambda: advise(snapshot, configuration), _packing_tables, output)
 
 
 def _packing_tables(advice: PackAdvice, milliseconds: float) -> RenderableType:

@@ -11,25 +11,21 @@ from kubedsm.cli.options import config_file, dump_file, output
 @output
 def place(dump_path: str, config_path: str | None, output: str) -> None:
     """Decide, offline, where the waiting pods of a dump would go."""
-    import time
-
     from kubedsm.cli import placement
-    from kubedsm.cli.console import print_json, remark
+    from kubedsm.cli.console import remark
     from kubedsm.cli.inputs import configuration_at, read_dump, start_batch_deadline
+    from kubedsm.cli.tables import print_timed
     from kubedsm.planner.plurals import counted
-    from kubedsm.terminal.console import Console
 
     configuration = configuration_at(config_path)
     dump = read_dump(dump_path)
-    started = time.perf_counter()
-    placed = placement.place_pods(dump, configuration, start_batch_deadline(configuration))
-    elapsed = 1000 * (time.perf_counter() - started)
+    placed = print_timed(
+        lambda: placement.place_pods(dump, configuration, start_batch_deadline(configuration)),
+        placement.placement_tables,
+        output,
+    )
     if placed.foreign:
         remark(
             f"ignored: {counted(placed.foreign, 'waiting pod')} whose schedulerName is not"
             f" {configuration.scheduler_name}"
         )
-    if output == "json":
-        print_json(placed.as_json() | {"elapsedMs": round(elapsed, 3)})
-    else:
-        Console().print(placement.placement_tables(placed, elapsed))

@@ -21,7 +21,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.planner.plurals import named
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 from kubedsm.terminal.fitted_table import table
 
 _MEBI = 1 << 20
@@ -31,13 +31,13 @@ _INDENT = 2
 
 @attrs.frozen(slots=True)
 class OfflinePlacement:
-    """Decision on the pods of a dump that wait for this scheduler."""
+    """Decision on a dump's pending pods of this scheduler."""
 
     snapshot: Snapshot
     decision: Decision
-    #: pods that wait for this scheduler and could not be read
+    #: unreadable pending pods of this scheduler
     unreadable: tuple[Malformed, ...]
-    #: number of pods that wait for other schedulers
+    #: number of pending pods of other schedulers
     foreign: int
 
     def as_json(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class OfflinePlacement:
 def place_pods(
     dump: Dump, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> OfflinePlacement:
-    """Decide, as one batch, on the pods of a dump that wait for this scheduler."""
+    """Decide, in a single batch, on a dump's pending pods of this scheduler."""
     ours = configuration.scheduler_name
     snapshot = snapshot_of(dump, configuration)
     batch = snapshot.schedulable(snapshot.pods.values())
@@ -143,7 +143,7 @@ def _explain_nodes(
 
 
 def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:
-    """Return a clause per resource of which all of these nodes have too little free."""
+    """Return a clause per insufficient resource on all of these nodes."""
     for name, needed in pod.requests.items():
         left = [max(0, each.amount(name)) for each in free]
         if needed and max(left) < needed:

@@ -61,7 +61,7 @@ def rbac(
 
 
 def _list_unused(configuration: "Configuration") -> set[str]:
-    """Return the names of the features that the configuration turns off."""
+    """Return the names of features disabled by the configuration."""
     unused = set()
     if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
         unused |= {"migrations", "requests"}
@@ -93,7 +93,7 @@ def _feature_json(feature: Feature) -> dict[str, Any]:
 
 
 def _write_roles(features: Sequence[Feature], name: str, namespace: str) -> str:
-    """Return roles and their bindings as YAML; a comment on each rule names its features."""
+    """Return roles and their bindings as YAML; a comment on each rule names the features."""
     documents: list[str] = []
     for kind, own in (("ClusterRole", False), ("Role", True)):
         granted = [rule for rule in rules(features) if rule.own is own]

@@ -1,4 +1,4 @@
-"""Process of `kubedsm run`: the scheduler, its metrics, its diagnostics and its page."""
+"""Process of `kubedsm run`: scheduler, metrics, diagnostics and page."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from kubedsm import __version__
 from kubedsm.app import leadership
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import NotLeadingError
-from kubedsm.app.live_configuration import said_in
+from kubedsm.app.live_configuration import read_document_in
 from kubedsm.app.prometheus import InAThread
 from kubedsm.cli.console import Stop
 from kubedsm.cli.inputs import configuration_at
@@ -24,7 +24,7 @@ from kubedsm.cli.options import PageOptions
 from kubedsm.cli.run import RunOptions
 from kubedsm.config.documents import STDIN
 from kubedsm.config.settings import Configuration, load
-from kubedsm.dashboard.server.opening import app_of, page_of
+from kubedsm.dashboard.server.app import app_of, page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
@@ -36,13 +36,12 @@ from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.kube.joining import TIMEOUT, join
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.observability.instruments import Instruments
-from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.observability.instruments import Instruments, watch_the_loop
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.observability.reading import Leadership
 from kubedsm.observability.server import Monitoring, probes_answered
 from kubedsm.process.clock import Clock, SystemClock
-from kubedsm.solvers.available import lacking
+from kubedsm.solvers.available import explain_missing
 
 
 async def serve(options: RunOptions, stop: Stop) -> None:
@@ -91,8 +90,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             Monitoring(runtime, instruments, clock, address, find_leader) as monitoring,
             _serve_page(options.page, runtime, scene, clock, find_leader) as (page_url, page_app),
             Diagnostics(
-                runtime.decisions,
-                runtime.planner,
+                runtime.explanations,
                 options.diagnostics_port,
                 dry_run=options.dry_run,
                 leader=lambda: None if find_leader().leading else find_leader().leader,
@@ -122,7 +120,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             )
             if options.dry_run:
                 log.warning("dry run: decisions are logged, nothing is written")
-            if missing := lacking(configuration.solver.kind):
+            if missing := explain_missing(configuration.solver.kind):
                 log.warning(missing)
             stop.heeded = True
             with _log_end(runtime, clock, stop):
@@ -139,7 +137,7 @@ async def _serve_page(
     clock: Clock,
     find_leader: Callable[[], Leadership],
 ) -> AsyncIterator[tuple[str, web.Application | None]]:
-    """Serve the page at its own address, and yield its URL; or yield its application.
+    """Serve the page at a separate address, and yield the URL; or yield the application.
 
     Raises AddressUnavailableError.
     """
@@ -156,7 +154,7 @@ async def _serve_page(
 
 @contextmanager
 def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
-    """Log the end of the block: its cause, the uptime, and the work that was done."""
+    """Log the end of the block: cause, uptime, and completed work."""
     began, why = clock.monotonic(), "an error"
     try:
         yield
@@ -180,7 +178,7 @@ async def _read_config_map(
 ) -> Configuration:
     """Return the configuration in the ConfigMap, or the default without the right to read it."""
     try:
-        text, source = await said_in(cluster, name)
+        text, source = await read_document_in(cluster, name)
     except Forbidden as error:
         # No migration begins meanwhile: an unreadable pause switch counts as set.
         structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
@@ -191,7 +189,7 @@ async def _read_config_map(
 async def _freeze_listed_objects(synced: asyncio.Event) -> None:
     """Exempt listed objects from garbage collection.
 
-    A full collection would traverse them now and then, for 90 ms with 50,000 pods, and free none.
+    Occasional full collections would traverse them, for 90 ms with 50,000 pods, and free none.
     """
     await synced.wait()
     gc.collect()
@@ -199,7 +197,7 @@ async def _freeze_listed_objects(synced: asyncio.Event) -> None:
 
 
 async def _identify_cluster(cluster: Cluster, clock: Clock, diagnostics: Diagnostics) -> None:
-    """Read the cluster's UID, for commands that ask this process about a cluster."""
+    """Read the cluster's UID: commands compare clusters by UID."""
     while not diagnostics.cluster_uid:
         try:
             diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)

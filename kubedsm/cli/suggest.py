@@ -40,7 +40,7 @@ def suggest(options: MigrationOptions, budget: float) -> None:
         return
 
     from kubedsm.cli.execution import Errand, ask_cluster
-    from kubedsm.rebalancing.migration_requests import requested_moves
+    from kubedsm.rebalancing.migration_requests import list_requested_moves
 
     def decide(snapshot: "Snapshot", scheduler: "Answering | None") -> "Errand | None":
         slower = frozenset() if scheduler is None else scheduler.slower
@@ -54,6 +54,6 @@ def suggest(options: MigrationOptions, budget: float) -> None:
 
         if not (options.carry_out and suggestion.moves):
             return None
-        return Errand(begin, suggestion.id, requested_moves(suggestion))
+        return Errand(begin, suggestion.id, list_requested_moves(suggestion))
 
     sys.exit(ask_cluster(options, configuration, decide))

@@ -1,16 +1,42 @@
-"""Parts of a report that `kubedsm place` and `kubedsm suggest` share."""
+"""Report components shared by `kubedsm place` and `kubedsm suggest`."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
+from rich.console import RenderableType
 from rich.text import Text
 
+from kubedsm.cli.console import print_json
 from kubedsm.model.model import Share, Workload
 from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import FittedTable, table
 
 
+class Report(Protocol):
+    def as_json(self) -> dict[str, Any]: ...
+
+
+R = TypeVar("R", bound=Report)
+
+
+def print_timed(
+    decide: Callable[[], R], tables: Callable[[R, float], RenderableType], output: str
+) -> R:
+    """Decide, print the report with the elapsed milliseconds as JSON or tables, and return it."""
+    started = time.perf_counter()
+    report = decide()
+    elapsed = 1000 * (time.perf_counter() - started)
+    if output == "json":
+        print_json(report.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(tables(report, elapsed))
+    return report
+
+
 def list_unproven(certificates: Iterable[Certificate]) -> list[Text]:
-    """Return a line per goal that is not proven optimal, with its bound."""
+    """Return a line per goal without proven optimality, with the bound."""
     return [Text(each.words) for each in certificates if not each.proven]
 
 

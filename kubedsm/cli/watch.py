@@ -67,7 +67,6 @@ def watch(
 
     async def show_cluster() -> None:
         given = None if config_path is None else configuration_at(config_path)
-        given = configuration_at(config_path) if config_path is not None else None
         await live_view.show_cluster(kubeconfig_path, context, given, config_map, output)
 
     async def show_scheduler() -> None:

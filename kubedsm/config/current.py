@@ -1,8 +1,8 @@
-"""Configuration in effect.
+"""Configuration currently in effect.
 
-Rules. Each use of a setting reads `current` again, without a copy. A document is applied whole or
-not at all: after an invalid one the last valid one stays in effect. `replace` is synchronous, so
-that all readers see the same configuration before and after.
+Rules. Each use of a setting reads `current` again, without a copy. Documents are applied
+atomically: after an invalid document the last valid configuration stays in effect. `replace` is
+synchronous, hence all readers observe the same configuration.
 """
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from collections.abc import Callable
 import attrs
 
 from kubedsm.config.documents import DocumentError, shown
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration, load
 
-#: changed keys that are told
+#: changed keys in a log line
 _TOLD = 10
 
 
@@ -25,15 +25,15 @@ def as_given(configuration: Configuration) -> Configuration:
 @attrs.define
 class CurrentConfiguration:
     current: Configuration = attrs.field(factory=Configuration)
-    #: when it was taken, in seconds since the epoch
+    #: activation time, in seconds since the epoch
     since: float = 0.0
-    #: how many were taken, the first one included
+    #: number of activated configurations, the initial configuration included
     generation: int = 1
-    #: why what was given last is not what holds, in one line; empty if it is
+    #: one-line reason for refusing the latest document; empty if accepted
     refusal: str = ""
-    #: what holds of a configuration that is given
+    #: transformation of every accepted configuration, such as for a dry run
     adjusted: Callable[[Configuration], Configuration] = attrs.field(default=as_given, kw_only=True)
-    #: hear of each change, when it holds already
+    #: callbacks, invoked after each activation
     _observers: list[Callable[[Configuration], None]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -61,7 +61,11 @@ class CurrentConfiguration:
             raise
         self.refusal = ""
         before = self.current
-        changed = [] if given == before else changed_keys(document(before), document(given))
+        changed = (
+            []
+            if given == before
+            else list_changed_keys(write_section(before), write_section(given))
+        )
         if changed:
             self.current = given
             self.since = now
@@ -84,13 +88,13 @@ class CurrentConfiguration:
             )
 
 
-def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
-    """Return the dotted keys that differ between two documents."""
+def list_changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
+    """Return the dotted keys with differences between two documents."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             changed
             for key in dict.fromkeys((*before, *after))
-            for changed in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}")
+            for changed in list_changed_keys(before.get(key), after.get(key), f"{prefix}.{key}")
         ]
     return [] if before == after else [prefix.removeprefix(".")]
 

@@ -1,4 +1,4 @@
-"""Reading and refusing of documents that people write, as YAML or JSON."""
+"""Reading and validation of handwritten YAML and JSON documents."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 #: as a path
 STDIN = "-"
-#: how much of what was written a complaint repeats
+#: characters of user input that an error message repeats
 SHOWN = 80
 HUGE_BITS = 100
 
@@ -25,7 +25,7 @@ CLUSTER = "a file of nodes"
 SERVICES = "a file of services"
 SCENARIO = "a load scenario"
 KUBECONFIG = "a kubeconfig"
-#: which option takes it
+#: command-line option for each document type
 _FOR = {
     CONFIGURATION: " (for --config)",
     DUMP: " (for --from)",
@@ -34,13 +34,13 @@ _FOR = {
     SCENARIO: " (for `kubedsm replay`)",
     KUBECONFIG: " (for --kubeconfig)",
 }
-#: keys that a document has of which nothing else says what it is
+#: distinguishing list of each document type without a kind
 _LISTS = {"items": DUMP, "nodes": CLUSTER, "services": SERVICES, "apis": SCENARIO}
 _SECTIONS = ("services", "suggester", "migration", "batch", "objective", "tiers", "optimiser")
 
 
 class DocumentError(Problem, ValueError):
-    """One-line refusal: the source, the key, the mistake, and the remedy."""
+    """One-line validation error: source, key, mistake, and remedy."""
 
     def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:
         self.reason = reason
@@ -51,7 +51,7 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Prepend these keys to the place of a refusal."""
+    """Prepend keys to the location of a validation error."""
     try:
         yield
     except DocumentError as error:
@@ -61,7 +61,7 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Name the source of a refusal, unless it names one already."""
+    """Attach the source to a validation error without a source."""
     try:
         yield
     except DocumentError as error:
@@ -75,7 +75,7 @@ def source_of(path: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the value on one short line, as a person would recognise it."""
+    """Return the value on one short line, recognisable for its author."""
     match value:
         case bool():
             return str(value).lower()
@@ -94,7 +94,7 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: object) -> str:
-    """Return the key as messages show it."""
+    """Return the printable form of a key."""
     plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= SHOWN
     return str(key) if plain else shown(key)
 
@@ -121,12 +121,12 @@ def _standard_input(size: int) -> bytes:
     return found
 
 
-def converted(value: Any, shape: type[T]) -> T:
+def convert_to(value: Any, shape: type[T]) -> T:
     """Convert a value to a type. Raises DocumentError."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        reason, place = located(error)
+        reason, place = split_location(error)
         raise DocumentError(reason, (place,) if place else ()) from None
 
 
@@ -135,7 +135,7 @@ def json_as(text: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:
-        reason, place = located(error)
+        reason, place = split_location(error)
         raise DocumentError(reason, (place,) if place else ()) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise DocumentError(f"not JSON: {error}") from None
@@ -144,7 +144,7 @@ def json_as(text: bytes, shape: type[T]) -> T:
 _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
 
 
-def located(error: msgspec.ValidationError) -> tuple[str, str]:
+def split_location(error: msgspec.ValidationError) -> tuple[str, str]:
     """Split an error of msgspec into reason and path; the path of the whole value is empty."""
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
@@ -152,7 +152,7 @@ def located(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 def what_it_is(said: Any) -> str:
-    """Return the type of a document in words; empty if it is not recognised."""
+    """Return the document type in words; empty for unrecognised documents."""
     if not isinstance(said, Mapping):
         return ""
     kind = said.get("kind")
@@ -171,8 +171,8 @@ def what_it_is(said: Any) -> str:
     return CONFIGURATION if any(isinstance(said.get(k), Mapping) for k in _SECTIONS) else ""
 
 
-def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
-    """Return a message if the document is recognised as another one; empty if not."""
+def explain_mistake(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
+    """Return a message if the document has another recognised type; else empty."""
     found = what_it_is(said)
     if not found or found == wanted or found in also:
         return ""
@@ -180,6 +180,6 @@ def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
 
 
 def refuse_others(said: Any, wanted: str, also: Iterable[str] = ()) -> None:
-    """Raise DocumentError if the document is recognised as another one."""
-    if why := mistaken(said, wanted, also):
+    """Raise DocumentError if the document has another recognised type."""
+    if why := explain_mistake(said, wanted, also):
         raise DocumentError(why)

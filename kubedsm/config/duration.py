@@ -1,7 +1,7 @@
 """Durations in Go's notation: `500ms`, `10s`, `1m30s`.
 
-Grammar: Go's time.ParseDuration, less the sign and less the bare `0`, so that every duration
-names its unit.
+Grammar: Go's time.ParseDuration without signs and without the bare `0`: every duration names its
+unit.
 """
 
 import re
@@ -21,9 +21,9 @@ _UNITS = {
 _PART = re.compile(
     rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(sorted(_UNITS, key=len, reverse=True))})", re.ASCII
 )
-#: what such a text looks like
+#: regular expression for configuration schemas
 DURATION = rf"^(?:{_PART.pattern})+$"
-#: No duration that a person writes is longer; the cost of exact arithmetic grows with the text.
+#: characters: exact arithmetic becomes expensive for longer text
 _LONGEST_TEXT = 400
 _SHOWN = 40
 
@@ -52,18 +52,18 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the text that `parse_duration` reads as these seconds (finite, not negative)."""
+    """Return the notation of finite, non-negative seconds: the inverse of `parse_duration`."""
     exact = Decimal(repr(seconds))
     if exact == 0:
         return "0s"
     if exact < 1:
-        return f"{_plain(exact.scaleb(3))}ms"
+        return f"{_format_plain(exact.scaleb(3))}ms"
     minutes, rest = divmod(exact, 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{_plain(amount)}{unit}" for amount, unit in parts if amount)
+    return "".join(f"{_format_plain(amount)}{unit}" for amount, unit in parts if amount)
 
 
-def _plain(amount: Decimal) -> str:
+def _format_plain(amount: Decimal) -> str:
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,8 +1,8 @@
-"""Kinds of configuration fields: how each is read, checked, written and described by a schema.
+"""Kinds of configuration fields: parsing, validation, serialisation and JSON Schema.
 
-A section is an attrs class, `@attrs.frozen(field_transformer=checked)`, with fields declared by
-`setting` or `subsection`. `structured` makes a section of parsed YAML or JSON, `document` the
-reverse. Checks run in the constructor, so that no section has an invalid value, however made.
+A section is an attrs class, `@attrs.frozen(field_transformer=validate_fields)`, with fields
+declared by `setting` or `subsection`. `read_section` converts parsed YAML or JSON to a section;
+`write_section` is the inverse. Constructors validate, hence invalid sections cannot exist.
 """
 
 import difflib
@@ -34,22 +34,21 @@ _VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 Schema = dict[str, Any]
 
 
-def _same(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
 @attrs.frozen
 class Kind:
-    """Kind of a field: `read` parses a YAML or JSON value, `check` validates, `write` is reverse.
+    """Kind of a field: `read` parses a YAML or JSON value, `check` validates, `write` serialises.
 
-    `read` and `check` raise DocumentError. The schema is for editors: it accepts every valid value,
-    and may accept others.
+    `read` and `check` raise DocumentError. The schema is for editors, and may accept more.
     """
 
-    check: Callable[[Any], None]
+    check: Callable[[Any], object]
     schema: Schema
-    read: Callable[[Any], Any] = _same
-    write: Callable[[Any], Any] = _same
+    read: Callable[[Any], Any] = _return_unchanged
+    write: Callable[[Any], Any] = _return_unchanged
 
 
 def setting(default: Any, kind: Kind) -> Any:
@@ -58,7 +57,7 @@ def setting(default: Any, kind: Kind) -> Any:
 
 
 def subsection(cls: type[attrs.AttrsInstance]) -> Any:
-    """Declare a field that is a section."""
+    """Declare a field with a nested section."""
     return setting(cls(), section(cls))
 
 
@@ -68,50 +67,50 @@ def kind_of(attribute: "attrs.Attribute[Any]") -> Kind:
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return the end of a message about a word that is not among the known ones."""
-    words = {_fold(word): word for word in known}
-    folded = _fold(given[:SHOWN]) if isinstance(given, str) else ""
+    """Return a message suffix that suggests the known word nearest to a mistyped word."""
+    words = {_fold_case(word): word for word in known}
+    folded = _fold_case(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)
     return f"; did you mean {words[near[0]]}?" if near else ""
 
 
-def _fold(word: str) -> str:
+def _fold_case(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "")
 
 
 @cache
-def camel(name: str) -> str:
-    """Return the key of the field of that name."""
+def to_camel_case(name: str) -> str:
+    """Return the document key of a field name."""
     first, *more = name.split("_")
     return first + "".join(word.capitalize() for word in more)
 
 
-def _validate(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+def _validate_field(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     if value is None and attribute.default is None:
         return
-    with at(camel(attribute.name)):
+    with at(to_camel_case(attribute.name)):
         kind_of(attribute).check(value)
 
 
-def checked(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
+def validate_fields(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
     """Field transformer of every section: validate each field by its kind."""
-    return [field.evolve(validator=_validate) for field in fields]
+    return [field.evolve(validator=_validate_field) for field in fields]
 
 
-def mapping(value: object) -> Mapping[Any, object]:
+def require_mapping(value: object) -> Mapping[Any, object]:
     if not isinstance(value, Mapping):
         raise DocumentError(f"{shown(value)} is not a mapping of keys to values")
     return value
 
 
-def structured(cls: type[_Section], value: object) -> _Section:
+def read_section(cls: type[_Section], value: object) -> _Section:
     """Return the section of a document; an absent or null key has its default.
 
     Raises DocumentError.
     """
-    attributes = {camel(attribute.name): attribute for attribute in attrs.fields(cls)}
+    attributes = {to_camel_case(attribute.name): attribute for attribute in attrs.fields(cls)}
     values = {}
-    for key, given in mapping(value).items():
+    for key, given in require_mapping(value).items():
         with at(key):
             if key not in attributes:
                 if removed := getattr(cls, "REMOVED", {}).get(key):
@@ -124,10 +123,10 @@ def structured(cls: type[_Section], value: object) -> _Section:
     return cls(**values)
 
 
-def document(section: attrs.AttrsInstance) -> dict[str, Any]:
-    """Return the document that `structured` reads as this section."""
+def write_section(section: attrs.AttrsInstance) -> dict[str, Any]:
+    """Return the document of a section: the inverse of `read_section`."""
     return {
-        camel(attribute.name): kind_of(attribute).write(value)
+        to_camel_case(attribute.name): kind_of(attribute).write(value)
         for attribute in attrs.fields(type(section))
         if (value := getattr(section, attribute.name)) is not None
     }
@@ -139,44 +138,46 @@ def section_schema(cls: type[attrs.AttrsInstance]) -> Schema:
     for attribute in attrs.fields(cls):
         kind, default = kind_of(attribute), attribute.default
         written = {} if default is None else {"default": kind.write(default)}
-        properties[camel(attribute.name)] = {**kind.schema, **written}
+        properties[to_camel_case(attribute.name)] = {**kind.schema, **written}
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
 
 def number(low: float, high: float) -> Kind:
     allowed = f"{shown(low)} and {shown(high)}"
 
-    def read(value: object) -> object:
+    def read_number(value: object) -> object:
         if isinstance(value, str) and _EXPONENT.fullmatch(value):
             return float(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return float(value) if value.bit_length() <= HUGE_BITS else value
         return value
 
-    def check(value: object) -> None:
+    def check_number(value: object) -> None:
         if not isinstance(value, float):
             raise DocumentError(f"{shown(value)} is not a number between {allowed}")
         if not low <= value <= high:
             raise DocumentError(f"{shown(value)} is not between {allowed}")
 
-    return Kind(check, {"type": ["number", "null"], "minimum": low, "maximum": high}, read)
+    return Kind(
+        check_number, {"type": ["number", "null"], "minimum": low, "maximum": high}, read_number
+    )
 
 
 def whole(low: int, high: int) -> Kind:
-    def check(value: object) -> None:
+    def check_whole(value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
             raise DocumentError(f"{shown(value)} is not a whole number between {low} and {high}")
         if not low <= value <= high:
             raise DocumentError(f"{shown(value)} is not between {low} and {high}")
 
-    return Kind(check, {"type": ["integer", "null"], "minimum": low, "maximum": high})
+    return Kind(check_whole, {"type": ["integer", "null"], "minimum": low, "maximum": high})
 
 
 def duration(low: str, high: str) -> Kind:
     least, greatest = parse_duration(low), parse_duration(high)
     between = f"a duration between {low} and {high}, such as 500ms, 10s or 1m30s"
 
-    def read(value: object) -> float:
+    def read_duration(value: object) -> float:
         if not isinstance(value, str):
             raise DocumentError(
                 f"{shown(value)} is not a duration with its unit, such as 500ms, 10s or 1m30s"
@@ -186,61 +187,65 @@ def duration(low: str, high: str) -> Kind:
         except DurationError as error:
             raise DocumentError(str(error)) from None
 
-    def check(value: float) -> None:
+    def check_duration(value: float) -> None:
         if not least <= value <= greatest:
             given = format_duration(value) if 0 <= value < math.inf else f"{value:g}s"
             raise DocumentError(f"{given} is not between {low} and {high}")
 
-    return Kind(check, _text_schema(DURATION, between), read, format_duration)
+    return Kind(check_duration, _text_schema(DURATION, between), read_duration, format_duration)
 
 
 def percentage() -> Kind:
     """From `0%` to `100%`, as a fraction."""
 
-    def read(value: object) -> float:
+    def read_percentage(value: object) -> float:
         if not isinstance(value, str) or not _PERCENTAGE.fullmatch(value):
             raise DocumentError(f"{shown(value)} is not a percentage, such as 10%")
         return float(Decimal(value[:-1]) / 100)
 
-    def check(value: object) -> None:
+    def check_percentage(value: object) -> None:
         if not isinstance(value, float) or not 0 <= value <= 1:
             raise DocumentError(f"{shown(value)} is not between 0% and 100%")
 
-    def write(value: float) -> str:
+    def write_percentage(value: float) -> str:
         return f"{Decimal(repr(value)) * 100:f}".rstrip("0").rstrip(".") + "%" if value else "0%"
 
     schema = _text_schema(f"^(?:{_PERCENTAGE.pattern})$", "a percentage between 0% and 100%")
-    return Kind(check, schema, read, write)
+    return Kind(check_percentage, schema, read_percentage, write_percentage)
 
 
 def choice(*options: str) -> Kind:
-    def read(value: object) -> object:
+    def read_choice(value: object) -> object:
         # YAML 1.1 reads a bare `off` as false.
         return "off" if value is False and "off" in options else value
 
-    def check(value: object) -> None:
+    def check_choice(value: object) -> None:
         if value not in options:
             allowed = " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
             near = did_you_mean(value, options) if options[1:] else ""
             raise DocumentError(f"{shown(value)} is not {allowed}{near}")
 
-    return Kind(check, {"enum": [*options, *([False] if "off" in options else []), None]}, read)
+    return Kind(
+        check_choice,
+        {"enum": [*options, *([False] if "off" in options else []), None]},
+        read_choice,
+    )
 
 
 def flag() -> Kind:
-    def check(value: object) -> None:
+    def check_flag(value: object) -> None:
         if not isinstance(value, bool):
             raise DocumentError(f"{shown(value)} is not true or false")
 
-    return Kind(check, {"type": ["boolean", "null"]})
+    return Kind(check_flag, {"type": ["boolean", "null"]})
 
 
 def text(pattern: re.Pattern[str], what: str) -> Kind:
-    def check(value: object) -> None:
+    def check_text(value: object) -> None:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             raise DocumentError(f"{shown(value)} is not {what}")
 
-    return Kind(check, _text_schema(f"^(?:{pattern.pattern})$", what))
+    return Kind(check_text, _text_schema(f"^(?:{pattern.pattern})$", what))
 
 
 def _text_schema(pattern: str, what: str) -> Schema:
@@ -252,9 +257,9 @@ LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:
-    """One value, or a list of at least `least` different values; a tuple."""
+    """Single value, or list of at least `least` different values; becomes a tuple."""
 
-    def read(value: object) -> tuple[Any, ...]:
+    def read_several(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
             return (one.read(value),)
         values = []
@@ -263,7 +268,7 @@ def several(one: Kind, *, least: int = 1) -> Kind:
                 values.append(one.read(given))
         return tuple(values)
 
-    def check(values: tuple[Any, ...]) -> None:
+    def check_several(values: tuple[Any, ...]) -> None:
         if len(values) < least:
             raise DocumentError("the list is empty")
         for value in values:
@@ -273,20 +278,22 @@ def several(one: Kind, *, least: int = 1) -> Kind:
 
     many = {"type": "array", "items": one.schema, "minItems": least, "uniqueItems": True}
     schema = {"anyOf": [one.schema, many]}
-    return Kind(check, schema, read, lambda values: [one.write(value) for value in values])
+    return Kind(
+        check_several, schema, read_several, lambda values: [one.write(value) for value in values]
+    )
 
 
 def by_name(name: Kind, one: Kind) -> Kind:
     """Values by the names of their subjects; a mapping."""
 
-    def read(value: object) -> dict[Any, Any]:
+    def read_by_name(value: object) -> dict[Any, Any]:
         values = {}
-        for key, given in mapping(value).items():
+        for key, given in require_mapping(value).items():
             with at(key):
                 values[key] = one.read(given)
         return values
 
-    def check(values: Mapping[Any, Any]) -> None:
+    def check_by_name(values: Mapping[Any, Any]) -> None:
         for key, value in values.items():
             with at(key):
                 name.check(key)
@@ -298,9 +305,14 @@ def by_name(name: Kind, one: Kind) -> Kind:
         "additionalProperties": one.schema,
     }
     return Kind(
-        check, schema, read, lambda values: {key: one.write(v) for key, v in values.items()}
+        check_by_name,
+        schema,
+        read_by_name,
+        lambda values: {key: one.write(v) for key, v in values.items()},
     )
 
 
 def section(cls: type[attrs.AttrsInstance]) -> Kind:
-    return Kind(lambda _: None, section_schema(cls), lambda value: structured(cls, value), document)
+    return Kind(
+        lambda _: None, section_schema(cls), lambda value: read_section(cls, value), write_section
+    )

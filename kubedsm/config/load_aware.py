@@ -13,7 +13,6 @@ from kubedsm.config.fields import (
     LABEL_VALUE,
     Kind,
     by_name,
-    checked,
     duration,
     flag,
     number,
@@ -22,6 +21,7 @@ from kubedsm.config.fields import (
     several,
     subsection,
     text,
+    validate_fields,
 )
 from kubedsm.model.model import MOST_OF_A_NODE
 from kubedsm.model.quantities import QuantityError, parse_units
@@ -32,7 +32,7 @@ WINDOW = "$window"
 #: characters of a query, and of a URL
 _LONGEST = 4096
 
-#: the remedy for configurations that name credentials
+#: remedy for configurations containing credentials
 _CREDENTIALS = (
     "credentials belong in the Secret kubedsm-prometheus, with the keys server, token and ca.crt"
 )
@@ -48,29 +48,29 @@ def _per_second() -> Kind:
     """Bytes a second, a quantity with `B/s` behind it: `125MB/s`."""
     what = "bytes a second, such as 125MB/s"
 
-    def read(value: object) -> int:
+    def read_rate(value: object) -> int:
         match = _WITHOUT_UNIT.fullmatch(value) if isinstance(value, str) else None
         try:
             return parse_units(match["amount"] if match else None)
         except QuantityError:
             raise DocumentError(f"{shown(value)} is not {what}") from None
 
-    def check(value: int) -> None:
+    def check_rate(value: int) -> None:
         if not 1 <= value <= MOST_OF_A_NODE:
             raise DocumentError(f"{shown(value)} bytes a second are no capacity of a node")
 
-    def write(value: int) -> str:
+    def write_rate(value: int) -> str:
         return next(f"{value // size}{s}B/s" for s, size in _SUFFIXES if value % size == 0)
 
     schema = {"type": ["string", "null"], "pattern": "B/s$", "description": what}
-    return Kind(check, schema, read, write)
+    return Kind(check_rate, schema, read_rate, write_rate)
 
 
-def _url() -> Kind:
-    """URL of an HTTP server, or empty. Messages repeat nothing of it, since it may have secrets."""
+def _server_url() -> Kind:
+    """URL of an HTTP server, or empty. Messages never repeat the URL, which may contain secrets."""
     what = "an address such as http://prometheus.monitoring:9090, or empty"
 
-    def check(value: object) -> None:
+    def check_url(value: object) -> None:
         if value == "":
             return
         try:
@@ -86,10 +86,10 @@ def _url() -> Kind:
             raise DocumentError(f"a ConfigMap is no place for a password: {_CREDENTIALS}")
 
     pattern = "^(?:https?://[!-~]+)?$"
-    return Kind(check, {"type": ["string", "null"], "pattern": pattern, "description": what})
+    return Kind(check_url, {"type": ["string", "null"], "pattern": pattern, "description": what})
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class NodeQueries:
     """PromQL queries with a vector by node; an empty query is not sent."""
 
@@ -120,7 +120,7 @@ def _of_pods(value: str) -> str:
     return f"sum by(namespace,pod)({value})"
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class PodQueries:
     """PromQL queries with a vector by namespace and pod; an empty query is not sent."""
 
@@ -132,7 +132,7 @@ class PodQueries:
         _of_pods(f'avg_over_time(container_memory_working_set_bytes{{container!=""}}[{WINDOW}])'),
         _QUERY,
     )
-    #: of a pod, not of its containers
+    #: per pod: containers share the network namespace
     net: str = setting(
         _of_pods(
             f"rate(container_network_receive_bytes_total[{WINDOW}])"
@@ -149,30 +149,30 @@ class PodQueries:
     )
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Queries:
     node: NodeQueries = subsection(NodeQueries)
     pod: PodQueries = subsection(PodQueries)
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class NodeCapacity:
-    """Network and disk capacity in bytes/s of the nodes that have all these labels."""
+    """Network and disk capacity in bytes/s of the nodes selected by labels."""
 
     node_selector: Mapping[str, str] = setting({}, by_name(LABEL_KEY, LABEL_VALUE))
     net: int | None = setting(None, _per_second())
     disk: int | None = setting(None, _per_second())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class LoadAware:
     """See `objective.load` and `app.load_monitor`. Off without a URL."""
 
-    #: a user who may change a ConfigMap must not choose files whose content is sent to a server
+    #: writers of the ConfigMap must not choose files for transmission to a server
     REMOVED: ClassVar[Mapping[str, str]] = dict.fromkeys(("tokenFile", "caFile"), _CREDENTIALS)
 
-    prometheus: str = setting("", _url())
-    #: labels that name the node of a series: the first that the series has
+    prometheus: str = setting("", _server_url())
+    #: labels with the node of a series, by precedence
     node_label: tuple[str, ...] = setting(("node", "instance"), several(_PROMETHEUS_LABEL))
     #: seconds, both
     period: float = setting(30.0, duration("100ms", "1h"))
@@ -185,7 +185,7 @@ class LoadAware:
     high_usage: float = setting(0.85, number(0.01, 1))
     normalise: bool = setting(False, flag())
     queries: Queries = subsection(Queries)
-    #: for each resource, the first entry that matches the node and has the resource decides
+    #: per resource, the first matching entry with that resource takes precedence
     capacity: tuple[NodeCapacity, ...] = setting((), several(section(NodeCapacity), least=0))
 
     @property
@@ -198,12 +198,12 @@ class LoadAware:
             self.weight, self.high_usage, self.move, self.min_load_gain, self.normalise, capacity
         )
 
-    def asked(self, query: str) -> str:
-        """Return the query as it is sent."""
+    def fill_window(self, query: str) -> str:
+        """Return the query with the window substituted."""
         return query.replace(WINDOW, f"{round(self.window * 1000)}ms")
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class AnswerQueries:
     """Queries by namespace and pod, or by namespace, workload and tier; empty: not sent."""
 

@@ -8,19 +8,19 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Tier, Tiers, Workload
 from kubedsm.model.snapshot import Snapshot
 
-#: keys of `services` that are told at once
+#: unmatched keys of `services` reported at once
 TOLD = 10
-#: names that a mistaken one is compared with at most: each takes some microseconds
+#: limit of comparisons for a suggestion, each of some microseconds
 _COMPARED = 2000
-#: what comes of it where no node is of the tier
+#: consequence of a tier without nodes
 _WITHOUT = {
     Tier.EDGE: "every pod goes to the cloud",
     Tier.CLOUD: "what the edge does not take waits",
 }
 
 
-def unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
-    """Return the keys of `services` that match none of these workloads."""
+def list_unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
+    """Return the keys of `services` without a matching workload."""
     keys = [key for key in services if key != EVERY_SERVICE]
     spoken_for = {key for workload in workloads for key in keys_for(workload)} if keys else set()
     return [key for key in keys if key not in spoken_for]
@@ -41,20 +41,20 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
 
 
 def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
-    """Return the most similar key that matches; empty without a similar one."""
+    """Return the most similar matching key; empty without similar keys."""
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":
-        near = _nearest(namespace, (workload.namespace for workload in listed))
+        near = _nearest_name(namespace, (workload.namespace for workload in listed))
         return f"{near}/*" if near else ""
     there = [workload for workload in listed if namespace in ("*", workload.namespace)]
-    if near := _nearest(name, (workload.name for workload in there)):
+    if near := _nearest_name(name, (workload.name for workload in there)):
         return f"{namespace}/{near}"
-    near = _nearest(namespace, (other.namespace for other in listed if other.name == name))
+    near = _nearest_name(namespace, (other.namespace for other in listed if other.name == name))
     return f"{near}/{name}" if near else ""
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def _nearest_name(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, list(dict.fromkeys(names))[:_COMPARED], n=1)
     return near[0] if near else ""
 
@@ -65,22 +65,24 @@ def missing_tiers(nodes: Iterable[Node], tiers: Tiers) -> dict[Tier, str]:
     missing = [tier for tier in Tier if tier not in there]
     if len(missing) == len(Tier):
         return dict.fromkeys(
-            missing, f"no node is edge or cloud, so no pod is placed: {_advice(Tier.EDGE, tiers)}"
+            missing,
+            f"no node is edge or cloud, so no pod is placed: {_label_command(Tier.EDGE, tiers)}",
         )
     return {
-        tier: f"no node is {tier}, so {_WITHOUT[tier]}: {_advice(tier, tiers)}" for tier in missing
+        tier: f"no node is {tier}, so {_WITHOUT[tier]}: {_label_command(tier, tiers)}"
+        for tier in missing
     }
 
 
-def _advice(tier: Tier, tiers: Tiers) -> str:
+def _label_command(tier: Tier, tiers: Tiers) -> str:
     values = tiers.edge if tier is Tier.EDGE else tiers.cloud
     return f"kubectl label node NAME {tiers.labels[0]}={min(values)}"
 
 
-def mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
+def list_mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
     """Yield every mismatch, a line each."""
     yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
-    keys = unmatched(configuration.services, snapshot.shares())
+    keys = list_unmatched(configuration.services, snapshot.shares())
     yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])
     if more := keys[TOLD:]:
         yield f"{len(more)} more keys of services match no workload that has pods"

@@ -1,43 +1,39 @@
-"""Diagnosis of a configuration: all its mistakes, and the origin of each value."""
+"""Diagnosis of a configuration: all mistakes, and the origin of each value."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from kubedsm.config.documents import (
-    DocumentError,
-    key_shown,
-    reading,
-)
-from kubedsm.config.fields import camel, document, structured
+from kubedsm.config.documents import DocumentError, key_shown, reading
+from kubedsm.config.fields import read_section, to_camel_case, write_section
 from kubedsm.config.services import EVERY_SERVICE, Service, entries_for
-from kubedsm.config.settings import Configuration, said_by
-from kubedsm.config.yaml_text import lines
+from kubedsm.config.settings import Configuration, parse_document
+from kubedsm.config.yaml_text import list_key_lines
 from kubedsm.model.model import Workload
 
 DEFAULT = "default"
-#: of one document; who makes more of them has misunderstood something
+#: limit of reported mistakes per document
 _MOST_MISTAKES = 100
 
 Key = tuple[str, ...]
 
 
-def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a document, each as if the earlier ones were left out."""
+def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
+    """Return all mistakes of a document: each invalid key is removed, and validation repeated."""
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
-            said = said_by(text)
+            said = parse_document(text)
     except DocumentError as error:
         return [error]
     while len(found) < _MOST_MISTAKES:
         try:
             with reading(source):
-                structured(Configuration, said)
+                read_section(Configuration, said)
         except DocumentError as error:
             place = error.place
-            if place in found:  # without it the section is no better
+            if place in found:  # the whole section is invalid, not only the key
                 place = place[:-1]
             else:
                 found[place] = error
@@ -49,20 +45,20 @@ def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
 
 
 def _remove_key(said: object, place: Key) -> bool:
-    """Remove the key from the document; return True if it was there."""
+    """Remove the key from the document; return True if present."""
     if not place:
         return False
     *sections, last = place
     for name in sections:
-        said = next((v for k, v in _items(said) if key_shown(k) == name), None)
-    key = next((k for k, _ in _items(said) if key_shown(k) == last), None)
+        said = next((v for k, v in _list_items(said) if key_shown(k) == name), None)
+    key = next((k for k, _ in _list_items(said) if key_shown(k) == last), None)
     if not isinstance(said, dict) or key is None:
         return False
     del said[key]
     return True
 
 
-def _items(said: object) -> list[tuple[object, object]]:
+def _list_items(said: object) -> list[tuple[object, object]]:
     if isinstance(said, list):
         return list(enumerate(said))
     return list(said.items()) if isinstance(said, Mapping) else []
@@ -74,30 +70,30 @@ class Origins:
 
     configuration: Configuration
     source: str
-    #: the line of each key that is given
+    #: line number of each explicit key
     lines: Mapping[Key, int]
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Return the origins for a configuration and its text."""
-        return cls(configuration, source, lines(text))
+        """Return the origins for a configuration and the corresponding text."""
+        return cls(configuration, source, list_key_lines(text))
 
     @property
     def effective(self) -> dict[str, Any]:
         """Return the whole document, with defaults."""
-        whole = document(self.configuration)
+        whole = write_section(self.configuration)
         every = self.configuration.services.get(EVERY_SERVICE, Service())
         qos = 1.0 if every.latency_target is None and every.qos is None else every.qos
         weight = 1.0 if every.weight is None else every.weight
         every = attrs.evolve(every, qos=qos, weight=weight)
-        whole["services"] = {EVERY_SERVICE: document(every)} | {
+        whole["services"] = {EVERY_SERVICE: write_section(every)} | {
             key: entry for key, entry in whole["services"].items() if key != EVERY_SERVICE
         }
         return whole
 
     def values(self) -> Iterator[tuple[Key, object, str]]:
-        """Yield each key, its value, and the origin of the value."""
-        for key, value in _flat(self.effective):
+        """Yield keys, values, and origins of values."""
+        for key, value in _flatten_sections(self.effective):
             yield key, value, self.of_key(key)
 
     def of_key(self, key: Key) -> str:
@@ -105,19 +101,19 @@ class Origins:
         return DEFAULT if line is None else f"{self.source}:{line}"
 
     def of_service(self, workload: Workload, *fields: str) -> str:
-        """Return the entry of `services` that decides these fields for the workload."""
+        """Return the deciding entry of `services` for these fields of the workload."""
         deciding = entries_for(self.configuration.services, workload)
         for name in fields:
             if name in deciding:
                 key, _ = deciding[name]
-                where = self.of_key(("services", key, camel(name)))
+                where = self.of_key(("services", key, to_camel_case(name)))
                 return where if where == DEFAULT else f"services.{key}, {where}"
         return DEFAULT
 
 
-def _flat(content: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, object]]:
+def _flatten_sections(content: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, object]]:
     for key, value in content.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, (*prefix, key))
+            yield from _flatten_sections(value, (*prefix, key))
         else:
             yield (*prefix, key), value

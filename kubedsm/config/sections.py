@@ -15,20 +15,20 @@ from kubedsm.config.fields import (
     SUBDOMAIN,
     Kind,
     by_name,
-    checked,
     choice,
-    document,
     duration,
     flag,
     number,
     percentage,
+    read_section,
     section_schema,
     setting,
     several,
-    structured,
     subsection,
     text,
+    validate_fields,
     whole,
+    write_section,
 )
 from kubedsm.config.load_aware import AnswerQueries
 from kubedsm.config.services import MODE, MOST_REQUESTS, RATE, Mode
@@ -48,7 +48,7 @@ ApplyMode = Literal["apply", "suggest", "off"]
 _APPLY_MODE = choice(*get_args(ApplyMode))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class _TierLabels:
     """Document form of `Tiers`, whose sets have no order."""
 
@@ -64,27 +64,20 @@ class _TierLabels:
 
 
 def _read_tiers(value: object) -> Tiers:
-    given = structured(_TierLabels, value)
+    given = read_section(_TierLabels, value)
     return Tiers(given.label, frozenset(given.edge), frozenset(given.cloud))
 
 
-def _tier_labels(tiers: Tiers) -> _TierLabels:
-    return _TierLabels(tiers.labels, tuple(sorted(tiers.edge)), tuple(sorted(tiers.cloud)))
+def _write_tiers(tiers: Tiers) -> dict[str, object]:
+    labels = _TierLabels(tiers.labels, tuple(sorted(tiers.edge)), tuple(sorted(tiers.cloud)))
+    return write_section(labels)
 
 
-def _check_tiers(tiers: Tiers) -> None:
-    _tier_labels(tiers)
+#: writing validates
+TIERS = Kind(_write_tiers, section_schema(_TierLabels), _read_tiers, _write_tiers)
 
 
-TIERS = Kind(
-    _check_tiers,
-    section_schema(_TierLabels),
-    _read_tiers,
-    lambda tiers: document(_tier_labels(tiers)),
-)
-
-
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class SiteSettings:
     """Settings of `model.sites` and `scheduling.site_monitor`."""
 
@@ -94,9 +87,9 @@ class SiteSettings:
     settle: float = setting(120.0, duration("0s", "24h"))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class BatchSettings:
-    """Limits of the batch window and of its solving time, in seconds and pods."""
+    """Limits of the batch window and of the solving time, in seconds and pods."""
 
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
@@ -114,21 +107,21 @@ class BatchSettings:
                 )
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class EdgeSettings:
     #: a part of all
     headroom: float = setting(0.0, percentage())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class CloudSettings:
-    """Share of a large cloud that is sampled; see `optimizer.placing.cloud_window`."""
+    """Sampled share of a large cloud; see `optimizer.placing.cloud_window`."""
 
-    #: as kube-scheduler's percentageOfNodesToScore; 0: its formula
+    #: equivalent of kube-scheduler's percentageOfNodesToScore; 0: adaptive formula
     percentage_of_nodes: int = setting(100, whole(0, 100))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class SuggesterSettings:
     mode: ApplyMode = setting("apply", _APPLY_MODE)
     algorithm: Literal["exact", "paper"] = setting("exact", choice("exact", "paper"))
@@ -141,7 +134,7 @@ class SuggesterSettings:
     defragment: bool = setting(False, flag())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class OptimiserSettings:
     """Settings of capacity packing; see `rebalancing.packer`."""
 
@@ -151,12 +144,12 @@ class OptimiserSettings:
     #: seconds, both
     delay: float = setting(2.0, duration("100ms", "24h"))
     budget: float = setting(10.0, duration("10ms", "10m"))
-    #: of the budget, what is kept for the tiers of priority in equal parts
+    #: fraction of the budget reserved, in equal parts, for priority tiers
     tier_share: float = setting(0.6, number(0, 1))
     allow_evictions: bool = setting(False, flag())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class MigrationSettings:
     mode: Mode = setting("surge", MODE)
     max_concurrent: int = setting(3, whole(1, 1000))
@@ -170,16 +163,16 @@ class MigrationSettings:
     deadline: float = setting(60.0, duration("100ms", "24h"))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class SolverSettings:
-    """Solver above the exact-search limit, and its time limit."""
+    """Solver above the exact-search limit, with a time limit."""
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
     budget: float = setting(1.0, duration("10ms", "1m"))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class ObjectiveSettings:
     """Settings of `objective.objective`. Alpha, beta and gamma belong to the kind `share`.
 
@@ -190,7 +183,7 @@ class ObjectiveSettings:
     alpha: float = setting(1.0, number(0, 1000))
     beta: float = setting(0.1, number(0, 1000))
     gamma: float = setting(0.0, number(0, 1000))
-    #: whether a workload weighs, beside its own weight, what it answers of all requests
+    #: traffic: weights are multiplied by the share of answered requests
     weight: Literal["equal", "traffic"] = setting("equal", choice("equal", "traffic"))
 
     def __attrs_post_init__(self) -> None:
@@ -199,32 +192,32 @@ class ObjectiveSettings:
                 raise DocumentError(f"{shown(self.beta)} is not below alpha, {shown(self.alpha)}")
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class TenantSettings:
     """Limits of tenants' annotations on their own pods."""
 
-    #: and at least what the operator promises the workload
+    #: upper bound, but never below the operator's own target
     max_qos: float = setting(0.0, number(0, 1))
     #: requests/s
     max_rate: float = setting(float(MOST_REQUESTS), RATE)
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Fairness:
     """Weights of namespaces; see `objective.fairness`."""
 
     per_namespace: bool = setting(True, flag())
-    #: the weights of those that do not weigh 1
+    #: namespaces with weights other than 1
     namespaces: Mapping[str, float] = setting({}, by_name(_NAMESPACE, number(0, 1000)))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Latency:
     """Response times of the tiers in seconds, which turn a latency target into a QoS factor."""
 
     edge: float = setting(0.02, duration("0s", "1m"))
     cloud: float = setting(0.08, duration("0s", "1m"))
-    #: which measure them, for each workload
+    #: measured response times per workload
     queries: AnswerQueries = subsection(AnswerQueries)
 
     @property

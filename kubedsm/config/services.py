@@ -1,6 +1,6 @@
 """QoS targets of workloads: entries for one workload, a namespace, a name, or all workloads.
 
-For each field, the most specific entry that matches the workload and has the field decides. A
+For each field, the most specific matching entry with the field takes precedence. A
 namespace takes precedence over a name, which its tenant chooses.
 """
 
@@ -15,14 +15,14 @@ from kubedsm.config.fields import (
     LABEL,
     SUBDOMAIN,
     by_name,
-    checked,
     choice,
     duration,
     number,
+    read_section,
     section,
     setting,
-    structured,
     text,
+    validate_fields,
 )
 from kubedsm.model.model import Workload
 
@@ -34,14 +34,14 @@ MODE = choice(*MODES)
 MOST_REQUESTS = 1_000_000
 RATE = number(0, MOST_REQUESTS)
 
-#: key of `services` that matches every workload
+#: wildcard key of `services`
 EVERY_SERVICE = "*"
 _KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*")
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Service:
-    """QoS target of a workload; an absent field is that of the next less specific entry."""
+    """QoS target of a workload; absent fields are inherited from less specific entries."""
 
     qos: float | None = setting(None, number(0, 1))
     #: seconds
@@ -58,7 +58,7 @@ class Service:
 
 
 def keys_for(workload: Workload) -> tuple[str, str, str, str]:
-    """Return the keys of the entries that match the workload, the most specific first."""
+    """Return the matching keys of a workload, the most specific first."""
     namespace, name = workload.namespace, workload.name
     return f"{namespace}/{name}", f"{namespace}/*", f"*/{name}", EVERY_SERVICE
 
@@ -66,7 +66,7 @@ def keys_for(workload: Workload) -> tuple[str, str, str, str]:
 def entries_for(
     services: Mapping[str, Service], workload: Workload
 ) -> dict[str, tuple[str, Service]]:
-    """Return the deciding entry of each field for the workload, with its key."""
+    """Return the deciding entry of each field for the workload, with the entry's key."""
     deciding: dict[str, tuple[str, Service]] = {}
     for key in keys_for(workload):
         entry = services.get(key)
@@ -89,6 +89,6 @@ def service_of(services: Mapping[str, Service], workload: Workload) -> Service:
 _NAME = text(_KEY, "namespace/name, namespace/*, */name or *")
 #: an entry may be null
 _SERVICE = attrs.evolve(
-    section(Service), read=lambda value: structured(Service, {} if value is None else value)
+    section(Service), read=lambda value: read_section(Service, {} if value is None else value)
 )
 SERVICES = by_name(_NAME, _SERVICE)

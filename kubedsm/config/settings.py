@@ -1,4 +1,4 @@
-"""Configuration: one frozen value, validated as a whole, and its YAML form."""
+"""Configuration: an immutable value, validated as a whole, and the YAML representation."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,14 +12,14 @@ import msgspec
 from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
-    checked,
     choice,
-    document,
     flag,
+    read_section,
     section_schema,
     setting,
-    structured,
     subsection,
+    validate_fields,
+    write_section,
 )
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.sections import (
@@ -39,14 +39,8 @@ from kubedsm.config.sections import (
     SuggesterSettings,
     TenantSettings,
 )
-from kubedsm.config.services import (
-    EVERY_SERVICE,
-    SERVICES,
-    Mode,
-    Service,
-    service_of,
-)
-from kubedsm.config.yaml_text import parsed, parsed_all
+from kubedsm.config.services import EVERY_SERVICE, SERVICES, Mode, Service, service_of
+from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, QosTarget
@@ -59,13 +53,13 @@ from kubedsm.solvers.available import solver_of
 KEY = "config.yaml"
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
-#: workloads, of each of which it is kept what is said of it
+#: workloads with cached QoS targets
 _REMEMBERED = 4096
-#: bytes; parsing YAML takes its time, and everything else waits for it
+#: bytes: parsing YAML blocks the event loop
 LONGEST = 65_536
 
 
-@attrs.frozen(slots=False, field_transformer=checked)
+@attrs.frozen(slots=False, field_transformer=validate_fields)
 class Configuration:
     api_version: str = setting(API_VERSION, choice(API_VERSION))
     kind: str = setting(KIND, choice(KIND))
@@ -81,11 +75,11 @@ class Configuration:
     optimiser: OptimiserSettings = subsection(OptimiserSettings)
     migration: MigrationSettings = subsection(MigrationSettings)
     objective: ObjectiveSettings = subsection(ObjectiveSettings)
-    #: how the room that no pod can use is measured
+    #: measure of unusable free capacity
     fragmentation: Literal["unusable", "product"] = setting(
         "unusable", choice("unusable", "product")
     )
-    #: the replicas of a workload go as far apart as costs no QoS
+    #: spread replicas of a workload unless spreading reduces the QoS score
     default_spread: bool = setting(True, flag())
     services: Mapping[str, Service] = setting(
         {EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, SERVICES
@@ -199,27 +193,27 @@ def load(text: str | bytes, source: str) -> Configuration:
     Raises DocumentError, which names the source.
     """
     with reading(source):
-        return structured(Configuration, said_by(text))
+        return read_section(Configuration, parse_document(text))
 
 
-def said_by(text: str | bytes) -> object:
-    """Parse a document; an empty one is a mapping without keys.
+def parse_document(text: str | bytes) -> object:
+    """Parse a document; empty text is a mapping without keys.
 
     Raises DocumentError.
     """
     if len(text) > LONGEST:
         raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
-    said: object = parsed(text, CONFIGURATION)
+    said: object = parse_yaml(text, CONFIGURATION)
     return {} if said is None else said
 
 
 def load_file(path: str | Path) -> Configuration:
-    """Load the configuration in a file. Raises DocumentError, which names the file."""
+    """Load the configuration in a file. Raises DocumentError including the file."""
     return load(*text_at(path))
 
 
 def text_at(path: str | Path) -> tuple[str | bytes, str]:
-    """Return the text in the file, and the name of its source.
+    """Return the text in the file, and the name of the source.
 
     For a manifest of a ConfigMap: the text of its key. Raises DocumentError.
     """
@@ -227,8 +221,8 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
     if b"ConfigMap" not in text:
         return text, source
     said: list[Any] = []
-    with suppress(DocumentError):  # told when it is read as what it should be
-        said = parsed_all(text)
+    with suppress(DocumentError):  # reported when parsed as a configuration
+        said = parse_all_yaml(text)
     maps = [each for each in said if isinstance(each, dict) and each.get("kind") == "ConfigMap"]
     held = [data[KEY] for one in maps if isinstance(data := one.get("data"), dict) and KEY in data]
     if maps and not (held and isinstance(held[0], str)):
@@ -241,7 +235,7 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
 
     Raises DocumentError.
     """
-    changed = document(configuration)
+    changed = write_section(configuration)
     for key, value in settings.items():
         *sections, last = key.split(".")
         place = changed
@@ -249,8 +243,8 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise DocumentError("no section", tuple(sections))
-        place[last] = parsed(value)
-    return structured(Configuration, changed)
+        place[last] = parse_yaml(value)
+    return read_section(Configuration, changed)
 
 
 def schema() -> dict[str, Any]:
@@ -263,5 +257,5 @@ def schema() -> dict[str, Any]:
 
 
 def dump(configuration: Configuration) -> str:
-    """Return YAML that `load` reads as this configuration."""
-    return msgspec.yaml.encode(document(configuration)).decode()
+    """Serialise the configuration to YAML: the inverse of `load`."""
+    return msgspec.yaml.encode(write_section(configuration)).decode()

@@ -1,9 +1,7 @@
-"""YAML, of which JSON is a part, as values: event by event, by libyaml where PyYAML has it.
+"""Event-based YAML (and JSON) parser on libyaml, with limits for untrusted documents.
 
-Nothing is nested deeper here than a document of ours or of Kubernetes, and no alias makes more of a
-text than there is. Refused is what a decoder would take and no user can have meant: a key given
-twice silently hides the first one; tags and merge keys run constructors that a document has no use
-for. Keys are text, and so are dates.
+Limits apply to nesting depth and to alias expansion. Duplicate keys, tags and merge keys are
+refused, since a lenient decoder would hide mistakes. Keys and dates are text.
 """
 
 from collections.abc import Iterator
@@ -13,12 +11,12 @@ import yaml
 
 from kubedsm.config.documents import DocumentError, at, refuse_others
 
-#: without libyaml it takes ten times as long
+#: the pure Python parser is ten times slower
 FAST = bool(yaml.__with_libyaml__)
 _PARSER = yaml.CSafeLoader if FAST else yaml.SafeLoader
-#: lists and mappings in each other
+#: maximum nesting depth
 _DEEPEST = 200
-#: values that aliases repeat
+#: maximum number of values repeated by aliases
 _MOST_REPEATED = 100_000
 _TAG = "tag:yaml.org,2002:"
 _COLLECTIONS = {None, "!", f"{_TAG}map", f"{_TAG}seq"}
@@ -32,17 +30,17 @@ _CONSTRUCTED = {
     f"{_TAG}int": _CONSTRUCTORS.construct_yaml_int,
     f"{_TAG}float": _CONSTRUCTORS.construct_yaml_float,
 }
-#: what PyYAML raises; the last three come from its constructors, for scalars unlike their tag
+#: PyYAML's exceptions; constructors raise the last three for scalars unlike their tag
 _UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError)
 
 
-def parsed(text: str | bytes, wanted: str = "") -> Any:
-    """Parse one document; an empty one is None.
+def parse_yaml(text: str | bytes, wanted: str = "") -> Any:
+    """Parse a single document; empty text is None.
 
-    wanted: one of those that are recognised. Raises DocumentError.
+    wanted: expected document type. Raises DocumentError.
     """
     said = None
-    for number, (value, where) in enumerate(_documents(text)):
+    for number, (value, where) in enumerate(_parse_documents(text)):
         if number:
             raise DocumentError(f"another document begins{where}; there must be one only")
         said = value
@@ -51,18 +49,18 @@ def parsed(text: str | bytes, wanted: str = "") -> Any:
     return said
 
 
-def parsed_all(text: str | bytes) -> list[Any]:
+def parse_all_yaml(text: str | bytes) -> list[Any]:
     """Parse every document in the text. Raises DocumentError."""
-    return [value for value, _ in _documents(text)]
+    return [value for value, _ in _parse_documents(text)]
 
 
-def _documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
-    """Yield each document and its position."""
+def _parse_documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
+    """Yield each document with the starting position."""
     try:
         parser = _PARSER(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
-                yield _Document(parser).value(), _where(event.start_mark)
+                yield _Document(parser).value(), _position_of(event.start_mark)
     except DocumentError:
         raise
     except UnicodeError:
@@ -71,25 +69,27 @@ def _documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
         # libyaml of PyYAML 6.0.4 limits the depth itself, before the events reach us.
         if "nesting" in (error.problem or ""):
             raise DocumentError("nested too deeply") from None
-        raise DocumentError(f"not YAML: {error.problem}{_where(error.problem_mark)}") from None
+        raise DocumentError(
+            f"not YAML: {error.problem}{_position_of(error.problem_mark)}"
+        ) from None
     except _UNREADABLE as error:
         raise DocumentError(f"not YAML: {' '.join(str(error).split())[:200]}") from None
 
 
-def _where(mark: Any) -> str:
+def _position_of(mark: Any) -> str:
     return f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
 
 
 class _Document:
-    """Parser of one document: a loop, so that no depth exhausts the stack."""
+    """Iterative parser of a single document: deep nesting cannot exhaust the stack."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
-        #: by name, what is meant, and how many values that is
+        #: anchored value and number of contained values, by anchor
         self._anchors: dict[str, tuple[Any, int]] = {}
-        #: what plain scalars mean
+        #: cache of constructed plain scalars
         self._plain: dict[str, Any] = {}
-        #: the mappings and lists that go on: each with the key whose value comes next
+        #: stack of open collections: container, pending key, anchor, count at the start
         self._open: list[tuple[Any, str | None, str | None, int]] = []
         self._repeated = 0
 
@@ -104,13 +104,13 @@ class _Document:
             count += 1
             if kind is yaml.ScalarEvent:
                 if key is None and type(inside) is dict:
-                    key = self._key(event, inside)
+                    key = self._read_key(event, inside)
                     continue
-                value = self._scalar(event)
+                value = self._read_scalar(event)
                 if event.anchor is not None:
                     self._anchors[event.anchor] = value, 1
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                self._check(event, key, inside)
+                self._check_opening(event, key, inside)
                 opened.append((inside, key, event.anchor, count))
                 inside, key = {} if kind is yaml.MappingStartEvent else [], None
                 continue
@@ -132,39 +132,43 @@ class _Document:
                 inside[key] = value
                 key = None
 
-    def _check(self, event: Any, key: str | None, inside: Any) -> None:
-        """Refuse a mapping or a list that may not begin here."""
+    def _check_opening(self, event: Any, key: str | None, inside: Any) -> None:
+        """Refuse a misplaced, tagged or too deeply nested collection."""
         if key is None and isinstance(inside, dict):
-            with at(*self._place()):
-                raise DocumentError(f"a key must be text{_where(event.start_mark)}")
+            with at(*self._current_place()):
+                raise DocumentError(f"a key must be text{_position_of(event.start_mark)}")
         if event.tag not in _COLLECTIONS:
             self._refuse_tag(event.tag, event, key)
         if len(self._open) >= _DEEPEST:
             raise DocumentError("nested too deeply")
 
-    def _key(self, event: Any, inside: dict[str, Any]) -> str:
+    def _read_key(self, event: Any, inside: dict[str, Any]) -> str:
         name: str = event.value
-        tag = self._tag(event)
+        tag = self._resolve_tag(event)
         if tag not in _CONSTRUCTED and tag not in _TEXT:
             self._refuse_tag(tag, event, name)
         if name in inside:
-            with at(*self._place(), name):
-                raise DocumentError(f"given twice{_where(event.start_mark)}")
+            with at(*self._current_place(), name):
+                raise DocumentError(f"given twice{_position_of(event.start_mark)}")
         if event.anchor is not None:
             self._anchors[event.anchor] = name, 1
         return name
 
-    def _scalar(self, event: Any) -> Any:
+    def _read_scalar(self, event: Any) -> Any:
         text = event.value
         if event.tag is not None or not event.implicit[0]:
-            return text if event.tag is None else self._construct(self._tag(event), event)
+            return (
+                text
+                if event.tag is None
+                else self._construct_scalar(self._resolve_tag(event), event)
+            )
         if text[:1] not in _RESOLVERS:
             return text
         if text not in self._plain:
-            self._plain[text] = self._construct(self._tag(event), event)
+            self._plain[text] = self._construct_scalar(self._resolve_tag(event), event)
         return self._plain[text]
 
-    def _tag(self, event: Any) -> str:
+    def _resolve_tag(self, event: Any) -> str:
         """Return the explicit or resolved tag."""
         tag: str | None = event.tag
         if tag is not None and tag != "!":
@@ -175,7 +179,7 @@ class _Document:
                     return str(resolved)
         return _AS_TEXT
 
-    def _construct(self, tag: str, event: Any) -> Any:
+    def _construct_scalar(self, tag: str, event: Any) -> Any:
         if tag in _TEXT:
             return event.value
         if tag not in _CONSTRUCTED:
@@ -184,10 +188,10 @@ class _Document:
 
     def _resolve_alias(self, event: Any, key: str | None, inside: Any) -> tuple[Any, int]:
         if event.anchor not in self._anchors:
-            where = _where(event.start_mark)
+            where = _position_of(event.start_mark)
             raise DocumentError(f"not YAML: found undefined alias {event.anchor!r}{where}")
         if key is None and isinstance(inside, dict):
-            raise DocumentError(f"an alias is no key{_where(event.start_mark)}")
+            raise DocumentError(f"an alias is no key{_position_of(event.start_mark)}")
         value, size = self._anchors[event.anchor]
         self._repeated += size
         if self._repeated > _MOST_REPEATED:
@@ -195,15 +199,15 @@ class _Document:
         return value, size
 
     def _refuse_tag(self, tag: str, event: Any, *key: str | None) -> None:
-        with at(*self._place(), *(each for each in key if each is not None)):
-            raise DocumentError(f"{tag!r} has no meaning here{_where(event.start_mark)}")
+        with at(*self._current_place(), *(each for each in key if each is not None)):
+            raise DocumentError(f"{tag!r} has no meaning here{_position_of(event.start_mark)}")
 
-    def _place(self) -> list[str]:
+    def _current_place(self) -> list[str]:
         return [key for _, key, _, _ in self._open if key is not None]
 
 
-def lines(text: str | bytes) -> dict[tuple[str, ...], int]:
-    """Return the line of each key, counted from 1, in text that `parsed` accepts."""
+def list_key_lines(text: str | bytes) -> dict[tuple[str, ...], int]:
+    """Return the line of each key, counted from 1, in text accepted by `parse_yaml`."""
     found: dict[tuple[str, ...], int] = {}
 
     def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
-"""What was told, kept as long as there is room for it: a snapshot, and all changes since.
+"""Bounded recording of the page: a snapshot, and all changes since.
 
-Whoever was away for a while has what it missed in one message.
+A viewer that was away for a while gets what it missed in one message.
 """
 
 from collections import deque
@@ -10,41 +10,40 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubedsm.dashboard.messages import Changes, Snapshot, encoded
-from kubedsm.dashboard.rows import Row, Table
+from kubedsm.dashboard.rows import Changes, Row, Snapshot, Table, encode_message
 
-#: bytes of changes that are kept, and seconds that they go back
+#: limits of the changes kept: bytes, and seconds
 ROOM = 8_000_000
 SPAN = 3_600.0
-#: which part goes at a time when there is more: what goes is added to all rows of the snapshot
+#: part dropped at a time: what is dropped is applied to all rows of the snapshot
 _PART = 1 / 8
-#: messages that may be missed; of more a snapshot says as much in less
+#: messages that a viewer may miss before it gets a snapshot, which is shorter
 MISSED = 256
 
 
-class _Kept(NamedTuple):
+class _Line(NamedTuple):
     changes: Changes
     line: bytes
 
 
-class Film:
-    """The one owner of what was told."""
+class Recording:
+    """Owner of the recorded messages."""
 
     def __init__(self, begins: Snapshot, room: int = ROOM, span: float = SPAN) -> None:
         self._room = room
         self._span = span
         self._begins = begins
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_Line] = deque()
         self._bytes = 0
 
     @property
     def version(self) -> int:
-        """Of the last message."""
+        """Version of the last message."""
         return self._kept[-1].changes.version if self._kept else self._begins.version
 
     def add(self, changes: Changes) -> bytes:
-        """Take note of the next changes, and encode them; the oldest are forgotten in turn."""
-        kept = _Kept(changes, encoded(changes))
+        """Record the next changes and encode them; the oldest are dropped above the limits."""
+        kept = _Line(changes, encode_message(changes))
         self._kept.append(kept)
         self._bytes += len(kept.line)
         if self._is_over(self._room, changes.at - self._span):
@@ -60,28 +59,28 @@ class Film:
         while self._kept and self._is_over(room, begin):
             over.append(self._kept.popleft())
             self._bytes -= len(over[-1].line)
-        self._begins = after(self._begins, [kept.changes for kept in over])
+        self._begins = apply_changes(self._begins, [kept.changes for kept in over])
 
     def lines(self, version: int | None = None) -> Iterator[bytes]:
-        """All of it, or what came after that version, if all of that is kept."""
+        """Yield everything, or what came after that version if all of that is kept."""
         if version is None or not self._begins.version <= version <= self.version:
-            yield encoded(self._begins)
+            yield encode_message(self._begins)
             version = self._begins.version
         yield from reversed([kept.line for kept in self._later(version)])
 
-    def _later(self, version: int) -> Iterator[_Kept]:
-        """What came after that version, the last first."""
+    def _later(self, version: int) -> Iterator[_Line]:
+        """Return what came after that version, the last first."""
         return takewhile(lambda kept: kept.changes.version > version, reversed(self._kept))
 
     def since(self, version: int) -> Changes | None:
-        """What has changed since then, at one go; None if that is not kept, or too much."""
+        """Return all changes since that version as one; None if not kept, or too many."""
         if not max(self._begins.version, self.version - MISSED) <= version <= self.version:
             return None
-        return joined(reversed([kept.changes for kept in self._later(version)]))
+        return join_changes(reversed([kept.changes for kept in self._later(version)]))
 
 
-def joined(changes: Iterable[Changes]) -> Changes | None:
-    """As one: of each row what it came to; None if there are none."""
+def join_changes(changes: Iterable[Changes]) -> Changes | None:
+    """Join changes to one, with the last state of each row; None without changes."""
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:
@@ -90,8 +89,8 @@ def joined(changes: Iterable[Changes]) -> Changes | None:
     return last and Changes(last.version, last.at, rows)
 
 
-def after(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
-    """The snapshot with these changes made, one after the other."""
+def apply_changes(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
+    """Return the snapshot with these changes applied in order."""
     rows = {table: dict(some) for table, some in snapshot.rows.items()}
     version, at = snapshot.version, snapshot.at
     for each in changes:

@@ -1,22 +1,23 @@
-"""What viewers see of the cluster, as rows of tables: flat, of plain values, and small.
+"""Rows that viewers see of the cluster, and the messages that carry them.
 
-Fields with their default values are left out when they are sent. Times are seconds since the
-epoch, cpu is in millicores, memory in bytes.
+Rows are flat and hold plain values; fields with default values are omitted. Times are seconds since
+the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and then the changes; a
+recording is the same messages in sequence.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from kubedsm.explain.node import NodeState
 from kubedsm.model.model import Tier
+from kubedsm.terminal.echo import escape_strings
 
-#: why a node takes no pods, the worst of it; empty if it does. Cut off: its site is, and what runs
-#: there goes on unheard; settling: its site is back, and nothing is put there yet
-NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
-#: gated: its schedulingGates are to be taken off first; starting: a node is chosen, its containers
-#: do not run yet; not ready: they run
+#: gated: its schedulingGates are not removed yet; starting: a node is chosen, and its containers do
+#: not run yet; not ready: they run
 PodState = Literal["waiting", "gated", "starting", "not ready", "ready", "leaving"]
-#: alone: without election; watching: the cluster is followed, and nothing is decided here
+#: alone: without leader election; watching: the process follows the cluster and decides nothing
 Role = Literal["leading", "standby", "alone", "watching"]
 MoveState = Literal["proposed", "planned", "moving", "completed", "taken back", "failed", "dropped"]
 
@@ -26,129 +27,128 @@ class _Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeRow(_Row, frozen=True):
-    """By name."""
+    """Node, by name."""
 
-    #: None: not ours to place on
+    #: None: KubeDSM schedules nothing there
     tier: Tier | None
-    #: what can be requested of it
+    #: allocatable
     cpu: int
     memory: int
-    #: how many pods it takes
+    #: maximum number of pods
     pods: int
-    #: of an edge node, if it is at one
+    #: site of an edge node, if any
     site: str = ""
     state: NodeState = ""
-    #: since when it is in that state, if it has changed since we look
+    #: begin of the state, if it changed since the first look
     since: float = 0.0
-    #: also where the state says something worse
+    #: also where the state is a worse one
     cordoned: bool = False
-    #: what is in use, as measured: parts of `cpu` and `memory`; None: not known
+    #: measured use, as parts of `cpu` and `memory`; None: not known
     cpu_used: float | None = None
     memory_used: float | None = None
 
 
 class PodRow(_Row, frozen=True):
-    """By namespace/name. Pods that have finished and left their room are not in it."""
+    """Pod, by namespace/name. Finished pods have no row."""
 
-    #: namespace/name, the key of its row
+    #: key of its workload's row
     workload: str
     state: PodState
     created: float
     cpu: int = 0
     memory: int = 0
-    #: the one it is on, or on its way to; empty while it waits
+    #: node that it is on, or that is reserved for it; empty while it waits
     node: str = ""
-    #: the move, planned or under way, that it was made for, or that takes it away
+    #: migration, planned or in progress, that creates or removes the pod
     move: str = ""
-    #: of a pod that waits: why, mostly in kube-scheduler's words
+    #: reason why it waits, mostly kube-scheduler's message
     message: str = ""
-    #: the rules by which nodes reject it, such as NodeResourcesFit
+    #: Filter plugins that reject nodes for it, such as NodeResourcesFit
     rules: tuple[str, ...] = ()
-    #: of one that waits: the node on which room is being made for it
+    #: node on which capacity is being freed for it
     room_on: str = ""
-    #: of another scheduler's pod
+    #: schedulerName of another scheduler's pod
     scheduler: str = ""
 
 
 class WorkloadRow(_Row, frozen=True):
-    """By namespace/name; of those with pods of ours."""
+    """Opted-in workload, by namespace/name."""
 
     kind: str
-    #: pods on the edge, pods in all, those that wait included
+    #: pods at the edge, and all pods, those that wait included
     edge: int
     total: int
-    #: QoS factor: the share of its pods that should be on the edge, None if the configuration is
-    #: not known; and its weight
+    #: QoS factor: edge share that it targets, None if the configuration is not known; its weight
     promise: float | None = None
     weight: float = 0.0
-    #: pods that would have to be on the edge, and are not
+    #: pods below its QoS target
     missing: int = 0
-    #: of the pods, those that are Ready, and those that wait for a node
+    #: pods that are Ready, and pods that wait for a node
     ready: int = 0
     waiting: int = 0
-    #: milliseconds that a request takes, the mean, as measured there; None: not known
+    #: measured mean response times in milliseconds; None: not known
     edge_answers: float | None = None
     cloud_answers: float | None = None
-    #: the edge answers it more slowly than the cloud
+    #: its response time is longer at the edge
     edge_slower: bool = False
 
 
 class MoveRow(_Row, frozen=True):
-    """By the id of its order, or, while it is only proposed, by its pod."""
+    """Migration, by its key: its id or, while it is only proposed, its pod."""
 
     pod: str
     workload: str
     source: str
     target: str
     kind: str
-    #: what it is made for, in words: "its promise lacks 1 pod of 3"
+    #: reason, in words
     purpose: str
     state: MoveState
-    #: when it was decided, when it began, and when all was over; 0: not yet
+    #: times of its decision, begin and end; 0: not yet
     at: float
     began: float = 0.0
     ended: float = 0.0
-    #: the number of its decision
+    #: number of its decision
     decision: int = 0
     gain: float = 0.0
-    #: what goes on now, in words: "waiting for shop/cart-x to be Ready"; and since when
+    #: step in progress, such as "waiting for shop/cart-x to be Ready", and its begin
     step: str = ""
     since: float = 0.0
-    #: the steps that are over, of so many
+    #: steps that are over, and all steps
     done: int = 0
     steps: int = 0
-    #: what was done until now: when each step was over, and that in words
+    #: steps that are over: end of each, and words
     story: tuple[tuple[float, str], ...] = ()
-    #: why it did not end well
+    #: reason why it failed
     reason: str = ""
-    #: the pod in its place
+    #: replacement of the pod
     replacement: str = ""
-    #: what it brought, in words
+    #: effect, in words
     helped: str = ""
 
 
 class NewsRow(_Row, frozen=True):
-    """One thing that happened, by number: a decision, a move's end, an Event, a change of state."""
+    """News, by number: a decision, a migration, an Event, or a change of state."""
 
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]
     text: str
-    #: what it is about, in each case a key of that table; empty: nothing
+    #: keys of the rows that it is about; empty: none
     workload: str = ""
     pod: str = ""
     node: str = ""
     move: str = ""
-    #: the number of the decision
+    #: number of the decision
     decision: int = 0
     warning: bool = False
 
 
 class StatusRow(_Row, frozen=True):
-    """How things stand in all; its key is `now`."""
+    """Status of the scheduler; its key is `now`."""
 
-    #: what is going on, in words: "moving 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
+    #: current activity: "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str
-    #: whether anything is wrong, and what, each in a sentence
+    #: problems, a sentence each
     troubles: tuple[str, ...] = ()
     role: Role = "alone"
     #: host that leads, in a cluster a pod; empty if this process leads, or none is known
@@ -157,22 +157,22 @@ class StatusRow(_Row, frozen=True):
     dry_run: bool = False
     #: suggester.mode
     mode: str = ""
-    #: what `kubedsm approve` takes, if moves are proposed
+    #: id for `kubedsm approve` of the proposed migrations
     proposal: str = ""
-    #: configurations taken so far, when the last one was, and why what was given since is refused
+    #: number and time of the configuration in force; reason why a newer one is refused
     generation: int = 0
     configured: float = 0.0
     refusal: str = ""
-    #: milliseconds from seen waiting to seen on a node, of the last pods that were bound
+    #: bind latency of recent pods, in milliseconds
     bind_p50: float | None = None
     bind_p99: float | None = None
-    #: milliseconds by which the event loop is late, at most lately
+    #: greatest recent event loop lag, in milliseconds
     loop_lag: float | None = None
-    #: so far: batches decided on, pods bound, moves completed
+    #: totals: batches decided, pods bound, migrations completed
     batches: int = 0
     bound: int = 0
     moves_done: int = 0
-    #: now: pods that wait for a node, moves under way, and those that wait for their turn
+    #: pods that wait for a node, migrations in progress, and planned migrations
     waiting: int = 0
     moving: int = 0
     planned: int = 0
@@ -180,3 +180,65 @@ class StatusRow(_Row, frozen=True):
 
 Row = NodeRow | PodRow | WorkloadRow | MoveRow | NewsRow | StatusRow
 Table = Literal["nodes", "pods", "workloads", "moves", "news", "status"]
+
+#: rows of each table by key; None: the row is gone
+Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit_defaults=True):
+    """All rows."""
+
+    version: int
+    #: seconds since the epoch
+    at: float
+    rows: Rows
+    #: id of the process that sends it; each process counts versions anew
+    run: str = ""
+
+
+class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
+    """Rows that differ from the version before; None for rows that are gone."""
+
+    version: int
+    at: float
+    rows: Rows
+
+
+Message: TypeAlias = Snapshot | Changes
+_encoder = msgspec.json.Encoder()
+
+
+def encode_message(message: Message) -> bytes:
+    """Encode as JSON, on one line, with unprintable characters escaped."""
+    return escape_strings(_encoder.encode(message))
+
+
+class _Tables(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tables with the type of their rows; tables of later versions are ignored."""
+
+    nodes: dict[str, NodeRow | None] = {}
+    pods: dict[str, PodRow | None] = {}
+    workloads: dict[str, WorkloadRow | None] = {}
+    moves: dict[str, MoveRow | None] = {}
+    news: dict[str, NewsRow | None] = {}
+    status: dict[str, StatusRow | None] = {}
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    type: Literal["snapshot", "changes"]
+    version: int
+    at: float
+    rows: _Tables
+    run: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Message)
+
+
+def decode_message(line: bytes) -> Message:
+    """Decode a message. Raise msgspec.DecodeError."""
+    found = _decoder.decode(line)
+    rows: Rows = msgspec.structs.asdict(found.rows)  # type: ignore[assignment]  # by its tables
+    if found.type == "snapshot":
+        return Snapshot(found.version, found.at, rows, found.run)
+    return Changes(found.version, found.at, {table: some for table, some in rows.items() if some})

@@ -1,7 +1,7 @@
-"""The page with films in it, as one HTML file: it needs no server, and asks for nothing.
+"""Page with recordings in it, as one HTML file that needs no server.
 
-What the page is made of is the same as what is served: its head with all that it refers to put in
-its place. A module finds another by the import map, for one in a data: URL has no folder.
+The files of the page are inlined. Modules find each other by the import map, because a module in a
+data: URL has no folder.
 """
 
 import base64
@@ -16,37 +16,37 @@ from urllib.parse import quote
 
 import orjson
 
-from kubedsm.dashboard.server.app import served_files
+from kubedsm.dashboard.server.app import read_static_files
 
-#: the module that is run, and what comes before the names of all in the import map
+#: the entry module, and the prefix of all modules in the import map
 _FIRST, _PREFIX = "recorded.js", "page/"
 _IMPORT = re.compile(r'\b(from|import) "\./([a-z_./-]+)"')
 _SHEET = re.compile(r'<link rel="stylesheet" href="page/([a-z_.-]+)">\n')
 _ICON = re.compile(r'<link rel="icon" href="page/([a-z_.-]+)">')
 _MODULE = re.compile(r'<script type="module" src="page/[a-z_.-]+"></script>')
 _TITLE = re.compile(r"<title>.*?</title>")
-#: what a data: URL may have as it is, in a script of a page, too
+#: characters that a data: URL in a script may have unescaped
 _AS_IT_IS = " !$'()*+,-./:;=?@[]^_`{|}~&"
 
 
 class Recorded(NamedTuple):
-    """A film, and what is said above it."""
+    """A recording, and its title."""
 
     title: str
     #: messages, one a line
-    film: bytes
+    messages: bytes
 
 
-def one_file(title: str, about: str, films: Sequence[Recorded]) -> str:
-    """about: a sentence on what is seen."""
-    contents = served_files()
+def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
+    """Return the HTML. about: a sentence on the recordings."""
+    contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))
     modules = orjson.dumps({"imports": dict(_modules(contents))}).decode()
     first = f'import "{_PREFIX}{_FIRST}";'
     data = "\n".join(
-        f'<script type="application/gzip" data-title="{escape(title)}">{_packed(film)}</script>'
-        for title, film in films
+        f'<script type="application/gzip" data-title="{escape(title)}">{_pack(messages)}</script>'
+        for title, messages in recordings
     )
     scripts = f"""<style>{sheets}</style>
 <script type="importmap">{modules}</script>
@@ -68,7 +68,7 @@ def one_file(title: str, about: str, films: Sequence[Recorded]) -> str:
 
 
 def _modules(contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """By the names in the import map, those that the first one imports, and those that they do."""
+    """Yield the entry module and all modules it imports, by name in the import map."""
     found, known = [_FIRST], {_FIRST}
     for name in found:
         text = contents[name].decode()
@@ -84,9 +84,9 @@ def _icon(name: str, contents: Mapping[str, bytes]) -> str:
     return f'<link rel="icon" href="data:{kind};base64,{data}">'
 
 
-def _packed(film: bytes) -> str:
-    # Without the time of day, so that the same films are the same file.
-    return base64.b64encode(gzip.compress(film, mtime=0)).decode()
+def _pack(messages: bytes) -> str:
+    # Without the time of day, so that equal recordings give equal files.
+    return base64.b64encode(gzip.compress(messages, mtime=0)).decode()
 
 
 def _hash(text: str) -> str:

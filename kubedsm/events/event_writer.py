@@ -1,34 +1,92 @@
-"""Events as they are written: a new one, one more of a series, or none where there are too many."""
+"""Writer of Events: a new one, a count on a series, or none above the rate limit.
+
+The same Event about an object is written once, with a count. More than `SIMILAR` that differ only
+in their notes are combined, and an object's rate is limited. Limits are those of client-go's
+EventCorrelator.
+"""
 
 import attrs
 import structlog
 
-from kubedsm.events.event_series import EventSeries, Series
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 
 log = structlog.get_logger()
 
+SIMILAR = 10
+#: seconds within which Events count as similar, or as the same
+WITHIN = 600.0
+#: Events about one object at once, and seconds until there may be one more
+BURST, REFILL = 25, 300.0
+COMBINED = "(combined from similar events): "
+
 
 def is_namespace_ending(error: Exception) -> bool:
-    """Whether an Event could not be created because its namespace is being deleted, or is gone."""
+    """Return whether the API server refused because the namespace is being deleted, or gone."""
     terminating = isinstance(error, Forbidden) and error.namespace_terminating
     return terminating or isinstance(error, NotFound)
 
 
+@attrs.define
+class Series:
+    """Occurrences that are one Event; `name` is set once the Event is written."""
+
+    prefix: str
+    #: time of the last occurrence, on the clock
+    last: float
+    name: str = ""
+    count: int = 0
+
+
+@attrs.define
+class _Object:
+    bucket: TokenBucket = attrs.field(factory=lambda: TokenBucket(BURST, REFILL))
+    #: by reason and gist
+    series: dict[tuple[str, str], Series] = attrs.field(factory=dict)
+
+
+class EventSeries:
+    """Aggregation of Events by object, as client-go's EventCorrelator does."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, _Object] = {}
+
+    def take(self, uid: str, reason: str, gist: str, times: int, now: float) -> Series | None:
+        """Count an occurrence into the series of its gist; None above the rate limit."""
+        about = self._objects.setdefault(uid, _Object())
+        if not about.bucket.take_now(now):
+            return None
+        about.series = {k: each for k, each in about.series.items() if now - each.last <= WITHIN}
+        prefix, similar = "", sum(other == reason for other, _ in about.series)
+        if similar >= SIMILAR and (reason, gist) not in about.series:
+            gist = prefix = COMBINED
+        series = about.series.setdefault((reason, gist), Series(prefix, now))
+        series.count += times
+        series.last = now
+        return series
+
+    def forget(self, uid: str) -> None:
+        """Forget the series of an object that is gone, or whose problem is over."""
+        self._objects.pop(uid, None)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
 @attrs.frozen(slots=True)
 class Occurrence:
-    """What an Event tells, and how often it has happened."""
+    """Content of an Event, and how often it has occurred."""
 
     about: writes.Regarding
     reason: str
     action: str
     note: str
-    #: equal where notes say the same
+    #: equal for notes of the same meaning
     gist: str
     times: int = 1
     warning: bool = False
@@ -36,11 +94,13 @@ class Occurrence:
 
 @attrs.define
 class EventWriter:
+    """Writes Events; errors are logged, and counted in `lost`."""
+
     cluster: Cluster
     clock: Clock
     said: SaidByCause
     instance: str
-    #: seconds, of each request
+    #: timeout of each request, in seconds
     timeout: float
     listener: Listener
     series: EventSeries = attrs.field(factory=EventSeries, init=False)
@@ -48,27 +108,36 @@ class EventWriter:
     lost: int = attrs.field(default=0, init=False)
 
     async def write(self, occurred: Occurrence) -> bool:
-        """Whether users can read it now; errors are logged, and the Event lost."""
+        """Write an occurrence as part of its series. Return whether users can read it now."""
         about = occurred.about
         series = self.series.take(
             about.uid, occurred.reason, occurred.gist, occurred.times, self.clock.monotonic()
         )
-        if series is None:
-            return False
+        return series is not None and await self._write(occurred, series)
+
+    async def write_alone(self, occurred: Occurrence) -> bool:
+        """Write an occurrence as an Event of its own. Return whether users can read it now."""
+        return await self._write(occurred, Series("", self.clock.monotonic()))
+
+    async def _write(self, occurred: Occurrence, series: Series) -> bool:
+        about = occurred.about
         try:
-            if not (series.name and await self._counted(about, series)):
-                series.name = await self._created(occurred, series)
+            if not (series.name and await self._count(about, series)):
+                series.name = await self._create(occurred, series)
         except (ClusterError, WireError) as error:
-            if is_namespace_ending(error):
-                return False  # it would not be read
-            self.lost += 1
-            subject = f"{about.namespace}/{about.name}"
-            self.said.log(log.warning, "event lost", error, pod=subject, reason=occurred.reason)
+            self.lose(about.kind, f"{about.namespace}/{about.name}", error, reason=occurred.reason)
             return False
         return True
 
-    async def _counted(self, about: writes.Regarding, series: Series) -> bool:
-        """Whether the Event is still there to be counted on."""
+    def lose(self, kind: str, subject: str, error: Exception, **fields: str) -> None:
+        """Log and count a lost Event, unless its namespace goes away and no user would read it."""
+        if not is_namespace_ending(error):
+            self.lost += 1
+            key = "pod" if kind in ("Pod", "ConfigMap") else "workload"
+            self.said.log(log.warning, "event lost", error, **{key: subject}, **fields)
+
+    async def _count(self, about: writes.Regarding, series: Series) -> bool:
+        """Increase the count of an Event. Return whether the Event still exists."""
         try:
             await writes.count_event(
                 self.cluster,
@@ -82,7 +151,7 @@ class EventWriter:
             return False
         return True
 
-    async def _created(self, occurred: Occurrence, series: Series) -> str:
+    async def _create(self, occurred: Occurrence, series: Series) -> str:
         about, reason, note = occurred.about, occurred.reason, series.prefix + occurred.note
         name = await writes.create_event(
             self.cluster,

@@ -20,15 +20,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    DELETION_COST_ANNOTATION,
-    Node,
-    NodeName,
-    Pod,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Work
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone
@@ -66,11 +58,18 @@ class BindCalls:
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
-        """Notice owners that release pods because of the tier label."""
-        workload = _find_releasing_owner(change)
-        if workload is not None:
-            log.warning("owner releases labelled pods", owner=str(workload), label=TIER_LABEL)
-            self._unlabelled.add(workload)
+        """Notice owners that released a pod after the pod got the tier label.
+
+        A selector may exclude the label, or one of its values; that shows only when the label is
+        set. A pod that was detached and is restored has no owner until its ReplicaSet adopts it.
+        """
+        before, after = change.pod_before, change.pod_after
+        if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
+            return
+        if before.workload.kind != "Pod" and after.workload.kind == "Pod":
+            owner = str(before.workload)
+            log.warning("owner releases labelled pods", owner=owner, label=TIER_LABEL)
+            self._unlabelled.add(before.workload)
 
     def enqueue(self, call: Work, spawn: Callable[[Work], None]) -> None:
         """Make the call in a task that `spawn` begins, once fewer than `at_once` are in flight."""
@@ -94,15 +93,15 @@ class BindCalls:
         if pod is None:
             return  # the plan knows
         node = self._mirror.node(NodeName(step.node))
-        marks = tier_marks(pod, None if node is None else node.tier)
+        labels, annotations = tier_marks(pod, None if node is None else node.tier)
         try:
             # The API server copies annotations and labels to the pod, without a further call.
             await writes.bind(
                 self._cluster,
                 pod,
                 NodeName(step.node),
-                annotations=marks.annotations,
-                labels={} if pod.workload in self._unlabelled else marks.labels,
+                annotations=annotations,
+                labels={} if pod.workload in self._unlabelled else labels,
                 timeout=self._timeout,
             )
         except (Conflict, OutcomeUnknown, ServerError) as error:
@@ -132,39 +131,20 @@ class BindCalls:
             apply_live(live)
 
 
-def _find_releasing_owner(change: Change) -> Workload | None:
-    """Return the owner of a pod that the owner released after the pod got the tier label.
-
-    A selector may exclude the label, or one of its values; that shows only when the label is set. A
-    pod that was detached and is restored has no owner until its ReplicaSet adopts it.
-    """
-    before, after = change.pod_before, change.pod_after
-    if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
-        return None
-    lost = before.workload.kind != "Pod" and after.workload.kind == "Pod"
-    return before.workload if lost else None
-
-
-@attrs.frozen(slots=True)
-class TierMarks:
-    labels: dict[str, str] = attrs.field(factory=dict)
-    annotations: dict[str, str] = attrs.field(factory=dict)
-
-
-def tier_marks(pod: Pod, tier: Tier | None) -> TierMarks:
+def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return labels and annotations for a pod on a node of this tier.
 
     A deletion cost that the user chose stays: any but the one for the tier in the pod's label. So
     does a tier label that the pod was created with, because its owner may select by the label.
     """
     if tier is None:
-        return TierMarks()
+        return {}, {}
     made_with = pod.node_name is None and TIER_LABEL in pod.labels
     labels = {} if made_with else {TIER_LABEL: tier.value}
     ours = DELETION_COST.get(pod.labels.get(TIER_LABEL, ""))
     if pod.deletion_cost not in (None, ours):
-        return TierMarks(labels)
-    return TierMarks(labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]})
+        return labels, {}
+    return labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]}
 
 
 @attrs.define
@@ -176,25 +156,23 @@ class TierKeeper:
 
     _mirror: ClusterMirror
     _scheduler_name: str
-    _on_wrong: Callable[[Pod, Tier], None]
+    #: takes labels and annotations
+    _on_wrong: Callable[[Pod, Mapping[str, str], Mapping[str, str]], None]
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
         """Check the pods of all nodes, and from now on those of each node whose tier changes."""
         self._active = True
-        for pod in self._mirror.pods():
-            if pod.node_name is not None:
-                self._mark(pod, self._mirror.node(pod.node_name))
+        for node in self._mirror.nodes():
+            self._mark_pods(node)
 
     def observe(self, change: Change) -> None:
         before, after = change.node_before, change.node_after
         if self._active and before and after and before.tier is not after.tier:
-            for pod in self._mirror.pods():
-                if pod.node_name == after.name:
-                    self._mark(pod, after)
+            self._mark_pods(after)
 
-    def _mark(self, pod: Pod, node: Node | None) -> None:
-        label, tier = pod.labels.get(TIER_LABEL), None if node is None else node.tier
-        ours = pod.scheduler_name == self._scheduler_name
-        if ours and label is not None and tier is not None and label != tier:
-            self._on_wrong(pod, tier)
+    def _mark_pods(self, node: Node) -> None:
+        for pod in self._mirror.pods_on(node.name):
+            label, ours = pod.labels.get(TIER_LABEL), pod.scheduler_name == self._scheduler_name
+            if ours and node.tier is not None and label not in (None, node.tier):
+                self._on_wrong(pod, *tier_marks(pod, node.tier))

@@ -111,10 +111,6 @@ class MoveLimits:
             since = min(underway.since, at - self.slow_after)
             self._underway[move] = attrs.evolve(underway, since=since)
 
-    def moving(self) -> frozenset[Workload]:
-        """Return the workloads with a migration under way."""
-        return frozenset(self.moving_each())
-
     def moving_each(self) -> list[Workload]:
         """Return the workload of each migration under way."""
         return [underway.workload for underway in self._underway.values()]
@@ -128,7 +124,7 @@ class MoveLimits:
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})
         until = now + self._limits.cooldown
         if failed:
-            until += BACK_OFF.after(self._failures[workload])
+            until += BACK_OFF.delay_after(self._failures[workload])
             self._failures[workload] += 1
         else:
             del self._failures[workload]

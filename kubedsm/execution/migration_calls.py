@@ -17,10 +17,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.bind_calls import TIER_LABEL, Report
 from kubedsm.kube.calls import reads, writes
-from kubedsm.kube.calls.reads import (
-    LiveOwner,
-    LivePod,
-)
+from kubedsm.kube.calls.reads import LiveOwner, LivePod
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -106,7 +103,9 @@ class MigrationCalls:
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
         return reason or Accepted(owner.min_ready_seconds, found.grace, keep, found)
 
-    async def detach(self, step: Step, pod: Pod, is_pending: IsPending, report: Report) -> None:
+    async def detach(
+        self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
+    ) -> None:
         """Detach the pod in its present state; a change in between makes the API server refuse."""
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
@@ -133,16 +132,16 @@ class MigrationCalls:
             report(CallRefused(step.id, f"detaching: {error}"))
 
     async def await_replacement(
-        self, found: LivePod | None, step: Step, _: Pod, is_pending: IsPending, report: Report
+        self, step: Step, _: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
         """Report at once that no replacement will come, before the deadline.
 
-        `found`: the old pod with its owner when the migration began. The pod may be gone by now.
+        The old pod may be gone by now: its owner is that of the migration's start.
         """
         await self.clock.sleep(RETRY)
-        while found is not None and is_pending():
+        while accepted is not None and is_pending():
             try:
-                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, accepted.found, timeout=self.timeout)
             except (ClusterError, WireError):
                 owner = None
             if owner is not None and is_pending():
@@ -153,16 +152,17 @@ class MigrationCalls:
             await self.clock.sleep(RETRY)
 
     async def evict(
-        self, ready_to_keep: int, step: Step, pod: Pod, is_pending: IsPending, report: Report
+        self, step: Step, pod: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
         """Evict the pod, and retry while a budget refuses and the step is not overdue.
 
         A refusal by 403, from RBAC or a webhook, is final. The remaining Ready pods are counted
         live before each attempt, because counters in status may be stale.
         """
+        ready_to_keep = 0 if accepted is None else accepted.ready_to_keep
         refusals = 0
         while is_pending():
-            pause, refused = REFUSED.after(refusals), ""
+            pause, refused = REFUSED.delay_after(refusals), ""
             try:
                 found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
                 owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
@@ -209,10 +209,12 @@ class MigrationCalls:
         owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         return found.mark if owner.gone or owner.lets_go else False
 
-    async def restore(self, step: Step, pod: Pod, is_pending: IsPending, report: Report) -> None:
+    async def restore(
+        self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
+    ) -> None:
         """Restore a detached pod to its owner, or evict it; return once one of both is observed."""
         reason, refused = "", ""
-        for pause in map(REFUSED.after, itertools.count()):
+        for pause in map(REFUSED.delay_after, itertools.count()):
             if not is_pending():
                 return
             try:

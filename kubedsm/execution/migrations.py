@@ -11,7 +11,7 @@ import attrs
 
 from kubedsm.execution.limits import MoveLimits, Underway
 from kubedsm.execution.migration_calls import Accepted
-from kubedsm.explain.entries import MoveOutcome, Outcome
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.model.model import NodeName, Pod, Resources, Uid
 from kubedsm.optimizer.moving.suggestion import Cause
@@ -50,7 +50,9 @@ class _Group:
 
 
 @attrs.define(slots=True)
-class _Move:
+class Migration:
+    """Migration of a group under way."""
+
     order: MoveOrder
     planned: MoveOutcome
     plan_id: str
@@ -81,41 +83,26 @@ class Moves:
     #: called at the end of each migration, even if it never began
     _on_ended: Callable[[MoveOutcome], None]
     _groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
-    _moves: dict[str, _Move] = attrs.field(factory=dict, init=False)
+    _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps that wait for the limits, by migration, in order of arrival
     _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
 
     def add(self, plan_id: str, group: Group) -> None:
         self._groups[plan_id] = _Group(group)
         for order, planned in zip(group.orders, group.moves, strict=True):
-            self._moves[order.id] = _Move(order, planned, plan_id)
+            self._moves[order.id] = Migration(order, planned, plan_id)
 
-    def plan_of(self, move: str) -> str | None:
-        known = self._moves.get(move)
-        return None if known is None else known.plan_id
+    def find(self, move: str) -> Migration | None:
+        """Return the migration; None for that of a plan that only restores."""
+        return self._moves.get(move)
 
-    def pod_of(self, step: Step) -> Pod | None:
-        """Return the pod of the step's migration, as of its start."""
-        known = self._moves.get(step.move)
-        return None if known is None else known.pod
-
-    def select_touching(
-        self, steps: Sequence[Step], nodes: Container[NodeName] | None
-    ) -> Sequence[Step]:
-        """Return the steps whose migrations are from or to one of the nodes; None: all steps."""
-        return steps if nodes is None else [step for step in steps if self._touches(step, nodes)]
-
-    def _touches(self, step: Step, nodes: Container[NodeName]) -> bool:
+    def touches(self, step: Step, nodes: Container[NodeName]) -> bool:
+        """Return whether the step's migration is from or to one of the nodes."""
         known = self._moves.get(step.move)
         if known is None:
             return False
         pod = known.pod or self._mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
-
-    def live_state(self, move: str) -> Accepted | None:
-        """Return the live state at the migration's start; None for a plan that only restores."""
-        known = self._moves.get(move)
-        return None if known is None else known.accepted
 
     def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
         """Yield the plans of which no migration has started, with their waiting start steps."""
@@ -166,19 +153,21 @@ class Moves:
         """Queue a start step until the limits admit it."""
         self._waiting[step.move] = step
 
-    def admit_starts(self) -> Iterator[tuple[str, Step, Pod | None]]:
-        """Yield the admitted start steps with their plans and pods; None for a pod that is gone.
+    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
+        """Yield the admitted migrations, their start steps and pods; None for a pod that is gone.
 
         Namespaces with fewer migrations under way come first, then steps that waited longer.
         """
-        for move, step in self._in_turn():
+        busy = Counter(workload.namespace for workload in self.limits.moving_each())
+        of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
+        for move, step in sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]]):
             known = self._moves.get(move)
             if move not in self._waiting or known is None:
                 continue  # the refusal of another step has ended this one
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[move]
-                yield known.plan_id, step, None
+                yield known, step, None
                 continue
             breaks_first = known.order.mode is MoveMode.RECREATE
             now = self._clock.monotonic()
@@ -186,15 +175,7 @@ class Moves:
             if self.limits.admit(move, underway):
                 del self._waiting[move]
                 known.pod = pod
-                yield known.plan_id, step, pod
-
-    def _in_turn(self) -> list[tuple[str, Step]]:
-        busy = Counter(workload.namespace for workload in self.limits.moving_each())
-        of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
-        return sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]])
-
-    def mode_of(self, move: str) -> MoveMode:
-        return self._moves[move].order.mode
+                yield known, step, pod
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve the target's capacity and claim the replacement, or return why not."""
@@ -240,12 +221,12 @@ class Moves:
             self._begin_cooldowns(plan)
         return ends
 
-    def _end_migration(self, move: _Move, steps: Sequence[Step]) -> None:
+    def _end_migration(self, move: Migration, steps: Sequence[Step]) -> None:
         name, move.ended = move.order.id, True
         self._waiting.pop(name, None)
         self._mirror.release(name)
-        replacement = self._mirror.claimed_by(name)
-        self._mirror.unclaim(name)
+        replacement = self._mirror.find_replacement(name)
+        self._mirror.end_claim(name)
         outcome = Outcome.DROPPED
         if move.pod is not None:
             self.limits.remove(name)

@@ -106,7 +106,7 @@ class OrphanSweep:
             self._on_ended(found[0], found[1].target, self._is_replaced(*found))
         if step.state is StepState.FAILED and pod is not None:
             tries, _ = self._stuck.get(uid, (0, 0.0))
-            again = self._clock.monotonic() + DELAYS.after(tries)
+            again = self._clock.monotonic() + DELAYS.delay_after(tries)
             self._stuck[uid] = (tries + 1, again)
             self._on_stuck(pod, step.reason)
         else:

@@ -21,8 +21,8 @@ from structlog import contextvars
 
 from kubedsm.execution.bind_calls import BindCalls, Report
 from kubedsm.execution.limits import Limits, MoveLimits
-from kubedsm.execution.migration_calls import IsPending, MigrationCalls, observation
-from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
+from kubedsm.execution.migration_calls import Accepted, IsPending, MigrationCalls, observation
+from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT, Group, Migration, Moves
 from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
 from kubedsm.explain.listener import Listener
 from kubedsm.model.events import Change, PodApplied
@@ -56,7 +56,7 @@ HISTORY = 200
 STALLED, LONGEST = 3.0, 20.0
 
 #: call about the pod of a migration, repeated until its step is over
-MigrationCall = Callable[[Step, Pod, IsPending, Report], Coroutine[Any, Any, None]]
+MigrationCall = Callable[[Step, Pod, Accepted | None, IsPending, Report], Coroutine[Any, Any, None]]
 
 
 @attrs.define(slots=True)
@@ -135,8 +135,8 @@ class PlacementManager:
             StepKind.START: self._queue_start,
             StepKind.BIND: self._bind,
             StepKind.DETACH: partial(self._call, self._calls.detach),
-            StepKind.AWAIT_REPLACEMENT: self._await_replacement,
-            StepKind.EVICT: self._evict,
+            StepKind.AWAIT_REPLACEMENT: partial(self._call, self._calls.await_replacement),
+            StepKind.EVICT: partial(self._call, self._calls.evict),
             StepKind.RESTORE: partial(self._call, self._calls.restore),
             StepKind.AWAIT_READY: self._report_known,
             StepKind.SETTLE: self._report_known,
@@ -163,7 +163,7 @@ class PlacementManager:
                     for plan_id in list(self._plans):
                         self.report(plan_id, TimePassed(), due)
 
-    def spawn(self, plan_id: str, step: Step, work: Work) -> None:
+    def _spawn_step(self, plan_id: str, step: Step, work: Work) -> None:
         """Carry out a step as a task, if the step is still in this state by then."""
         self._spawn(partial(self._run_step, plan_id, step, work))
 
@@ -183,12 +183,13 @@ class PlacementManager:
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
         """Run work that belongs to no plan as a task."""
-        with plan_logged(None):
-            self._spawn(partial(self._run_task, part, work, context))
 
-    async def _run_task(self, part: str, work: Work, context: dict[str, object]) -> None:
-        with self._supervisor.catching(part, **context):
-            await work()
+        async def run() -> None:
+            with self._supervisor.catch_errors(part, **context):
+                await work()
+
+        with plan_logged(None):
+            self._spawn(run)
 
     async def _run_step(self, plan_id: str, step: Step, work: Work) -> None:
         # Since the task was created the plan or the step may have ended.
@@ -197,7 +198,7 @@ class PlacementManager:
             return
         with (
             plan_logged(plan_id),
-            self._supervisor.catching(f"step {step.kind}", history=running) as caught,
+            self._supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
         ):
             await work()
         if caught and step.pod:
@@ -244,7 +245,9 @@ class PlacementManager:
         `nodes`: only migrations from or to these nodes.
         """
         for plan_id, running in list(self._plans.items()):
-            steps = self._moves.select_touching(running.plan.steps, nodes)
+            steps = running.plan.steps
+            if nodes is not None:
+                steps = tuple(step for step in steps if self._moves.touches(step, nodes))
             if steps:
                 self.report(plan_id, Cancelled(reason))
             for step in steps:
@@ -292,10 +295,10 @@ class PlacementManager:
     def follows(self, pod: Uid) -> bool:
         return pod in self._followed
 
-    def is_pending(self, plan_id: str, number: int) -> bool:
+    def _is_pending(self, plan_id: str, step: Step) -> bool:
         """Return whether the step still waits for its call."""
         running = self._plans.get(plan_id)
-        return running is not None and running.plan.steps[number].state is StepState.ASKED
+        return running is not None and running.plan.steps[step.id].state is StepState.ASKED
 
     def observe(self, change: Change) -> None:
         """Report a change of a pod to its plan."""
@@ -312,10 +315,10 @@ class PlacementManager:
     def _adopt(self, pod: Pod) -> None:
         """Find out whether a pod without a plan is a replacement, or an orphan."""
         move = self._mirror.claimant(pod.uid)
-        plan_id = self._moves.plan_of(move) if move else None
-        if move and plan_id:
-            self._followed[pod.uid] = plan_id
-            self.report(plan_id, ReplacementClaimed(move, pod.uid))
+        known = self._moves.find(move) if move else None
+        if move and known:
+            self._followed[pod.uid] = known.plan_id
+            self.report(known.plan_id, ReplacementClaimed(move, pod.uid))
         elif self._sweeping and MIGRATING_LABEL in pod.labels:
             self._orphans.inspect(pod, self)
 
@@ -346,7 +349,7 @@ class PlacementManager:
         self._listener.stepped(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
-                with self._supervisor.catching("plan", step=step, history=running) as caught:
+                with self._supervisor.catch_errors("plan", step=step, history=running) as caught:
                     self._apply_effect(running, step)
                 if caught:
                     only = None if step.move else step.id  # steps of a migration depend on it
@@ -376,7 +379,7 @@ class PlacementManager:
             case StepState.ASKED:
                 self._handlers[step.kind](plan.id, step)
             case StepState.VERIFYING:
-                self.spawn(plan.id, step, partial(self._verify, plan.id, step))
+                self._spawn_step(plan.id, step, partial(self._verify, plan.id, step))
             case _ if step.move:
                 self._end_move_step(plan, step)
             case _:
@@ -396,26 +399,15 @@ class PlacementManager:
         call = partial(self._binds.bind, step, partial(self.report, plan_id))
         self._binds.enqueue(partial(self._run_step, plan_id, step, call), self._spawn)
 
-    def _handles(self, plan_id: str, step: Step) -> tuple[IsPending, Report]:
-        """Return the handles of a call: a check whether its step is pending, and its report."""
-        return partial(self.is_pending, plan_id, step.id), partial(self.report, plan_id)
-
     def _call(self, call: MigrationCall, plan_id: str, step: Step) -> None:
-        pod = self._moves.pod_of(step) or self._mirror.pod(Uid(step.pod))
+        known = self._moves.find(step.move)
+        pod = (known and known.pod) or self._mirror.pod(Uid(step.pod))
         if pod is None:
             self._report_known(plan_id, step)
             return
-        self.spawn(plan_id, step, partial(call, step, pod, *self._handles(plan_id, step)))
-
-    def _evict(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.live_state(step.move)
-        keep = 0 if accepted is None else accepted.ready_to_keep
-        self._call(partial(self._calls.evict, keep), plan_id, step)
-
-    def _await_replacement(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.live_state(step.move)
-        found = None if accepted is None else accepted.found
-        self._call(partial(self._calls.await_replacement, found), plan_id, step)
+        pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
+        accepted = None if known is None else known.accepted
+        self._spawn_step(plan_id, step, partial(call, step, pod, accepted, pending, report))
 
     def _report_known(self, plan_id: str, step: Step) -> None:
         """Report the present pod to the plan, because the step may be done already."""
@@ -427,16 +419,17 @@ class PlacementManager:
         self._admit()
 
     def _admit(self) -> None:
-        for plan_id, step, pod in self._moves.admit_starts():
+        for migration, step, pod in self._moves.admit_starts():
             if pod is None:
-                self.report(plan_id, CallRefused(step.id, "the pod is gone"))
+                self.report(migration.plan_id, CallRefused(step.id, "the pod is gone"))
             else:
-                self.spawn(plan_id, step, partial(self._start, plan_id, step, pod))
+                start = partial(self._start, migration, step, pod)
+                self._spawn_step(migration.plan_id, step, start)
 
-    async def _start(self, plan_id: str, step: Step, pod: Pod) -> None:
-        mode = self._moves.mode_of(step.move)
+    async def _start(self, migration: Migration, step: Step, pod: Pod) -> None:
+        plan_id, mode = migration.plan_id, migration.order.mode
         checked = await self._calls.check(pod, mode)
-        if not self.is_pending(plan_id, step.id):
+        if not self._is_pending(plan_id, step):
             return
         # No await from here on: the check is still valid when the capacity is reserved.
         reason = (

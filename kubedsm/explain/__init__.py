@@ -1,1 +1,1 @@
-"""Explanations of decisions: records, answers to "why?", and how to request them."""
+"""Explanations: one typed value, made of recorded decisions and rendered for every reader."""

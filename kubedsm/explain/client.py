@@ -1,57 +1,55 @@
-"""Why a pod is where it is: asked of the running scheduler, or else read from the cluster."""
+"""Client of the running scheduler's diagnostics, and facts about a pod from its Events."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 
-from kubedsm.explain.answers import Explainer
 from kubedsm.explain.decision_record import ENTRIES
-from kubedsm.explain.entries import rfc3339
-from kubedsm.explain.explanation import EffectAnswer, Explanation, MoveAnswer
-from kubedsm.explain.qos_targets import Promised
-from kubedsm.kube.calls.reads import (
-    PodEvent,
-    events_about,
-)
+from kubedsm.explain.effects import Effect
+from kubedsm.explain.explainer import Explainer
+from kubedsm.explain.explanation import Explanation, rfc3339
+from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTargetFacts
+from kubedsm.explain.subjects import Subject
+from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import Pod, Workload
 
 T = TypeVar("T")
 
-#: seconds in which a scheduler that listens has to say something
+#: seconds within which a scheduler that listens has to respond
 SILENCE = 5.0
-#: seconds: on loopback the answer comes at once, or not at all; a long one may take its time
+#: seconds; a response over loopback begins at once, and a long one may take a while
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=SILENCE)
 _EVENTS_TIMEOUT = 10.0
 _DECIDED = ("Scheduled", "FailedScheduling")
 _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
 
 
-class QuestionRefusedError(Exception):
-    """The scheduler does not understand the question: its words why."""
+class RequestRefusedError(Exception):
+    """The scheduler refused the request; the message is its reason."""
 
 
 class SilentError(Exception):
-    """Something listens there, and does not answer."""
+    """A process listens there, and does not respond."""
 
 
 class _Pending(msgspec.Struct):
-    pending: list[Explanation]
+    pending: list[PodFacts]
 
 
-class _Promises(msgspec.Struct):
-    promises: list[Promised]
+class _QosTargets(msgspec.Struct):
+    promises: list[QosTargetFacts]
 
 
 class Answering(msgspec.Struct, rename="camel"):
-    """A running scheduler, as it describes itself."""
+    """Description that a running scheduler gives of itself."""
 
-    #: workloads that the edge is slower for
+    #: workloads whose response time is longer at the edge
     slower: frozenset[Workload]
-    #: writes nothing, and so takes no requests
+    #: it writes nothing, and so accepts no requests
     dry_run: bool = False
     #: uid of its cluster's namespace kube-system; empty if the scheduler does not know it yet
     cluster: str = ""
@@ -63,63 +61,65 @@ class Answering(msgspec.Struct, rename="camel"):
 
 class _Moved(msgspec.Struct):
     at: str
-    moves: list[MoveAnswer]
+    moves: list[MigrationFacts]
 
 
 class _Decided(msgspec.Struct):
     decisions: list[_Moved]
 
 
-async def ask(server: str, pod: str | None) -> list[Explanation] | None:
-    """What a scheduler says of that pod, or of all that wait.
+async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:
+    """Return the scheduler's explanation; None without a scheduler, or if it knows nothing.
 
-    None if nothing listens there, or nothing is known of the pod. Raises QuestionRefusedError, or
-    SilentError.
+    Raise RequestRefusedError, or SilentError.
     """
-    if pod is None:
-        waiting = await _asked(server, "pending", _Pending)
-        return None if waiting is None else waiting.pending
-    said = await _asked(server, "explain", Explanation, pod=pod)
-    return None if said is None else [said]
+    form = Explanation[dict[str, Any]]
+    return await _get(server, "explain", form, **{subject.kind: subject.name})
+
+
+async def explain_pending(server: str) -> list[PodFacts] | None:
+    """Return the facts about all pods that wait. Raise as `explain` does."""
+    waiting = await _get(server, "pending", _Pending)
+    return None if waiting is None else waiting.pending
 
 
 async def answering(server: str) -> Answering | None:
-    """Return the scheduler that answers there, if one does. Raises SilentError."""
+    """Return the scheduler that answers there, if one does. Raise SilentError."""
     try:
-        return await _asked(server, "scheduler", Answering)
-    except QuestionRefusedError:
+        return await _get(server, "scheduler", Answering)
+    except RequestRefusedError:
         return None  # not a scheduler of ours
 
 
-async def effects_since(server: str, at: float, namespace: str) -> list[EffectAnswer] | None:
-    """The effects of the moves decided on since then, seconds since the epoch, as far as are kept.
+async def effects_since(server: str, at: float, namespace: str) -> list[Effect] | None:
+    """Return the recorded effects of migrations decided since `at`, seconds since the epoch.
 
-    Of pods of the namespace; None if no scheduler answers.
+    Only pods of the namespace count. None if no scheduler answers.
     """
-    said = await _told(server, "", _Decided, limit=str(ENTRIES))
-    if said is None:
+    found = await _get_if_understood(server, "", _Decided, limit=str(ENTRIES))
+    if found is None:
         return None
     since = rfc3339(at)
-    moves = (move for each in said.decisions if each.at >= since for move in each.moves)
-    mine = (move.effect for move in moves if move.pod.startswith(f"{namespace}/"))
-    return [effect for effect in mine if effect is not None]
+    moves = (move for each in found.decisions if each.at >= since for move in each.moves)
+    own = (move.effect for move in moves if move.pod.startswith(f"{namespace}/"))
+    return [effect for effect in own if effect is not None]
 
 
-async def _told(server: str, what: str, form: type[T], **query: str) -> T | None:
-    """What is told there; whoever does not understand the question, or says nothing, is none."""
+async def promises_at(server: str) -> list[QosTargetFacts] | None:
+    """Return the QoS target of each workload; None if no scheduler answers there."""
+    found = await _get_if_understood(server, "promises", _QosTargets)
+    return None if found is None else found.promises
+
+
+async def _get_if_understood(server: str, what: str, form: type[T], **query: str) -> T | None:
+    """Return the response; None from a process that refuses the request, or is silent."""
     try:
-        return await _asked(server, what, form, **query)
-    except (QuestionRefusedError, SilentError):
+        return await _get(server, what, form, **query)
+    except (RequestRefusedError, SilentError):
         return None
 
 
-async def promises_at(server: str) -> list[Promised] | None:
-    """What is promised to each workload; None if nothing answers there."""
-    said = await _told(server, "promises", _Promises)
-    return None if said is None else said.promises
-
-
-async def _asked(server: str, what: str, form: type[T], **query: str) -> T | None:
+async def _get(server: str, what: str, form: type[T], **query: str) -> T | None:
     url = f"{server.rstrip('/')}/decisions/{what}".rstrip("/")
     try:
         async with (
@@ -132,7 +132,7 @@ async def _asked(server: str, what: str, form: type[T], **query: str) -> T | Non
     except (aiohttp.ClientError, OSError):
         return None
     if status == HTTPStatus.BAD_REQUEST:
-        raise QuestionRefusedError(body.decode(errors="replace").strip())
+        raise RequestRefusedError(body.decode(errors="replace").strip())
     if status != HTTPStatus.OK:
         return None
     try:
@@ -141,32 +141,32 @@ async def _asked(server: str, what: str, form: type[T], **query: str) -> T | Non
         return None  # what answers there may be anything
 
 
-async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Explanation:
-    """What the pod's Events say of decisions; the nodes are judged as they are now.
+async def facts_from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> PodFacts:
+    """Return the facts about a pod: decisions by its Events, verdicts of nodes as they are now.
 
-    Raises ClusterError, and WireError if the Events cannot be read.
+    Raise ClusterError, and WireError if the Events cannot be read.
     """
     events = await events_about(cluster, pod, timeout=_EVENTS_TIMEOUT)
-    moves = _moves(str(pod), events)
-    explanation = msgspec.structs.replace(explainer.explain_now(pod), moves=moves)
-    if explanation.left_to is not None:
-        return explanation  # those Events are another scheduler's
+    moves = _migrations(str(pod), events)
+    facts = msgspec.structs.replace(explainer.explain(pod, "now"), moves=moves)
+    if facts.left_to is not None:
+        return facts  # the Events are another scheduler's
     decision = next((e for e in reversed(events) if e.reason in _DECIDED), None)
     if decision is None:
-        return explanation
+        return facts
     if decision.reason == "Scheduled":
         why = decision.message.partition(": ")[2]
-        return msgspec.structs.replace(explanation, decided_at=decision.at, summary=why)
-    if explanation.bound:
-        return explanation  # and so that was not the last decision
+        return msgspec.structs.replace(facts, decided_at=decision.at, summary=why)
+    if facts.bound:
+        return facts  # a later decision bound the pod
     return msgspec.structs.replace(
-        explanation, decided_at=decision.at, chosen=None, message=decision.message
+        facts, decided_at=decision.at, chosen=None, message=decision.message
     )
 
 
-def _moves(pod: str, events: Sequence[PodEvent]) -> tuple[MoveAnswer, ...]:
+def _migrations(pod: str, events: Sequence[PodEvent]) -> tuple[MigrationFacts, ...]:
     return tuple(
-        MoveAnswer(at=event.at, pod=pod, outcome=event.reason, reason=event.message)
+        MigrationFacts(at=event.at, pod=pod, outcome=event.reason, reason=event.message)
         for event in events
         if event.reason in _MOVED
     )

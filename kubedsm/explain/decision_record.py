@@ -1,10 +1,9 @@
-"""The last decisions, for when it is asked why a pod is where it is.
+"""Record of recent decisions; of the newest also the snapshot that each was decided on.
 
-An entry is a few words a pod. What a decision was made on is kept too, of fewer of them: snapshots
-are values, so that an explanation can be worked out when it is asked for, and costs nothing
-before.
+Snapshots are immutable values, so an explanation is worked out on request and costs nothing before.
 """
 
+import enum
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,69 +11,129 @@ from typing import NamedTuple
 import attrs
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.entries import Entry, Kind, MoveOutcome, PodChoice
-from kubedsm.model.model import NodeName, Share, Uid, Workload
+from kubedsm.explain.explanation import rfc3339
+from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos
+from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.explain.migration_progress import Progress
+from kubedsm.model.model import NodeName, Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
 from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.optimizer.placing.decision import Decision
+from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.process.clock import Clock
+from plans.steps import Plan, Step
 
-#: so many entries, and of the last of them so many with the snapshot they were decided on
+#: decisions remembered, and how many of the newest keep their snapshot
 ENTRIES = 512
 SNAPSHOTS = 32
-#: nodes and pods in all those snapshots together: fewer are kept of a large cluster
+#: nodes and pods in all kept snapshots together: fewer are kept of a large cluster
 SNAPSHOT_OBJECTS = 400_000
+
+
+class Kind(enum.StrEnum):
+    BATCH = "batch"
+    SUGGESTION = "suggestion"
+
+
+@attrs.frozen(slots=True)
+class Entry:
+    """One decision."""
+
+    number: int
+    #: seconds since the epoch
+    at: float
+    kind: Kind
+    #: QoS score of all opted-in workloads
+    qos_before: float
+    qos_after: float
+    proven: bool
+    #: of goals that are not proven optimal
+    certificates: tuple[Certificate, ...] = ()
+    pods: tuple[PodChoice, ...] = ()
+    moves: tuple[MoveOutcome, ...] = ()
+    #: cloud nodes sampled for a batch; None for the whole cloud
+    looked_at: LookedAt | None = None
+
+    def facts(self) -> DecisionFacts:
+        return DecisionFacts(
+            number=self.number,
+            at=rfc3339(self.at),
+            kind=self.kind.value,
+            pods=self.pods,
+            moves=tuple(move.facts(self.at) for move in self.moves),
+            qos=Qos(self.qos_before, self.qos_after),
+            proven=self.proven,
+            certificates=tuple(each.as_json() for each in self.certificates),
+            cloud_nodes=None if self.looked_at is None else self.looked_at.as_json(),
+        )
+
+    def concerns(self, name: str) -> bool:
+        """Return whether the decision is about a pod of that name, or namespace/name."""
+        return any(is_named(pod, name) for _, pod in self.about())
+
+    def about(self) -> Iterator[tuple[Uid, str]]:
+        """Yield the pods that the decision is about, replacements included."""
+        for choice in self.pods:
+            yield choice.uid, choice.pod
+        yield from ((pod.uid, str(pod)) for move in self.moves for pod in move.pods)
+
+
+def is_named(pod: str, name: str) -> bool:
+    """Return whether the pod (namespace/name) has that name, or namespace/name."""
+    return name in (pod, pod.partition("/")[2])
 
 
 @attrs.frozen(slots=True)
 class Basis:
-    """What an entry was decided on."""
+    """Input and resulting edge shares of a decision."""
 
     snapshot: Snapshot
     shares_before: Mapping[Workload, Share]
     shares_after: Mapping[Workload, Share]
-    #: see `Decision`
+    #: as in `Decision`
     plain: bool = False
     looked_at: LookedAt | None = None
 
 
 class Chosen(NamedTuple):
-    """What was chosen for a pod, or for the one whose place it took."""
+    """Node chosen for a pod, or for the pod that it replaces."""
 
     entry: Entry
-    #: the pod of the entry's snapshot that was decided about
+    #: pod of the decision's snapshot
     uid: Uid
     node: NodeName | None
-    #: why not, if it is none
+    #: reason if no node was chosen
     message: str = ""
-    #: the move that the pod was made for
+    #: migration that the pod was created for
     move: Move | None = None
 
 
 @attrs.define
-class DecisionRecord:
-    """The one owner of the last decisions."""
+class DecisionRecord(Listener):
+    """Owner of the last decisions, and of the progress of their migrations."""
 
     _clock: Clock
     _next: int = attrs.field(default=1, init=False)
     _entries: OrderedDict[int, Entry] = attrs.field(factory=OrderedDict, init=False)
     _bases: OrderedDict[int, Basis] = attrs.field(factory=OrderedDict, init=False)
-    #: where a pod was last placed, or why not: entries by its uid, or by that of its move
+    #: number of the last decision by pod uid and by migration id
     _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
     _packing: Mapping[Uid, str] = attrs.field(factory=dict, init=False)
+    _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
-        """Note a batch; `messages` say of its pods that fit nowhere why not.
+        """Record a batch; `messages`: reasons of its unschedulable pods.
 
-        One that placed nothing takes the place of the earlier one about the same pods.
+        A batch that placed no pod replaces an earlier one about the same pods.
         """
         choices = [
-            PodChoice(pod.uid, str(pod), node, tier) for pod, node, tier in decision.bindings
+            PodChoice(str(pod), node, tier, uid=pod.uid) for pod, node, tier in decision.bindings
         ]
         choices += [
-            PodChoice(uid, str(snapshot.pods[uid]), None, None, message)
+            PodChoice(str(snapshot.pods[uid]), None, None, message, uid)
             for uid, message in messages.items()
             if uid in snapshot.pods
         ]
@@ -99,7 +158,7 @@ class DecisionRecord:
     def suggestion(
         self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]
     ) -> None:
-        """Note a suggestion; one that only proposes the same again as the last one replaces it."""
+        """Record a suggestion; it replaces the last one if both propose the same migrations."""
         last = next((e for e in self.newest_first() if e.kind is Kind.SUGGESTION), None)
         if last is not None and last.moves == tuple(moves):
             self._drop(last.number)
@@ -115,19 +174,50 @@ class DecisionRecord:
             moves=tuple(moves),
         )
         self._add(entry, Basis(snapshot, before.shares, after.shares))
+        self._progress = {
+            migration: each
+            for migration, each in self._progress.items()
+            if migration in self._placed_by or each.in_progress
+        }
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        """Note how a move ended, of the pod that was decided on."""
-        entry = self._changed(ended.id, lambda known: attrs.evolve(ended, move=known.move))
+        """Record the outcome of a migration, under the pod that was decided on."""
+        if ended.id in self._progress:
+            self._progress[ended.id].ended = self._clock.wall()
+        entry = self._update(ended.id, lambda known: attrs.evolve(ended, move=known.move))
         if entry is not None and ended.replacement is not None:
             self._placed_by[ended.replacement.uid] = entry.number
 
-    def move_helped(self, move: str, effect: Effect) -> None:
-        """Note what is known now of what it brought."""
-        self._changed(move, lambda known: attrs.evolve(known, effect=effect))
+    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
+        """Record the progress of migrations that were decided here."""
+        if plan.restores_only or not any(step.move for step in steps):
+            return
+        now = self._clock.wall()
+        by_migration = defaultdict[str, list[Step]](list)
+        for step in plan.steps:
+            by_migration[step.move].append(step)
+        for migration, own in by_migration.items():
+            self._progress.setdefault(migration, Progress()).steps = own
+        for step in steps:
+            self._progress[step.move].observe(step, now)
 
-    def _changed(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
-        """What was noted of the move is another now; its entry, if that is still kept."""
+    def progress_of(self, migration: str, pods: Mapping[Uid, Pod]) -> Progress:
+        """Return the progress of a migration; `pods`: those that exist, to name them."""
+        progress = self._progress.get(migration, Progress())
+        progress.name_pods(migration, pods)
+        return progress
+
+    def state_of(self, outcome: MoveOutcome) -> str:
+        """Return the state of a migration: its outcome, or "moving" while it is in progress."""
+        begun = outcome.id in self._progress and self._progress[outcome.id].began
+        return "moving" if begun and outcome.outcome is Outcome.PLANNED else outcome.outcome.value
+
+    def move_helped(self, move: str, effect: Effect) -> None:
+        """Record the effect of a migration, as far as known."""
+        self._update(move, lambda known: attrs.evolve(known, effect=effect))
+
+    def _update(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
+        """Replace the outcome of a migration; return its decision if that is still kept."""
         entry = self._entries.get(self._placed_by.get(move, 0))
         if entry is not None:
             moves = tuple(now(known) if known.id == move else known for known in entry.moves)
@@ -135,19 +225,19 @@ class DecisionRecord:
         return entry
 
     def packing_found(self, told: Mapping[Uid, str]) -> None:
-        """Note what packing found for each pod that every node refuses."""
+        """Record what packing found for each pod that every node rejects."""
         self._packing = told
 
     def packing_came_to(self, uid: Uid, told: str) -> None:
-        """Note what became of what packing found for the pod."""
+        """Record the outcome of packing for the pod."""
         self._packing = {**self._packing, uid: told}
 
     def packing_for(self, uid: Uid) -> str:
-        """What packing found last for the pod; empty if it was not about it."""
+        """Return the last result of packing for the pod; empty if there is none."""
         return self._packing.get(uid, "")
 
     def moves_of(self, plan_ids: Container[str]) -> list[MoveOutcome]:
-        """How the moves of these plans stand."""
+        """Return the migrations of these plans."""
         moves = (move for entry in self._entries.values() for move in entry.moves)
         return [move for move in moves if move.id.partition("/")[0] in plan_ids]
 
@@ -155,21 +245,21 @@ class DecisionRecord:
         return iter(reversed(self._entries.values()))
 
     def entry(self, number: int) -> Entry | None:
-        """The one of that number, if it is still kept."""
+        """Return the decision of that number, if it is still kept."""
         return self._entries.get(number)
 
     def basis(self, entry: Entry) -> Basis | None:
-        """What the entry was decided on, if that is still kept."""
+        """Return the input of the decision, if it is still kept."""
         return self._bases.get(entry.number)
 
     def chosen(self, uid: Uid, move: str | None = None) -> Chosen | None:
-        """What was last chosen for the pod; `move` is the one under way that it was made for."""
+        """Return the last choice for the pod; `move`: its migration in progress."""
         entry = self._entries.get(self._placed_by.get(uid if move is None else move, 0))
         if entry is None:
             return None
         for choice in entry.pods:
             if choice.uid == uid:
-                return Chosen(entry, uid, choice.node, choice.message)
+                return Chosen(entry, uid, choice.node, choice.message or "")
         for made_for in entry.moves:
             replacement = made_for.replacement
             if (replacement and uid == replacement.uid) or (move and made_for.id == move):
@@ -178,9 +268,9 @@ class DecisionRecord:
         return None
 
     def moves(self) -> dict[str, list[tuple[float, MoveOutcome]]]:
-        """The moves of each pod, by uid, and the one that it was made for; oldest first.
+        """Return the migrations of each pod, by uid, with decision times; oldest first.
 
-        With their times, in seconds since the epoch.
+        The migration that created a pod is among its migrations.
         """
         moves: dict[str, list[tuple[float, MoveOutcome]]] = defaultdict(list)
         for entry in self._entries.values():
@@ -188,6 +278,14 @@ class DecisionRecord:
                 for uid in dict.fromkeys(pod.uid for pod in move.pods):
                     moves[uid].append((entry.at, move))
         return moves
+
+    def migration(self, key: str) -> tuple[Entry, MoveOutcome] | None:
+        """Return a migration by its key, with its decision, if that is still kept."""
+        for entry in self.newest_first():
+            for outcome in entry.moves:
+                if outcome.key == key:
+                    return entry, outcome
+        return None
 
     def _same_in_vain(self, choices: Sequence[PodChoice]) -> int | None:
         entry = self._entries.get(self._placed_by.get(choices[0].uid, 0))
@@ -222,7 +320,7 @@ class DecisionRecord:
 
 
 def _keys(entry: Entry) -> Iterator[str]:
-    """Under what an entry is found: the pods that it places, and its moves."""
+    """Yield the keys of a decision: pods that it places, and its migrations."""
     for choice in entry.pods:
         yield choice.uid
     for move in entry.moves:

@@ -1,121 +1,103 @@
-"""Whether a move helped: what it was expected to bring, and what it brought.
-
-Both of the mean response time of the service that it is of. Seconds, all times.
-"""
+"""Effect of a migration on its service's mean response time: expected and measured, in seconds."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 import attrs
+import msgspec
 
-from kubedsm.explain.explanation import EffectAnswer
 from kubedsm.model.measured import Answers
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.qos_targets import ResponseTimes
 
+T = TypeVar("T")
 
-@attrs.frozen(slots=True)
-class Response:
-    """What a service answered in, as measured in one sample."""
 
-    #: a request of any tier, so that each counts by how many it answers
-    whole: float
-    tiers: Mapping[Tier, float]
+class Around(msgspec.Struct, Generic[T], frozen=True):
+    """A value before and after a migration."""
+
+    before: T
+    after: T
+
+
+class Response(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Mean response time of one sample: over all requests, and by tier."""
+
+    all: float
+    edge: float | None = None
+    cloud: float | None = None
 
     @classmethod
     def of(cls, answers: Mapping[Tier, Answers]) -> Self:
-        """Raise ZeroDivisionError if there are no requests."""
+        """Average over tiers by request rate. Raise ZeroDivisionError without requests."""
         rate = sum(each.rate for each in answers.values())
         whole = sum(each.rate * each.seconds for each in answers.values()) / rate
-        return cls(whole, {tier: answers[tier].seconds for tier in Tier if tier in answers})
-
-    def as_json(self) -> dict[str, float]:
-        return {"all": self.whole, **{tier.value: each for tier, each in self.tiers.items()}}
+        return cls(whole, **{tier.value: each.seconds for tier, each in answers.items()})
 
 
-@attrs.frozen(slots=True)
-class Effect:
-    """Of one move."""
+class Effect(msgspec.Struct, frozen=True):
+    """Expected and measured effect of one migration."""
 
-    #: by the service's shares and by what the tiers were known to answer in when it began
-    expected: tuple[float, float]
-    #: before it began, and wholly after it ended; None if that is not known
-    measured: tuple[Response, Response] | None = None
-    #: why it is not
-    untold: str = ""
-    #: of how many moves of the service that were under way at one time
-    together: int = 1
+    #: from the edge share and the tiers' response times known when the migration began
+    expected: Around[float]
+    #: before the migration began, and entirely after it ended; None if not measured
+    measured: Around[Response] | None = None
+    #: reason why the effect was not measured
+    untold: str | None = None
+    #: migrations of the same service that were in progress at once
+    together: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     @property
     def change(self) -> float | None:
-        """By how much longer the mean answer took then, for each of the moves."""
+        """Measured change of the mean response time, an equal part for each migration."""
         if self.measured is None:
             return None
-        before, after = self.measured
-        return (after.whole - before.whole) / self.together
+        return (self.measured.after.all - self.measured.before.all) / self.together
+
+    @property
+    def expected_change(self) -> float:
+        """Expected change of the mean response time, an equal part for each migration."""
+        return (self.expected.after - self.expected.before) / self.together
 
     def __str__(self) -> str:
-        of = f" of {self.together} moves together" if self.together > 1 else ""
-        expected = f"expected{of} {_change(*self.expected)} ms"
+        together = f" of {self.together} migrations together" if self.together > 1 else ""
+        expected = f"expected{together} {_change(self.expected.before, self.expected.after)} ms"
         if self.measured is None:
             return f"{expected}; not measured: {self.untold}"
-        before, after = self.measured
+        before, after = self.measured.before, self.measured.after
+        pairs = [("edge", before.edge, after.edge), ("cloud", before.cloud, after.cloud)]
         tiers = [
-            f"{tier} {_change(before.tiers[tier], after.tiers[tier])}"
-            for tier in Tier
-            if tier in before.tiers and tier in after.tiers
+            f"{tier} {_change(was, now)}"
+            for tier, was, now in pairs
+            if was is not None and now is not None
         ]
         by_tier = f" ({', '.join(tiers)})" if len(tiers) > 1 else ""
-        return f"{expected}; measured {_change(before.whole, after.whole)} ms{by_tier}"
-
-    def as_json(self) -> dict[str, Any]:
-        """In seconds; `measured` is null where `untold` says why."""
-        measured = None
-        if self.measured is not None:
-            measured = _around(*(response.as_json() for response in self.measured))
-        return {
-            "expected": _around(*self.expected),
-            "measured": measured,
-            "untold": self.untold or None,
-            "together": self.together,
-        }
+        return f"{expected}; measured {_change(before.all, after.all)} ms{by_tier}"
 
 
-def _around(before: Any, after: Any) -> dict[str, Any]:
-    return {"before": before, "after": after}
-
-
-def expected(times: ResponseTimes, share: Share, more: int) -> tuple[float, float]:
-    """The mean response time of a service, and that with so many more pods on the edge."""
+def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float]:
+    """Return the mean response time at this share, and with `more` pods added to the edge."""
 
     def mean(part: float) -> float:
         return part * times.edge + (1 - part) * times.cloud
 
-    return mean(share.ratio), mean(attrs.evolve(share, edge=share.edge + more).ratio)
+    return Around(mean(share.ratio), mean(attrs.evolve(share, edge=share.edge + more).ratio))
 
 
-def summed_up(effects: Iterable[EffectAnswer]) -> dict[str, Any]:
-    """What moves brought together, for a report: of their effects, as `/decisions` has them.
-
-    The means are of the moves whose effect was measured, an equal part each of what was done
-    together; None if there are none.
-    """
+def summarize_effects(effects: Iterable[Effect]) -> dict[str, Any]:
+    """Summarize the effects of migrations for a report; means are None if none was measured."""
     listed = list(effects)
-    told = [(each, each.measured) for each in listed if each.measured is not None]
+    measured = [each for each in listed if each.measured is not None]
 
-    def mean(changes: Iterable[float]) -> float | None:
-        return sum(changes) / len(told) if told else None
+    def mean(changes: Iterable[float | None]) -> float | None:
+        return sum(each or 0.0 for each in changes) / len(measured) if measured else None
 
     return {
         "moves": len(listed),
-        "measured": len(told),
-        "expectedChange": mean(
-            (each.expected.after - each.expected.before) / each.together for each, _ in told
-        ),
-        "measuredChange": mean(
-            (brought.after.all - brought.before.all) / each.together for each, brought in told
-        ),
+        "measured": len(measured),
+        "expectedChange": mean(each.expected_change for each in measured),
+        "measuredChange": mean(each.change for each in measured),
         "untold": dict(sorted(Counter(each.untold for each in listed if each.untold).items())),
     }
 

@@ -1,215 +1,301 @@
-"""What the running scheduler says of a pod: what was chosen for it, when, and why.
+"""Verdicts of all nodes on a pod, and the node that the scheduler would choose.
 
-Nodes are judged by what the decision was made on, with the other pods of that decision where it
-put them: the room that the rest of a batch took is a reason, too.
+`feasible` is kube-scheduler's verdict. KubeDSM's own tier rule is reported apart: a node that only
+the tier rule rejects is feasible and never chosen. If no node has a tier, kube-scheduler's rules
+decide alone, and every node counts as a cloud node.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import attrs
 import msgspec
+import numpy as np
 
-from kubedsm.explain.answers import Explainer, pending
-from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord
-from kubedsm.explain.entries import Entry, MoveOutcome, called, rfc3339
-from kubedsm.explain.explanation import Explanation, MoveAnswer
-from kubedsm.explain.opt_in import left_alone
-from kubedsm.explain.pending_pods import PendingPods
-from kubedsm.explain.qos_targets import Promised, promised
-from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Pod, Uid
+from kubedsm.explain.facts import NodeVerdict, PodFacts
+from kubedsm.explain.pod import facts_of_other_scheduler, pod_state
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Share,
+    Tier,
+    Uid,
+)
+from kubedsm.model.quantities import format_amount
+from kubedsm.model.sites import AWAY_TAINT
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.moving.suggestion import Cause
+from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.objective.load import Loads
+from kubedsm.objective.objective import NANO
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.optimizer.placing.cloud import LookedAt, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.programming.in_order import describe_unproven
-from kubedsm.plugins.fit import count_reasons
+from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
+from kubedsm.plugins.plugins import BY_NAME, rejections
+
+
+class NodeScore(NamedTuple):
+    """Ranking of a usable node: the last fields of NodeVerdict."""
+
+    score: float | None = None
+    penalty: int | None = None
+    company: int | None = None
+    load: float | None = None
+    fragmentation: float | None = None
+    least_allocated: int | None = None
+
+
+def has_tiers(snapshot: Snapshot) -> bool:
+    """Return whether any node has a tier; without one, kube-scheduler's rules decide alone."""
+    return any(node.tier is not None for node in snapshot.nodes.values())
+
+
+def list_pending(snapshot: Snapshot) -> list[Pod]:
+    """Return the pods without a node, of all schedulers, oldest first."""
+    waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
+    return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
+
+
+class Explainer:
+    """Judges the nodes of one snapshot for a pod, as if it were the only one to be placed."""
+
+    def __init__(
+        self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
+    ) -> None:
+        """looked_at: cloud nodes that the decision sampled; None for the whole cloud."""
+        self._snapshot = snapshot
+        self._looked_at = looked_at
+        self._tiers = has_tiers(snapshot)
+        self._policy = policy
+        #: nodes that reject each class of plain pods
+        self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
+
+    def explain(self, pod: Pod, as_of: str | None = None) -> PodFacts:
+        """Return the facts about a pod of the snapshot; `as_of`: see `PodFacts.nodes_as_of`."""
+        case = self._without(pod)
+        if pod.scheduler_name != self._snapshot.scheduler_name:
+            facts = self._of_another(pod, case)
+            return msgspec.structs.replace(facts, nodes_as_of=as_of)
+        node = self._snapshot.placed.get(pod.uid)
+        chosen = pod.node_name or node or self._chosen(case)
+        target = self._snapshot.nodes.get(chosen or NodeName(""))
+        return PodFacts(
+            pod=str(pod),
+            nodes=self._judged(case),
+            chosen=chosen,
+            bound=pod.node_name is not None,
+            message=None
+            if case.usable or pod.node_name
+            else self._message(case, case.feasibility.rejections(case.pod, tier=self._tiers)),
+            nodes_as_of=as_of,
+            state=pod_state(pod, pod.node_name or node),
+            terminating=pod.terminating,
+            gates=pod.gates,
+            tier=None if target is None else target.tier,
+        )
+
+    def _of_another(self, pod: Pod, case: "_Case") -> PodFacts:
+        """Return the facts of another scheduler's pod: nodes by kube-scheduler's rules alone."""
+        return msgspec.structs.replace(
+            facts_of_other_scheduler(pod, self._snapshot.scheduler_name),
+            nodes=tuple(self._verdict(case, node, tier=False) for node in case.feasibility.nodes),
+            message=None
+            if pod.node_name or len(case.rejections) < len(self._snapshot.nodes)
+            else self._message(case, case.rejections),
+        )
+
+    def _message(self, case: "_Case", rejections: Mapping[NodeName, Rejection]) -> str:
+        return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
+
+    def nodes(self, uid: Uid) -> tuple[NodeVerdict, ...]:
+        """Judge all nodes for that pod of the snapshot. Raise KeyError if there is none."""
+        return self._judged(self._without(self._snapshot.pods[uid]))
+
+    def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
+        """Return the nodes that reject that pod. Raise KeyError if there is none.
+
+        `plain`: the pod has a node, and the verdict of any other depends on its class alone.
+        """
+        snapshot, pod = self._snapshot, self._snapshot.pods[uid]
+        if not plain:
+            return self._vacated(pod).rejections(pod, tier=self._tiers)
+        alike = self._by_class.get(pod.pod_class)
+        if alike is None:
+            alike = self._by_class[pod.pod_class] = rejections(
+                pod.pod_class, snapshot.index, snapshot.room
+            )
+        return {name: rejected for name, rejected in alike.items() if name != pod.node_name}
+
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility.of(self._snapshot)
+
+    def _without(self, pod: Pod) -> "_Case":
+        """Return the pod as pending, and the cluster without the pod."""
+        feasibility = self._vacated(pod)
+        snapshot = _with_pod_waiting(self._snapshot, pod)
+        pod = snapshot.pods[pod.uid]
+        rejections = feasibility.rejections(pod, tier=False)
+        usable = tuple(
+            node.name
+            for node in feasibility.nodes
+            if node.name not in rejections and (node.tier is not None or not self._tiers)
+        )
+        return _Case(pod, snapshot, feasibility, rejections, usable)
+
+    def _vacated(self, pod: Pod) -> Feasibility:
+        on_node = pod.node_name in self._snapshot.nodes and not pod.finished
+        return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
+
+    def _judged(self, case: "_Case") -> tuple[NodeVerdict, ...]:
+        scores, unseen = self._scores(case), self._unseen
+
+        def judged(node: Node) -> NodeVerdict:
+            verdict = self._verdict(case, node, tier=self._tiers)
+            if node.name in unseen:
+                return msgspec.structs.replace(verdict, looked_at=False)
+            score = scores.get(node.name, NodeScore())
+            return msgspec.structs.replace(verdict, **score._asdict())
+
+        return tuple(map(judged, case.feasibility.nodes))
+
+    def _verdict(self, case: "_Case", node: Node, *, tier: bool) -> NodeVerdict:
+        rejection = case.rejections.get(node.name)
+        tierless = tier and node.tier is None
+        return NodeVerdict(
+            node.name,
+            node.tier,
+            rejection is None,
+            rejection.rule if rejection else None,
+            rejection.reasons if rejection else (),
+            NO_TIER if tierless else None,
+            _change(case.pod, rejection, node, case.snapshot.free[node.name], tierless=tierless),
+        )
+
+    @cached_property
+    def _unseen(self) -> frozenset[NodeName]:
+        if self._looked_at is None:
+            return frozenset()
+        index = self._snapshot.index
+        others = np.flatnonzero(self._looked_at.others(index)).tolist()
+        return frozenset(index.names[position] for position in others)
+
+    def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
+        pod, snapshot, usable = case.pod, case.snapshot, case.usable
+        share = snapshot.shares().get(pod.workload, Share())
+        promise = self._policy.qos_targets_in(snapshot)(pod.workload)
+        won = self._policy.objective.gain(share, promise) / NANO
+        fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
+        edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
+        added = fragmentation.added(pod.requests, edge, snapshot.free)
+        penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
+        company, loads = self._company(case), self._load_scores(pod, usable)
+        scores = {
+            n.name: NodeScore(won, fragmentation=more / SCALE)
+            for n, more in zip(edge, added, strict=True)
+        }
+        for name in usable:
+            if name not in scores:
+                rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
+                scores[name] = NodeScore(0.0, least_allocated=rank)
+            scores[name] = scores[name]._replace(
+                penalty=penalties[name], company=company.get(name), load=loads.get(name)
+            )
+        return scores
+
+    def load_score(self, uid: Uid) -> float | None:
+        """Return the load score of the node that the pod of the snapshot is on, if known."""
+        pod, node = self._snapshot.pods[uid], self._snapshot.placed.get(uid)
+        return None if node is None else self._load_scores(pod, [node]).get(node)
+
+    @cached_property
+    def _loads(self) -> Loads | None:
+        goal = self._policy.load
+        if goal is None:
+            return None
+        return Loads.of(attrs.evolve(goal, normalise=False), self._snapshot)
+
+    def _load_scores(self, pod: Pod, names: Sequence[NodeName]) -> dict[NodeName, float]:
+        """Return the load score of each node with enough measurements."""
+        if self._loads is None:
+            return {}
+        positions = self._loads.nodes.positions
+        at = np.array([positions[name] for name in names], dtype=np.intp)
+        scores = zip(names, self._loads.scores(pod, at).tolist(), strict=True)
+        return {name: score for name, score in scores if not math.isnan(score)}
+
+    def _company(self, case: "_Case") -> dict[NodeName, int]:
+        """Count the replicas that the pod would join on each node; empty if irrelevant.
+
+        With a single zone, replicas of the zone are not counted.
+        """
+        workload = case.pod.workload
+        if not (self._policy.default_spread and spreads(case.pod)):
+            return {}
+        spread = ReplicaSpread.of(case.snapshot, {workload})
+        zones = {spread.zones[name] for name in case.usable}
+        there = spread.on_node.get(workload, Counter())
+        if len(zones) == 1:
+            return {name: there[name] for name in case.usable}
+        return {name: spread.company(workload, name) for name in case.usable}
+
+    def _chosen(self, case: "_Case") -> NodeName | None:
+        """Return the node that the scheduler would choose if no other pod were pending."""
+        snapshot = case.snapshot
+        nodes = snapshot.nodes
+        if not self._tiers:
+            nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
+        allowed = set(case.usable)
+        free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
+        # Only the running scheduler knows which nodes of a large cloud are sampled next.
+        policy = attrs.evolve(self._policy, cloud_percentage=100)
+        decision = policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
+        return decision.bindings[0].node if decision.bindings else None
 
 
 @attrs.frozen(slots=True)
-class Recalled:
-    """All that is known of a pod, as a value: to be explained where there is the time."""
+class _Case:
+    """A pod to be placed alone, and the cluster without the pod."""
 
-    uid: Uid
-    pod: str
-    chosen: Chosen
-    #: what it was decided on, if that is still kept
-    basis: Basis | None
-    bound: bool
-    moves: tuple[MoveAnswer, ...] = ()
-    summary: str = ""
-    packing: str = ""
-    gone: bool = False
+    pod: Pod
+    snapshot: Snapshot
+    feasibility: Feasibility
+    #: rejections by kube-scheduler's rules alone
+    rejections: Mapping[NodeName, Rejection]
+    #: nodes that the scheduler may choose
+    usable: tuple[NodeName, ...]
 
 
-@attrs.define
-class Decisions:
-    """The record, read together with what the pods are now."""
-
-    record: DecisionRecord
-    mirror: ClusterMirror
-    policy: Callable[[], KubeDSM]
-    #: of the entry that was asked about last: pods of one batch are asked about in a row
-    _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
-
-    def named(self, name: str) -> dict[Uid, str]:
-        """The pods of that name, or namespace and name, that are there or were decided about.
-
-        Of several that had one name after the other, the one that is there, or was the last.
-        """
-        found: dict[str, Uid] = {}
-        for pod in self.mirror.snapshot().pods.values():
-            if called(str(pod), name):
-                found[str(pod)] = pod.uid
-        for entry in self.record.newest_first():
-            for uid, full_name in entry.about():
-                if called(full_name, name):
-                    found.setdefault(full_name, Uid(uid))
-        return {uid: full_name for full_name, uid in sorted(found.items())}
-
-    def uid_of(self, full_name: str) -> Uid | None:
-        """Of the pod of that namespace and name; if it is gone, of the last that was decided on."""
-        namespace, _, name = full_name.partition("/")
-        for uid, pod in self.mirror.snapshot().pods.items():
-            if pod.name == name and pod.namespace == namespace:
-                return uid
-        about = (each for entry in self.record.newest_first() for each in entry.about())
-        return next((Uid(uid) for uid, called_so in about if called_so == full_name), None)
-
-    def left_alone(self, uid: Uid) -> Callable[[], Explanation] | None:
-        """How to explain, in any thread, a pod that is not ours; None if it is, or was."""
-        snapshot = self.mirror.snapshot()
-        pod = snapshot.pods.get(uid)
-        if pod is None or pod.scheduler_name == snapshot.scheduler_name:
-            return None
-        return partial(Explainer(snapshot, self.policy()).explain_now, pod)
-
-    def recall(self, uid: Uid, name: str) -> Recalled | None:
-        """What is known of the decision about a pod; None if nothing is."""
-        return self._recalled(uid, name, self.record.moves())
-
-    def _recalled(
-        self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
-    ) -> Recalled | None:
-        chosen = self.record.chosen(uid, self.mirror.claimant(uid))
-        if chosen is None:
-            return None
-        now = self.mirror.pod(uid)
-        return Recalled(
-            uid,
-            name,
-            chosen,
-            self.record.basis(chosen.entry),
-            now is not None and now.node_name is not None,
-            tuple(move.answer(at) for at, move in moves.get(uid, ())),
-            "" if now is None else self.summary(now),
-            self.record.packing_for(uid) if now is not None and now.waits_for_node else "",
-            gone=now is None,
-        )
-
-    def pending(self) -> PendingPods:
-        """What there is to be asked about pods that wait for a node: ours first, oldest first."""
-        snapshot = self.mirror.snapshot()
-        ours = snapshot.scheduler_name
-        waiting = [pod for pod in pending(snapshot) if not pod.terminating]
-        waiting.sort(key=lambda pod: pod.scheduler_name != ours)
-        moves = self.record.moves()
-
-        def told(pod: Pod) -> Explanation:
-            if pod.scheduler_name != ours:
-                return left_alone(pod, ours)
-            recalled = self._recalled(pod.uid, str(pod), moves)
-            return Explanation(str(pod), ()) if recalled is None else _header(recalled)
-
-        return PendingPods(tuple((pod.uid, told(pod)) for pod in waiting))
-
-    def promising(self) -> Callable[[], list[Promised]]:
-        """How to work out what is promised now, in any thread."""
-        return partial(promised, self.mirror.snapshot(), self.policy())
-
-    def summary(self, pod: Pod) -> str:
-        """Why the pod was put where it was, in a line; empty if that is forgotten."""
-        chosen = self.record.chosen(pod.uid, self.mirror.claimant(pod.uid))
-        basis = self.record.basis(chosen.entry) if chosen is not None else None
-        if chosen is None or basis is None:
-            return ""
-        parts = self._why(pod, chosen, basis)
-        if told := describe_unproven(chosen.entry.certificates):
-            parts.append(f"not proven, {told}")
-        if pod.workload in self.mirror.measured.slower:
-            parts.append(Cause.EDGE_SLOWER)
-        return "; ".join(parts)
-
-    def _why(self, pod: Pod, chosen: Chosen, basis: Basis) -> list[str]:
-        if chosen.move is not None:
-            move = chosen.move
-            return [f"in place of {move.pod} on {move.source}: {move.kind}, {move.purpose}"]
-        node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
-        if node is None:
-            return []
-        parts = [f"{node.tier} node"]
-        workload = pod.workload
-        if workload in basis.shares_before and workload in basis.shares_after:
-            before, after = basis.shares_before[workload], basis.shares_after[workload]
-            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
-            parts.append(
-                f"edge share of {workload} {before.edge}/{before.total} ->"
-                f" {after.edge}/{after.total}, promised {promise.qos:g}"
-            )
-        explainer = self._explainer_of(chosen.entry, basis)
-        if (score := explainer.load_score(chosen.uid)) is not None:
-            parts.append(f"load score {score:.0f}")
-        rejections = explainer.rejections(chosen.uid, plain=basis.plain)
-        count = len(basis.snapshot.nodes)
-        fitted = f"{count - len(rejections)} of {count} nodes fitted"
-        parts.append(f"{fitted}, {count_reasons(rejections)}" if rejections else fitted)
-        if basis.looked_at is not None:
-            parts.append(str(basis.looked_at))
-        return parts
-
-    def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
-        if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(decided(basis, entry), self.policy(), basis.looked_at)
-            self._explainer = (entry.number, explainer)
-        return self._explainer[1]
-
-    def explain(self, recalled: Iterable[Recalled]) -> list[Explanation]:
-        """Explain each. Reads nothing that changes, so that any thread may do it."""
-        policy = self.policy()
-        explainers: dict[int, Explainer] = {}
-
-        def explained(each: Recalled) -> Explanation:
-            basis, entry = each.basis, each.chosen.entry
-            if basis is None:
-                return _header(each)
-            if entry.number not in explainers:
-                shot = decided(basis, entry)
-                explainers[entry.number] = Explainer(shot, policy, basis.looked_at)
-            nodes = explainers[entry.number].nodes(each.chosen.uid)
-            return msgspec.structs.replace(_header(each), nodes=nodes, nodes_as_of="decision")
-
-        return [explained(each) for each in recalled]
-
-
-def _header(recalled: Recalled) -> Explanation:
-    """Without what each node was for it."""
-    chosen = recalled.chosen
-    return Explanation(
-        pod=recalled.pod,
-        nodes=(),
-        chosen=chosen.node,
-        bound=recalled.bound,
-        gone=recalled.gone,
-        message=chosen.message or None,
-        decided_at=rfc3339(chosen.entry.at),
-        moves=recalled.moves,
-        summary=recalled.summary or None,
-        packing=recalled.packing or None,
+def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """Return the snapshot with the pod pending, and opted in."""
+    waiting = attrs.evolve(
+        pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
     )
+    return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
 
 
-def decided(basis: Basis, entry: Entry) -> Snapshot:
-    """The snapshot with everything where the decision puts it."""
-    targets: dict[Uid, NodeName] = {c.uid: c.node for c in entry.pods if c.node is not None}
-    targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
-    return basis.snapshot.with_placed(targets)
+def _change(
+    pod: Pod, rejection: Rejection | None, node: Node, free: Resources, *, tierless: bool
+) -> str | None:
+    """Describe the change that would make the node feasible."""
+    if rejection is None:
+        return TIER.advice if tierless else None
+    if any(AWAY_TAINT in reason for reason in rejection.reasons):
+        return "wait until the site has been back for a while: site.settle"
+    if rejection.rule == NODE_RESOURCES_FIT.name and (
+        little := too_little(pod.requests, node.allocatable)
+    ):
+        return f"use a larger node, or request at most {' and '.join(little)}"
+    lacking = [
+        format_amount(name, amount - max(0, free.amount(name)))
+        for name, amount in pod.requests.items()
+        if amount > max(0, free.amount(name))
+    ]
+    return BY_NAME[rejection.rule].advice.format(lacking=", ".join(lacking))

@@ -1,111 +1,135 @@
-"""What is said of a pod and of each node, in the form in which it is sent and printed."""
+"""Explanation of a pod, node, workload, migration or decision: title, sentences, tables, links.
 
-from typing import Annotated, Any
+Each is made in one place. The command line, the page and Events render the same value.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from kubedsm.model.model import NodeName, Tier
+F_co = TypeVar("F_co", covariant=True)
+
+#: names in a list, before the others are only counted
+_NAMED = 8
 
 
-class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    node: NodeName
-    tier: Tier | None
-    #: kube-scheduler's verdict; the rule that it is refused by, and why
-    feasible: bool
-    rule: str | None
-    reasons: tuple[str, ...]
-    #: what the tier rule says, which is ours
-    tier_rule: str | None
-    #: what would have to change
-    change: str | None
-    #: what the scheduler ranks nodes by, in this order: points of QoS won, how much less than the
-    #: best of them the pod prefers it (see `core.rules.preferences`),
-    score: float | None = None
-    penalty: int | None = None
-    #: how many of its replicas it would join, on the node and, of several, in its zone,
-    company: int | None = None
-    #: within a tier, how evenly the node is used with it, if that is measured: up to 100, below 0
-    #: where it is used too much. The greatest wins, with its weight and less the penalty; then
-    load: float | None = None
-    #: on the edge, how much fragmentation is added, in nodes; the least wins
-    fragmentation: float | None = None
-    #: in the cloud, kube-scheduler's LeastAllocated, 0..100; the greatest wins
-    least_allocated: int | None = None
-    #: False for one of the cloud that the decision passed over: `cloud.percentageOfNodes`
-    looked_at: bool = True
+class Link(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Reference to something else that can be explained, or a moment."""
+
+    kind: Literal["pod", "node", "workload", "move", "decision", "moment"]
+    #: key of the thing; of a decision its number, of a moment its seconds since the epoch
+    key: str
+    #: empty for a moment, which the reader's time zone formats
+    text: str = ""
 
 
-class ResponseAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Mean response times, in seconds: of all requests, and of those answered in a tier."""
-
-    all: float
-    edge: float | None = None
-    cloud: float | None = None
+#: a sentence, or part of one
+Words: TypeAlias = tuple[str | Link, ...]
 
 
-class Expected(msgspec.Struct, frozen=True):
-    before: float
-    after: float
+class Table(msgspec.Struct, frozen=True):
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Words, ...], ...]
 
 
-class Brought(msgspec.Struct, frozen=True):
-    before: ResponseAnswer
-    after: ResponseAnswer
+class Section(msgspec.Struct, frozen=True, omit_defaults=True):
+    title: str
+    lines: tuple[Words, ...] = ()
+    table: Table | None = None
+    #: text to be copied
+    code: str = ""
+    #: long, and hidden until opened where the renderer can do that
+    folded: bool = False
 
 
-class EffectAnswer(msgspec.Struct, frozen=True):
-    """See `effects.Effect`."""
-
-    expected: Expected
-    measured: Brought | None = None
-    untold: str | None = None
-    together: Annotated[int, msgspec.Meta(ge=1)] = 1
-
-
-class MoveAnswer(msgspec.Struct, frozen=True):
-    """A move; of one that only Events tell of, no more than what they say."""
-
-    at: str
-    pod: str
-    source: str | None = msgspec.field(default=None, name="from")
-    target: str | None = msgspec.field(default=None, name="to")
-    kind: str | None = None
-    gain: float | None = None
-    purpose: str | None = None
-    group: int | None = None
-    outcome: str = ""
-    reason: str | None = None
-    replacement: str | None = None
-    #: what it was to bring and what it brought, and the same in a line
-    effect: EffectAnswer | None = None
-    helped: str | None = None
+class Explanation(msgspec.Struct, Generic[F_co], frozen=True, omit_defaults=True):
+    title: str
+    #: sentences, the main one first
+    lines: tuple[Words, ...]
+    sections: tuple[Section, ...] = ()
+    #: typed facts that the sentences are made of
+    facts: F_co | None = None
 
 
-class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    pod: str
-    #: in name order
-    nodes: tuple[NodeAnswer, ...]
-    #: the node it is on, or that it would be put on now; of a decision, the node decided on
-    chosen: NodeName | None = None
-    bound: bool = False
-    #: whether it is not there any more
-    gone: bool = False
-    #: kube-scheduler's words for a pod that no node takes
-    message: str | None = None
-    #: RFC 3339; None if this is no decision that was made
-    decided_at: str | None = None
-    #: of which moment the nodes are told: decision, now, or neither, as in a dump
-    nodes_as_of: str | None = None
-    #: moves of the pod, and the one that it was made for
-    moves: tuple[MoveAnswer, ...] = ()
-    #: why it was put where it was, in a line
-    summary: str | None = None
-    #: of a pod that every node refused: what was found when all were thought to be packed anew
-    packing: str | None = None
-    #: of a pod that is not ours: the schedulerName that it has, and what would make it ours
-    left_to: str | None = None
-    opt_in: str | None = None
+def pod_link(name: object) -> Link:
+    return Link("pod", str(name), str(name))
 
-    def as_json(self) -> dict[str, Any]:
-        said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return said
+
+def node_link(name: str) -> Link:
+    return Link("node", name, name)
+
+
+def workload_link(name: object) -> Link:
+    return Link("workload", str(name), str(name))
+
+
+def move_link(key: str, text: str) -> Link:
+    return Link("move", key, text)
+
+
+def decision_link(number: int, text: str = "decision") -> Link:
+    return Link("decision", str(number), f"{text} {number}")
+
+
+def moment(at: float | str) -> Link | str:
+    """Link a moment, in seconds since the epoch or as RFC 3339; return other text unchanged."""
+    try:
+        seconds = datetime.fromisoformat(at).timestamp() if isinstance(at, str) else at
+    except ValueError:
+        return str(at)
+    return Link("moment", f"{seconds:.3f}")
+
+
+def rfc3339(at: float) -> str:
+    """Format seconds since the epoch."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def join_links(links: Sequence[Link], most: int = _NAMED) -> Words:
+    """Join the first links, and count the others."""
+    words: list[str | Link] = []
+    for link in links[:most]:
+        words += [", ", link] if words else [link]
+    if len(links) > most:
+        words.append(f" and {len(links) - most} more")
+    return tuple(words)
+
+
+def percent(part: float) -> str:
+    return f"{round(100 * part, 1):g}%"
+
+
+def amount(resource: str, number: int, of: int | None = None) -> str:
+    """Format an amount of a resource, to be read at a glance; `of`: the total."""
+    scale, unit = 1.0, resource
+    if resource == "cpu":
+        scale = 1000.0
+    elif resource in ("memory", "ephemeral-storage"):
+        scale, unit = 2.0**30, f"GiB {resource}"
+    text = f"{number / scale:.3g}"
+    return f"{text} {unit}" if of is None else f"{text} of {of / scale:.3g} {unit}"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str | Link | Words]]) -> Table | None:
+    """Return a table; None without rows. A cell may be one word."""
+    found = tuple(
+        tuple(cell if isinstance(cell, tuple) else (cell,) for cell in row) for row in rows
+    )
+    return Table(tuple(headings), found) if found else None
+
+
+def plain_text(words: Words) -> str:
+    """Render a sentence for a terminal or an Event: links by name, moments as RFC 3339."""
+    return "".join(map(_plain_word, words))
+
+
+def _plain_word(word: str | Link) -> str:
+    if isinstance(word, str):
+        return word
+    if word.kind == "moment":
+        return rfc3339(float(word.key))
+    if word.kind == "move" and word.key not in word.text:
+        return f"{word.text} (migration/{word.key})"
+    return word.text

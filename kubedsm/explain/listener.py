@@ -1,10 +1,10 @@
-"""What happens, for whoever counts it."""
+"""Callbacks on what the scheduler does, for metrics, the record of decisions and the page."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.entries import MoveOutcome
+from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod
@@ -12,98 +12,98 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.optimizer.programming.in_order import Certificate
 from plans.steps import Plan, Step
 
-#: of an attempt to schedule a pod; late: the pod waits for the next batch
+#: result of an attempt to schedule a pod; late: the pod waits for the next batch
 Result = Literal["scheduled", "unschedulable", "error", "late"]
-#: overtaken: the cluster was another one by then
+#: result of packing; overtaken: the cluster changed meanwhile
 Packing = Literal["applied", "proposed", "nothing", "overtaken"]
-#: of a query; partial: some of its series are of no use; empty: none is, or there is none
+#: result of a Prometheus query; partial: some series are unusable; empty: none is usable
 LoadResult = Literal["answered", "partial", "empty", "failed"]
 
-#: what is decided on: new pods, or pods that run
+#: type of a decision: about new pods, or about running pods
 DecisionKind = Literal["batch", "suggestion", "packing"]
 
 
 class Listener:
-    """Hears what happens where it happens; by itself it does nothing about it.
+    """Callbacks that do nothing by default.
 
-    It must neither fail nor take long: what it hears of waits for it. Seconds, all times.
+    A callback must neither raise nor block: the caller waits for it. Times are in seconds.
     """
 
     def changed(self, change: Change) -> None:
-        """The mirror changed, and all others have taken note of it."""
+        """The mirror changed, and all other observers were notified."""
 
     def batch_begun(self, pods: Sequence[Pod]) -> None:
         """An attempt to schedule these pods begins."""
 
     def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:
-        """It was thought about them for so long, and the binds are asked for."""
+        """The batch was decided after `seconds`, and the binds are requested."""
 
     def attempt_ended(self, pod: Pod, result: Result) -> None:
-        """The attempt to schedule the pod came to this."""
+        """The attempt to schedule the pod ended."""
 
     def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
-        """The pod waits on for a node, and why; rules: those by which nodes reject it."""
+        """The pod remains pending; rules: Filter plugins that reject nodes for the pod."""
 
     def preemption_begun(self, pod: Pod) -> None:
-        """Room is looked for in favour of the pod, among pods of lower priority."""
+        """A search for victims of lower priority begins in favour of the pod."""
 
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:
-        """These are evicted for the pod, unless room comes otherwise; all of them may go."""
+        """These victims are evicted for the pod, unless capacity becomes free otherwise."""
 
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
-        """A suggestion was thought about for so long, and came to these moves."""
+        """A suggestion of these migrations was computed in `seconds`."""
 
     def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
-        """A decision might be better, by what is known of its goals, as far as anything is."""
+        """A decision is not proven optimal; the certificates bound its gap."""
 
     def cloud_sampled(self, nodes: int) -> None:
-        """So many nodes of the cloud were looked at for a batch, and others were not."""
+        """A batch was decided on a sample of this many cloud nodes."""
 
     def packed(self, result: Packing, seconds: float) -> None:
-        """It was thought about room for stuck pods for so long, and this is done about it."""
+        """Packing for unschedulable pods took `seconds`, with this result."""
 
     def bind_ended(self, seconds: float) -> None:
-        """A bind that is no move's was seen, or has failed, so long after it was asked for."""
+        """A bind of no migration was observed, or failed, `seconds` after its request."""
 
     def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
-        """The plan went on: these of its steps are to be taken, read live, or over."""
+        """The plan advanced: these steps are requested, verified by a live read, or over."""
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
-        """Every step of the plan is over, so long after it was begun."""
+        """Every step of the plan is over, `seconds` after its begin."""
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        """A move that was planned is over, or is never begun."""
+        """A planned migration is over, or is dropped before its begin."""
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
-        """It is told what a move that was completed brought, or why that cannot be told."""
+        """The effect of a completed migration is known, or known to be unknowable."""
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
-        """An Event that users can read was created; of one that is only counted on nothing."""
+        """An Event was created; one whose count is increased is not reported."""
 
     def worker_started(self) -> None:
-        """A worker process was started, and is up to date."""
+        """A worker process was started and is up to date."""
 
     def unanswered(self, question: str) -> None:
-        """A question of that name has no answer: the worker process ended, or took too long."""
+        """A request of that name got no response: the worker ended, or exceeded its deadline."""
 
     def load_asked(self, query: str, result: LoadResult) -> None:
-        """Prometheus was asked the query of that name."""
+        """The Prometheus query of that name ended."""
 
 
 class Listeners(Listener):
-    """Several of them as one: each hears everything, in their order."""
+    """Forwards each callback to several listeners, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = listeners
 
 
-def _told_to_all(name: str) -> Callable[..., None]:
-    def told(self: Listeners, *heard: Any) -> None:
+def _forward_to_all(name: str) -> Callable[..., None]:
+    def forward(self: Listeners, *arguments: Any) -> None:
         for listener in self.listeners:
-            getattr(listener, name)(*heard)
+            getattr(listener, name)(*arguments)
 
-    return told
+    return forward
 
 
 for _name in [name for name in vars(Listener) if not name.startswith("_")]:
-    setattr(Listeners, _name, _told_to_all(_name))
+    setattr(Listeners, _name, _forward_to_all(_name))

@@ -1,8 +1,8 @@
-"""First contact with an API server: does it respond, and may this process list nodes and pods?
+"""First contact with an API server: check of connectivity, and of rights to list nodes and pods.
 
-In a pod, an API server that does not respond is awaited without limit: an exit would only make the
-kubelet back off longer before each restart. From a terminal the limit is `PATIENCE` seconds. Only
-failures that no retry can mend end the wait earlier.
+In a pod, an unresponsive API server is awaited without limit: exiting would only increase the
+kubelet's restart back-off. From a terminal the limit is `PATIENCE` seconds. Only permanent failures
+end the wait earlier.
 """
 
 import math
@@ -12,24 +12,18 @@ from collections.abc import Callable
 from kubedsm.kube.calls import reads
 from kubedsm.kube.calls.explained_cluster import MissingRightError, missing_right
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import (
-    Cluster,
-    ClusterError,
-    Forbidden,
-    Request,
-    Unauthorized,
-)
-from kubedsm.kube.watching.watched import NODES, PODS
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.watched import NODES, PODS
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import cause_of
 
 #: seconds for each response
 TIMEOUT = 10.0
-#: seconds; in a pod only for a missing right, which may be granted soon; elsewhere for all failures
+#: seconds; inside a pod only for a missing right, which may be granted soon
 PATIENCE = 30.0
-#: seconds, less than the first pause: one retry, with credentials that were read again
+#: seconds, less than the first pause: a single retry with reloaded credentials
 RENEWAL = 0.5
 #: longest back-off in seconds
 LONGEST_PAUSE = 10.0
@@ -44,9 +38,9 @@ class NotJoinedError(ClusterError):
 
 
 async def greet(cluster: Cluster, *, timeout: float) -> str:
-    """Check the rights to list nodes and pods; return the server's version if it is readable.
+    """Check the rights to list nodes and pods; return the server's version, if readable.
 
-    Raises MissingRightError, ClusterError, or WireError if the server is no API server.
+    Raises MissingRightError, ClusterError, or WireError for servers other than API servers.
     """
     try:
         version = await reads.version(cluster, timeout=timeout)
@@ -69,9 +63,9 @@ async def join(
     *,
     in_pod: bool,
 ) -> str:
-    """Retry `greet` until it succeeds; return the server's version.
+    """Retry `greet` until success; return the server's version.
 
-    `report` gets a log line at the first failure and when its cause changes. Raises NotJoinedError
+    `report` gets a log line at the first failure, and at a change of cause. Raises NotJoinedError
     at the end of the patience.
     """
     backoff = Backoff(rng, most=LONGEST_PAUSE)
@@ -85,17 +79,17 @@ async def join(
             if type(error) is not sort:
                 sort, since = type(error), now
             waited = now - (since if isinstance(error, LOCKED_OUT) else began)
-            patience = _patience(error, in_pod=in_pod)
+            patience = _patience_for(error, in_pod=in_pod)
             if waited >= patience:
                 after = f"; gave up after {waited:.0f} s" if patience >= PATIENCE else ""
                 raise NotJoinedError(f"{error}{after}") from None
             if patience >= PATIENCE and cause_of(str(error)) != cause:
                 cause = cause_of(str(error))
                 report(f"API server: {error}; trying again")
-        await clock.sleep(backoff.failed())
+        await clock.sleep(backoff.count_failure())
 
 
-def _patience(error: ClusterError | WireError, *, in_pod: bool) -> float:
+def _patience_for(error: ClusterError | WireError, *, in_pod: bool) -> float:
     """Return the seconds for which a retry may help."""
     if isinstance(error, MissingRightError):
         return PATIENCE if in_pod else 0.0

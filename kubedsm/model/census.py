@@ -20,20 +20,20 @@ class Census:
     shares: Mapping[Workload, Share]
     #: number of pods by requests
     requests: Mapping[Resources, int]
-    #: how many pods a workload has of each priority
+    #: number of pods by workload and priority
     priorities: Mapping[tuple[Workload, int], int]
-    #: of all pods, of other schedulers, too
+    #: number of pods by class, including pods of other schedulers
     classes: Mapping[PodClass, int]
     #: pod labels that rules between pods select on; None without such rules
     looked_at: frozenset[str] | None
-    #: of all pods of our scheduler: how many of each workload have wishes of their tenant's
+    #: number of our pods with tenant annotations, by workload
     wishing: Mapping[Workload, int]
     #: pods of each workload by node, for all schedulers
     standing: Mapping[Workload, Mapping[NodeName, int]]
 
     @property
     def levels(self) -> dict[Workload, int] | None:
-        """Priority level of each workload; None if all pods have one priority."""
+        """Highest priority of each workload; None if all pods have equal priority."""
         if len({priority for _, priority in self.priorities}) <= 1:
             return None
         levels: dict[Workload, int] = {}
@@ -82,16 +82,6 @@ class Tally:
             self._looking += times
             for key in keys:
                 _add_count(self._looked_at, key, times)
-
-    def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
-        """Update for a pod that counts on another node."""
-        self._place_pod(pod, source, -1)
-        self._place_pod(pod, target, 1)
-
-    def retier(self, pod: Pod, *, to_edge: bool) -> None:
-        """Update for a pod that came to the edge or left it."""
-        if pod.scheduler_name == self.scheduler_name and pod.counts_for_qos:
-            self._change_share(pod.workload, 1 if to_edge else -1, 0)
 
     def _place_pod(self, pod: Pod, node: NodeName | None, times: int) -> None:
         if node is None or not pod.counts_for_qos:

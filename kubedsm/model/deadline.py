@@ -13,16 +13,12 @@ class OutOfTimeError(Exception):
     """A strict deadline has passed. Never leaves the optimizer."""
 
 
-def _no_time_spent() -> float:
-    return 0.0
-
-
 @attrs.frozen(slots=True)
 class Deadline:
     """Deadline of a decision; none by default."""
 
     #: part of the time budget that is spent, up to 1
-    spent: Callable[[], float] = _no_time_spent
+    spent: Callable[[], float] = lambda: 0.0
     #: length of the time budget
     seconds: float = math.inf
     #: a late result is useless: checks raise OutOfTimeError

@@ -42,7 +42,7 @@ class NodeDeleted:
 
 @attrs.frozen(slots=True)
 class SurroundingApplied:
-    """A namespace, a claim, a volume or a storage class was created or changed."""
+    """A namespace, claim, volume, storage class or CSI node was created or changed."""
 
     thing: Surrounding
 
@@ -79,6 +79,8 @@ ClusterEvent = (
 )
 
 
+#: digits of a 64-bit number
+_DIGITS = 20
 #: kinds of change
 Matter = Literal["room", "node", "pod", "surrounding"]
 
@@ -101,7 +103,7 @@ class Change:
     node_after: Node | None = None
     surrounding_before: Surrounding | None = None
     surrounding_after: Surrounding | None = None
-    #: from now on we are told of everything of this kind
+    #: kind whose objects are all known from now on
     known: type[Surrounding] | None = None
     freed: Freed | None = None
     #: measurements before and after
@@ -130,11 +132,11 @@ class Change:
     @property
     def there_before(self) -> Pod | None:
         """The pod, if rules between pods counted it."""
-        return _counted_pod(self.pod_before)
+        return _keep_holding(self.pod_before)
 
     @property
     def there_after(self) -> Pod | None:
-        return _counted_pod(self.pod_after)
+        return _keep_holding(self.pod_after)
 
     @property
     def gone(self) -> Pod | None:
@@ -151,5 +153,12 @@ class Change:
         return before is not None and after is not None and before.labels != after.labels
 
 
-def _counted_pod(pod: Pod | None) -> Pod | None:
+def is_older(version: str, other: str) -> bool:
+    """Return whether the first resourceVersion is older; False unless both are numbers."""
+    if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
+        return False
+    return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)
+
+
+def _keep_holding(pod: Pod | None) -> Pod | None:
     return pod if pod is not None and pod.held else None

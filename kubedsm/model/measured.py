@@ -10,16 +10,15 @@ from kubedsm.model.model import NodeName, Tier, Uid, Workload
 STEADY = 0.1
 #: relative margin by which a slower edge must be slower
 MARGIN = 0.1
-#: of a workload in a tier, within the window: the mean of fewer is left to chance
+#: minimum requests of a workload and tier within the window for a reliable mean
 ENOUGH_REQUESTS = 100
 
 
 @attrs.frozen(slots=True)
 class Usage:
-    """Of a node in all, or of a pod of a workload, as the mean over those that run.
+    """Resource usage of a node, or mean usage of a workload's running pods.
 
-    Millicores, bytes, and bytes a second over the network and of disks, both ways together; None
-    where it is not known.
+    Millicores, bytes, and network and disk bytes per second in both directions; None: unknown.
     """
 
     cpu: float | None = None
@@ -30,21 +29,23 @@ class Usage:
 
 @attrs.frozen(slots=True)
 class Answers:
-    """What the pods of a workload that are in one tier answer."""
+    """Request rate and response time of a workload's pods in one tier."""
 
     #: total requests/s
     rate: float
-    #: seconds, of a request, as the mean
+    #: mean response time in seconds
     seconds: float
 
     def smooth_answers(self, before: "Answers | None") -> "Answers":
-        """These, but for what is about what it was before."""
+        """Return these values, with former values in place of small changes."""
         if before is None:
             return self
-        return Answers(_held(before.rate, self.rate), _held(before.seconds, self.seconds))
+        return Answers(
+            _smooth_value(before.rate, self.rate), _smooth_value(before.seconds, self.seconds)
+        )
 
 
-def _held(before: float, now: float) -> float:
+def _smooth_value(before: float, now: float) -> float:
     return before if abs(now - before) <= STEADY * before else now
 
 
@@ -65,13 +66,13 @@ class Measured:
     window: float = 300.0
     #: previous sample, without its predecessor
     before: "Measured | None" = None
-    #: pods that came within the window, and nodes that others left, with times:
-    #: a mean over the window has a part of both
+    #: arrival times of pods, and departure times by node, within the window: its mean contains
+    #: parts of both
     came: Mapping[Uid, float] = attrs.field(factory=dict, repr=False)
     left: Mapping[NodeName, float] = attrs.field(factory=dict, repr=False)
-    #: workloads that the edge serves more slowly than the cloud, by all samples
+    #: workloads with slower responses from the edge than from the cloud, by all samples
     slower: frozenset[Workload] = frozenset()
-    #: when response times were measured: missing ones come from earlier samples
+    #: measurement time of response times: an earlier sample may have supplied them
     answered: float = attrs.field()
 
     @answered.default
@@ -79,9 +80,9 @@ class Measured:
         return self.at
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
-        """The same, taken with pods where they are now, as the one that follows another.
+        """Return this sample as successor of another, with the present placement.
 
-        Nothing measured stays that, and nothing follows on it.
+        `NOTHING_MEASURED` stays unchanged, and has no successor.
         """
         if not self.at:
             return self
@@ -94,7 +95,7 @@ class Measured:
             for workload, by_tier in self.answers.items()
         }
         news = self.answered > before.answered
-        slower = frozenset(_slower(self, before)) if news else before.slower
+        slower = frozenset(_list_slower(self, before)) if news else before.slower
         since = self.at - self.window
         came = {uid: at for uid, at in before.came.items() if at > since and uid in placed}
         left = {node: at for node, at in before.left.items() if at > since}
@@ -111,22 +112,21 @@ class Measured:
             slower=slower,
         )
 
-    def enough(self, rate: float) -> bool:
-        """True if so many requests/s tell anything."""
+    def is_enough(self, rate: float) -> bool:
+        """Return whether the request rate suffices for a reliable mean."""
         return rate * self.window >= ENOUGH_REQUESTS
 
-    def believed(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
-        """Seconds of a request, as the mean, at each tier that answers enough of them."""
-        return {tier: each.seconds for tier, each in answers.items() if self.enough(each.rate)}
+    def list_reliable_times(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
+        """Return the mean response time of each tier with enough requests."""
+        return {tier: each.seconds for tier, each in answers.items() if self.is_enough(each.rate)}
 
     def edge_is_slower(self, workload: Workload) -> bool | None:
-        """True if the edge serves it more slowly, by this sample alone; None if it cannot be said.
+        """Return whether this sample shows slower responses from the edge; None: undecided.
 
-        It is if its answers take longer by more than a tenth, and is not if they take less long, or
-        if nothing is asked of it that is worth comparing. If only one tier answers enough, or all
-        of its pods are in one, there is nothing to compare.
+        True above a margin of 10%. False for a faster edge, and without enough requests in any
+        tier. Undecided within the margin, or with enough requests in one tier only.
         """
-        told = self.believed(self.answers.get(workload, {}))
+        told = self.list_reliable_times(self.answers.get(workload, {}))
         if not told:
             return False
         if len(told) < len(Tier):
@@ -138,12 +138,12 @@ class Measured:
 def only_in(
     placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Uid, NodeName]]:
-    """The pods, and where they are, that are not there in the other."""
+    """Yield the pods with their nodes that are elsewhere, or missing, in the other placement."""
     return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
-def _slower(sample: Measured, before: Measured) -> Iterator[Workload]:
-    """It takes two successive samples that say so to become one of these, and to be one no more."""
+def _list_slower(sample: Measured, before: Measured) -> Iterator[Workload]:
+    """Yield the workloads with a slower edge; two successive samples must agree on a change."""
     for workload in sample.answers.keys() | before.slower:
         said = {sample.edge_is_slower(workload), before.edge_is_slower(workload)}
         if said == {True} or (workload in before.slower and said != {False}):

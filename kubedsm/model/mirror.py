@@ -1,16 +1,19 @@
-"""Cluster mirror: observed objects, and reservations for actions in flight.
+"""Cluster mirror: observed objects, reservations for actions in flight, and their accounting.
 
-The mirror is the single owner of both: events change objects, `reserve` and `claim` the rest.
+The mirror is the single owner of all three: events change objects, `reserve` and `claim` the rest.
 Capacity counts once for every pod that holds some: bound and not finished (terminating pods and
 other schedulers' included), or reserved. Nothing here awaits, so a decision on a snapshot and its
-reservation cannot be interleaved.
+reservation cannot be interleaved. Accounts are updated with each event, so a snapshot costs no pass
+over all pods.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import attrs
+from immutables import Map
 
-from kubedsm.model.books import Books
+from kubedsm.model.census import Tally, counts_alike
 from kubedsm.model.events import (
     Change,
     ClusterEvent,
@@ -25,8 +28,9 @@ from kubedsm.model.events import (
     SurroundingApplied,
     SurroundingDeleted,
     SurroundingEvent,
+    is_older,
 )
-from kubedsm.model.measured import NOTHING_MEASURED, Measured
+from kubedsm.model.measured import NOTHING_MEASURED
 from kubedsm.model.model import (
     TEMPLATE_HASH_LABEL,
     Node,
@@ -34,15 +38,21 @@ from kubedsm.model.model import (
     Pod,
     PodClass,
     Resources,
+    Tier,
     Tiers,
     Uid,
     Workload,
 )
-from kubedsm.model.resource_versions import is_older
-from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.node_index import NodeIndex, Room
+from kubedsm.model.residents import Residents, Step, is_seen_alike, sort_keys, standing
+from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings, key_of
 
 NOTHING = Resources()
+#: pod changes without a snapshot after which residents are recounted
+_MANY = 1000
+#: node and capacity that a pod occupies there
+Held = tuple[NodeName, Resources]
 
 
 class ReservationError(Exception):
@@ -107,60 +117,85 @@ class ClusterMirror:
         self._on_released = on_released
         #: tier labels for nodes that are applied from now on
         self.tiers = tiers or Tiers()
-        self._books = Books(scheduler_name)
+        # Published values are immutable: updates replace them.
+        self._nodes: Mapping[NodeName, Node] = {}
+        self._pods: Map[Uid, Pod] = Map()
+        #: free capacity; negative on an over-committed node
+        self._free: Map[NodeName, Resources] = Map()
+        #: node of each pod, and pods of each node; unknown nodes included
+        self._placed: Map[Uid, NodeName] = Map()
+        self._here: dict[NodeName, set[Uid]] = defaultdict(set)
+        self.surroundings = Surroundings()
+        #: last sample
+        self.measured = NOTHING_MEASURED
+        #: used and reserved capacity
+        self._taken: dict[NodeName, Resources] = {}
+        self._tally = Tally(scheduler_name)
+        #: index, None after a node changed; published capacity, and nodes changed since
+        self._index: NodeIndex | None = None
+        self._room: Room | None = None
+        self._refilled: set[NodeName] = set()
+        #: published residents, and former states of pods changed since
+        self._residents: Residents | None = None
+        self._touched: dict[Uid, tuple[Pod | None, NodeName | None]] = {}
         self._uids: dict[tuple[str, str], Uid] = {}
         self._reservations: dict[str, Reservation] = {}
         self._claims: dict[str, ReplacementClaim] = {}
         self._claimed: dict[Uid, str] = {}
-        self._surroundings = Surroundings()
-        self._measured = NOTHING_MEASURED
         #: pods with the migration label
         self._marked: set[Uid] = set()
-        #: how often anything may have become different
+        #: number of changes of any kind
         self.changes = 0
+
+    # Events.
 
     def apply(self, event: ClusterEvent) -> Change:
         if not isinstance(event, NodeApplied):
             self.changes += 1
         match event:
             case PodApplied(pod):
-                return self._pod_applied(pod)
+                return self._apply_pod(pod)
             case PodDeleted(uid):
                 return self._forget_pod(uid)
             case HistoryRewound():
-                self._books.forget_versions()
+                # Any state is newer than a pod without a version.
+                self._pods = self._pods.update(
+                    {uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()}
+                )
                 return Change()
             case NodeApplied(node):
-                before = self._books.nodes.get(node.name)
+                before = self._nodes.get(node.name)
                 after = attrs.evolve(node, tier=self.tiers.of(node.labels))
-                self.changes += self._books.put_node(after)
+                if after != before:
+                    self.changes += 1
+                    self._set_node(node.name, after)
                 return Change(node_before=before, node_after=after)
             case NodeDeleted(name):
-                return Change(node_before=self._books.drop_node(name))
+                before = self._nodes.get(name)
+                if before is not None:
+                    self._set_node(name, None)
+                return Change(node_before=before)
             case MeasuredApplied(sample):
-                known, self._measured = (
-                    self._measured,
-                    sample.after(self._measured, self._books.placed),
-                )
-                return Change(measured_before=known, measured_after=self._measured)
+                known, self.measured = self.measured, sample.after(self.measured, self._placed)
+                return Change(measured_before=known, measured_after=self.measured)
             case _:
-                return self._surroundings_changed(event)
+                return self._apply_surrounding(event)
 
-    def _surroundings_changed(self, event: SurroundingEvent) -> Change:
+    def _apply_surrounding(self, event: SurroundingEvent) -> Change:
         match event:
             case SurroundingApplied(thing):
-                known = self._surroundings.get(type(thing), key_of(thing))
-                self._surroundings = self._surroundings.having(thing)
-                return Change(surrounding_before=known, surrounding_after=thing)
+                former = self.surroundings.get(type(thing), key_of(thing))
+                self.surroundings = self.surroundings.with_object(thing)
+                return Change(surrounding_before=former, surrounding_after=thing)
             case SurroundingDeleted(kind, key):
-                known = self._surroundings.get(kind, key)
-                self._surroundings = self._surroundings.lacking(kind, key)
-                return Change(surrounding_before=known)
+                former = self.surroundings.get(kind, key)
+                self.surroundings = self.surroundings.without_object(kind, key)
+                return Change(surrounding_before=former)
             case KindKnown(kind):
-                self._surroundings = self._surroundings.knowing(kind)
+                self.surroundings = self.surroundings.with_kind(kind)
                 return Change(known=kind)
 
-    def _pod_applied(self, pod: Pod) -> Change:
+    def _apply_pod(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)
         known = self._uids.get(key)
         if known is not None and known != pod.uid:
@@ -168,7 +203,7 @@ class ClusterMirror:
             self._forget_pod(known)
         if pod.detached and pod.scheduler_name != self._scheduler_name:
             pod = attrs.evolve(pod, detached=False)  # our migrations never touch the pod
-        before = self._books.pods.get(pod.uid)
+        before = self._pods.get(pod.uid)
         if before is not None and is_older(pod.resource_version, before.resource_version):
             return Change(pod_before=before, pod_after=before)
         if before is not None:
@@ -177,44 +212,52 @@ class ClusterMirror:
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
         held = self._reservations.get(pod.uid)
-        room = self._books.put_pod(pod, pod.node_name if held is None else held.node)
+        freed = self._set_pod(pod.uid, pod, pod.node_name if held is None else held.node)
         if pod.node_name is not None or pod.finished or pod.terminating:
             self.release(pod.uid)
         elif before is None:
-            self._assign_claim(pod)
-        return Change(pod_before=before, pod_after=pod, freed=room)
+            claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
+            if claimant is not None:
+                del self._claims[claimant]
+                self._claimed[pod.uid] = claimant
+        return Change(pod_before=before, pod_after=pod, freed=freed)
 
     def _forget_pod(self, uid: Uid) -> Change:
         self.release(uid)
-        pod = self._books.pods.get(uid)
+        pod = self._pods.get(uid)
         if pod is None:
             return Change()
         if self._uids.get((pod.namespace, pod.name)) == uid:
             del self._uids[pod.namespace, pod.name]
         self._marked.discard(uid)
         self._claimed.pop(uid, None)
-        return Change(pod_before=pod, freed=self._books.drop_pod(uid))
+        return Change(pod_before=pod, freed=self._set_pod(uid, None, None))
+
+    # Objects.
 
     def pod(self, uid: Uid) -> Pod | None:
-        return self._books.pods.get(uid)
+        return self._pods.get(uid)
 
     def pods(self) -> list[Pod]:
         """Return all pods as observed."""
-        return list(self._books.pods.values())
+        return list(self._pods.values())
 
     def pods_on(self, name: NodeName) -> list[Pod]:
         """Return the pods bound to the node."""
-        return [pod for pod in self._books.pods_at(name) if pod.node_name == name]
+        here = map(self._pods.__getitem__, self._here.get(name, ()))
+        return [pod for pod in here if pod.node_name == name]
 
     def node(self, name: NodeName) -> Node | None:
-        return self._books.nodes.get(name)
+        return self._nodes.get(name)
 
     def nodes(self) -> list[Node]:
-        return list(self._books.nodes.values())
+        return list(self._nodes.values())
 
-    @property
-    def surroundings(self) -> Surroundings:
-        return self._surroundings
+    def free(self, name: NodeName) -> Resources:
+        """Return the free capacity. Raise KeyError for an unknown node."""
+        return self._free[name]
+
+    # Reservations and claims.
 
     def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
         """Reserve capacity until `release`, or until the pod of that uid is bound.
@@ -224,24 +267,24 @@ class ClusterMirror:
         """
         if holder in self._reservations:
             raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
-        pod = self._books.pods.get(Uid(holder))
+        pod = self._pods.get(Uid(holder))
         if pod is not None and pod.node_name is not None:
             raise ReservationError(f"{pod} is on {pod.node_name} already")
-        if node not in self._books.nodes:
+        if node not in self._nodes:
             raise ReservationError(f"node {node} is gone")
-        free = dict(self.free(node).items())
+        free = dict(self._free[node].items())
         short = [name for name, amount in requests.items() if amount > max(0, free.get(name, 0))]
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
         self.changes += 1
-        self._hold(Reservation(holder, node, requests))
+        self._add_reservation(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
         """Release the reservation, if any."""
         reservation = self._give_back(holder)
         if reservation is None or self._on_released is None:
             return
-        pod = self._books.pods.get(Uid(holder))
+        pod = self._pods.get(Uid(holder))
         node, there = reservation.node, None
         here = pod is not None and pod.held is not None and pod.node_name == node
         left = pod.requests if pod is not None and here else NOTHING
@@ -259,29 +302,31 @@ class ClusterMirror:
         reservation = self._reservations.pop(holder, None)
         if reservation is not None:
             self.changes += 1
-            self._books.hold(reservation.node, reservation.requests, sign=-1)
-            pod = self._books.pods.get(Uid(holder))
+            self._book_capacity(reservation.node, reservation.requests, sign=-1)
+            pod = self._pods.get(Uid(holder))
             if pod is not None:
-                self._books.move_to(pod.uid, pod.node_name)
+                self._set_pod(pod.uid, pod, pod.node_name)
         return reservation
 
-    def _hold(self, reservation: Reservation) -> None:
+    def _add_reservation(self, reservation: Reservation) -> None:
         self._reservations[reservation.holder] = reservation
-        self._books.hold(reservation.node, reservation.requests)
-        self._books.move_to(Uid(reservation.holder), reservation.node)
+        self._book_capacity(reservation.node, reservation.requests)
+        pod = self._pods.get(Uid(reservation.holder))
+        if pod is not None:
+            self._set_pod(pod.uid, pod, reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
         """Transfer a migration's reservation to its pod, until that is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
-            self._hold(attrs.evolve(reservation, holder=pod))
+            self._add_reservation(attrs.evolve(reservation, holder=pod))
 
     @property
     def held(self) -> list[str]:
         """Holders of reservations and claims."""
         return [*self._reservations, *self._claims]
 
-    def reserved(self, holder: str) -> bool:
+    def has_reservation(self, holder: str) -> bool:
         return holder in self._reservations
 
     def nominate(self, pod: Pod, node: NodeName) -> None:
@@ -289,7 +334,7 @@ class ClusterMirror:
         holder = _nomination_holder(pod.uid)
         self._give_back(holder)
         self.changes += 1
-        self._hold(Reservation(holder, node, pod.requests))
+        self._add_reservation(Reservation(holder, node, pod.requests))
 
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
         """Release the pod's nomination, if any; silently, without callback."""
@@ -298,7 +343,7 @@ class ClusterMirror:
         else:
             self.release(_nomination_holder(uid))
 
-    def held_for(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
+    def sum_nominations(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
         """Return the capacity to which these pods are nominated."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
@@ -312,7 +357,7 @@ class ClusterMirror:
         """Assign the next pod that fits the description to the claimant."""
         self._claims[claimant] = claim
 
-    def unclaim(self, claimant: str) -> None:
+    def end_claim(self, claimant: str) -> None:
         """End a claim, and release the pod it got."""
         self._claims.pop(claimant, None)
         self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
@@ -324,41 +369,160 @@ class ClusterMirror:
         """Return whether the pod is ours to place and no migration's."""
         return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
 
-    def claimed_by(self, claimant: str) -> Pod | None:
+    def find_replacement(self, claimant: str) -> Pod | None:
         """Return the pod that the claim got, if it exists."""
         uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
-        return None if uid is None else self._books.pods.get(uid)
+        return None if uid is None else self._pods.get(uid)
 
-    def _assign_claim(self, pod: Pod) -> None:
-        claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
-        if claimant is not None:
-            del self._claims[claimant]
-            self._claimed[pod.uid] = claimant
+    # Accounting.
 
-    def free(self, name: NodeName) -> Resources:
-        """Return the free capacity. Raise KeyError for an unknown node."""
-        return self._books.free[name]
+    def _set_node(self, name: NodeName, node: Node | None) -> None:
+        """Replace, add or delete (None) a node."""
+        before = self._nodes.get(name)
+        was, is_ = (each is not None and each.tier is Tier.EDGE for each in (before, node))
+        for uid in self._here.get(name, ()) if was is not is_ else ():
+            self._tally.count(self._pods[uid], name, on_edge=is_)
+            self._tally.count(self._pods[uid], name, on_edge=was, times=-1)
+        self._index = None
+        if node is None:
+            self._nodes = {n: other for n, other in self._nodes.items() if n != name}
+            self._free = self._free.delete(name)
+        else:
+            self._nodes = {**self._nodes, name: node}
+            self._book_capacity(name, NOTHING)
 
-    @property
-    def measured(self) -> Measured:
-        """Last sample."""
-        return self._measured
+    def _set_pod(self, uid: Uid, pod: Pod | None, node: NodeName | None) -> Freed | None:
+        """Replace, add or delete (None) a pod that counts on the node; return freed capacity."""
+        before, source = self._pods.get(uid), self._placed.get(uid)
+        if before is pod and source == node:
+            return None
+        if self._residents is not None and uid not in self._touched:
+            self._touched[uid] = before, source
+            if len(self._touched) > 2 * len(self._pods) + _MANY:
+                self._residents = None
+        if before is not pod:
+            self._pods = self._pods.delete(uid) if pod is None else self._pods.set(uid, pod)
+        if source != node:
+            self._place_pod(uid, source, node)
+        if source != node or before is None or pod is None or not counts_alike(before, pod):
+            # The new state first: a count that fell to zero would lose its place in the order.
+            if pod is not None:
+                self._tally.count(pod, node, on_edge=self._is_edge(node))
+            if before is not None:
+                self._tally.count(before, source, on_edge=self._is_edge(source), times=-1)
+        return self._rebook_pod(before.held if before else None, pod.held if pod else None)
+
+    def _place_pod(self, uid: Uid, source: NodeName | None, node: NodeName | None) -> None:
+        if source is not None:
+            self._here[source].discard(uid)
+            if not self._here[source]:
+                del self._here[source]
+        if node is None:
+            self._placed = self._placed.delete(uid)
+        else:
+            self._placed = self._placed.set(uid, node)
+            self._here[node].add(uid)
+
+    def _rebook_pod(self, held: Held | None, holds: Held | None) -> Freed | None:
+        """Update the used capacity; return the freed capacity."""
+        if held == holds:
+            return None
+        if holds:
+            self._book_capacity(*holds)
+        if held is None:
+            return None
+        self._book_capacity(*held, sign=-1)
+        at, amount = held
+        return Freed(at, amount - holds[1] if holds and holds[0] == at else amount)
+
+    def _is_edge(self, name: NodeName | None) -> bool:
+        node = None if name is None else self._nodes.get(name)
+        return node is not None and node.tier is Tier.EDGE
+
+    def _book_capacity(self, name: NodeName, amount: Resources, sign: int = 1) -> None:
+        """Account for capacity that is used or reserved on the node, or no longer (-1)."""
+        taken = self._taken.get(name, NOTHING)
+        if amount is not NOTHING:
+            taken = taken + amount if sign > 0 else taken - amount
+            if taken == NOTHING:
+                self._taken.pop(name, None)
+            else:
+                self._taken[name] = taken
+        node = self._nodes.get(name)
+        if node is not None:
+            self._free = self._free.set(name, node.allocatable - taken)
+            self._refilled.add(name)
+
+    # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        return self._books.snapshot(self._surroundings, at, self._measured, self._unproven_pods())
+        unproven = self._list_unproven()
+        for uid, pod in unproven.items():
+            self._recount_pod(self._pods[uid], pod)
+        census = self._tally.census()
+        for uid, pod in unproven.items():
+            self._recount_pod(pod, self._pods[uid])
+        pods = self._pods.update(unproven) if unproven else self._pods
+        if self._index is None or self._room is None:
+            self._index = NodeIndex(self._nodes)
+            self._room = Room(self._index, self._free)
+        elif self._refilled:
+            self._room = self._room.now(self._free, self._refilled)
+        self._refilled.clear()
+        index, room = self._index, self._room
+        residents = self._count_residents(census.looked_at, index)
+        return Snapshot(
+            nodes=self._nodes,
+            pods=pods,
+            free=self._free,
+            placed=self._placed,
+            scheduler_name=self._scheduler_name,
+            surroundings=self.surroundings,
+            measured=self.measured,
+            at=at,
+            counted=Counted(
+                census, index, room, residents, self._nodes, pods, self._placed, self._free
+            ),
+        )
 
-    def _unproven_pods(self) -> dict[Uid, Pod]:
-        """Return marked pods without a plan: they count as usual, since any client may
-        mark pods.
-        """
+    def _list_unproven(self) -> dict[Uid, Pod]:
+        """Return labelled pods without a plan as usual pods: any client may label pods."""
         if self._followed is None:
             return {}
-        doubtful = (self._books.pods[uid] for uid in self._marked if uid not in self._followed)
+        doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
+
+    def _recount_pod(self, before: Pod, after: Pod) -> None:
+        node = self._placed.get(after.uid)
+        self._tally.count(after, node, on_edge=self._is_edge(node))
+        self._tally.count(before, node, on_edge=self._is_edge(node), times=-1)
+
+    def _count_residents(self, keys: frozenset[str] | None, index: NodeIndex) -> Residents:
+        known = self._residents
+        if known is None or known.keys != sort_keys(keys):
+            placed = standing(self._pods, self._placed)
+            known = Residents.of(index, self.surroundings, keys, placed)
+        else:
+            known = known.with_nodes(index, self.surroundings)
+            if self._touched:
+                known = known.after(self._list_steps())
+        self._touched.clear()
+        self._residents = known
+        return known
+
+    def _list_steps(self) -> Iterator[Step]:
+        for uid, (was, source) in self._touched.items():
+            pod, node = self._pods.get(uid), self._placed.get(uid)
+            if source == node and was is not None and pod is not None and is_seen_alike(was, pod):
+                continue
+            if was is not None and source is not None and not was.finished:
+                yield was, source, -1
+            if pod is not None and node is not None and not pod.finished:
+                yield pod, node, 1
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the accounting disagrees with the objects."""
-        seen = self._books.snapshot(self._surroundings, 0.0)
+        seen = self.snapshot()
         free = {name: node.allocatable for name, node in seen.nodes.items()}
         placed = {uid: pod.node_name for uid, pod in seen.pods.items() if pod.node_name is not None}
         holding = [pod.held for pod in seen.pods.values() if pod.held]
@@ -375,19 +539,17 @@ class ClusterMirror:
         _require_truth(placed == dict(seen.placed), "a pod is not where it counts")
         counted = attrs.evolve(seen, counted=None).census
         _require_truth(counted == seen.census, "what is counted along is not what there is")
-        marked = {uid for uid, pod in self._books.pods.items() if pod.detached}
+        marked = {uid for uid, pod in self._pods.items() if pod.detached}
         _require_truth(marked == self._marked, "other pods are marked than are known to be")
-        keys = {(pod.namespace, pod.name): uid for uid, pod in self._books.pods.items()}
+        keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
         _require_truth(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():
-            pod_or_none = self._books.pods.get(Uid(holder))
+            pod_or_none = self._pods.get(Uid(holder))
             _require_truth(
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require_truth(
-            all(uid in self._books.pods for uid in self._claimed), "a claim outlives its pod"
-        )
+        _require_truth(all(uid in self._pods for uid in self._claimed), "a claim outlives its pod")
 
 
 def _nomination_holder(uid: Uid) -> str:

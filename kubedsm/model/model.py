@@ -1,4 +1,4 @@
-"""What tenants ask for by annotations of their pods: the pod template's of a workload."""
+"""Immutable cluster values: nodes, pods, resources, scheduling rules, and tenant annotations."""
 
 import enum
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ RATE_ANNOTATION = "kubedsm.io/rate"
 
 @attrs.frozen(slots=True)
 class Wishes:
-    """Those of them that are there, as far as they are understood."""
+    """Tenant annotations of a pod template, parsed and validated."""
 
     #: the edge share of the pod's workload
     qos: float | None = None
-    #: empty if nothing is said
+    #: empty without annotation
     migration: Literal["surge", "recreate", "off", ""] = ""
     #: error messages of invalid annotations
     ignored: tuple[str, ...] = ()
@@ -30,16 +30,16 @@ class Wishes:
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
-#: A pod that a migration has taken from its owner, and not yet evicted, carries this label. With
-#: the label and without the annotation that belongs to it, it has that from another hand.
+#: label of a pod that a migration has detached from its owner and not yet evicted; forged if the
+#: migration annotation is missing
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must not be migrated
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
 #: a ReplicaSet deletes equal pods by lowest cost first
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-#: No node is believed to have more of anything: bytes, millicores, devices. The API takes any 64
-#: limit of an amount; sums and multiples stay within 64 bits.
+#: maximum allocatable amount of a resource, whatever a node reports: sums and multiples stay
+#: within 64 bits
 MOST_OF_A_NODE = 2**50
 #: address of a host port without an address
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
@@ -54,7 +54,7 @@ class Tier(enum.StrEnum):
 class Resources:
     """Amounts of resources: millicores, bytes, pods, and units of everything else.
 
-    An amount may be negative: free room on a node that is over-committed is.
+    Free capacity of an over-committed node is negative.
     """
 
     cpu: int = 0
@@ -79,21 +79,18 @@ class Resources:
 
     @property
     def beyond_any_node(self) -> bool:
-        """True if no node can hold that, now or ever: set such requests aside, compute with none.
-
-        See `MOST_OF_A_NODE`.
-        """
+        """True if a request exceeds `MOST_OF_A_NODE`: exclude such requests from arithmetic."""
         return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or any(
             amount > MOST_OF_A_NODE for _, amount in self.other
         )
 
     def __add__(self, more: "Resources") -> "Resources":
-        return self._combined(more, 1)
+        return self._add_scaled(more, 1)
 
     def __sub__(self, less: "Resources") -> "Resources":
-        return self._combined(less, -1)
+        return self._add_scaled(less, -1)
 
-    def _combined(self, that: "Resources", sign: int) -> "Resources":
+    def _add_scaled(self, that: "Resources", sign: int) -> "Resources":
         other = self.other
         if that.other:
             amounts = dict(other)
@@ -128,17 +125,17 @@ class Toleration:
         return (
             self.effect in ("", taint.effect)
             and self.key in ("", taint.key)
-            and (self.operator == "Exists" or self._equals(taint))
+            and (self.operator == "Exists" or self._equals_taint(taint))
         )
 
-    def _equals(self, taint: Taint) -> bool:
+    def _equals_taint(self, taint: Taint) -> bool:
         # Lt and Gt, behind a feature gate since Kubernetes 1.35, are unsupported.
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
 @attrs.frozen(slots=True)
 class HostPort:
-    """A port that a container occupies on its node, of one address or of all."""
+    """Host port of a container, on one node address or on all addresses."""
 
     port: int
     protocol: str = "TCP"
@@ -147,9 +144,9 @@ class HostPort:
 
 @attrs.frozen(slots=True)
 class PodAffinityTerm:
-    """Pods to be near to, or far from: those selected, in these namespaces or the selected ones.
+    """Required or preferred affinity or anti-affinity to selected pods of selected namespaces.
 
-    The pod's own namespace and labels are worked in: no term depends on whose it is.
+    Independent of the owning pod: its namespace and matchLabelKeys are already resolved.
     """
 
     topology_key: str
@@ -160,25 +157,25 @@ class PodAffinityTerm:
 
 @attrs.frozen(slots=True)
 class SpreadConstraint:
-    """A topologySpreadConstraint; labels worked in too."""
+    """Resolved topologySpreadConstraint."""
 
     topology_key: str
     max_skew: int
     selector: Selector
     namespace: str
     min_domains: int = 1
-    #: nodeAffinityPolicy, nodeTaintsPolicy: whether closed nodes are excluded
+    #: nodeAffinityPolicy, nodeTaintsPolicy: exclude nodes that reject the pod
     honor_affinity: bool = True
     honor_taints: bool = False
 
 
 @attrs.frozen(slots=True)
 class ClaimReference:
-    """A PersistentVolumeClaim that a pod mounts."""
+    """Reference of a pod to a PersistentVolumeClaim."""
 
     namespace: str
     name: str
-    #: a generic ephemeral volume: the claim is made for the pod
+    #: generic ephemeral volume: the claim is created for the pod
     ephemeral: bool = False
 
     @property
@@ -188,7 +185,7 @@ class ClaimReference:
 
 @attrs.frozen(slots=True)
 class Disk:
-    """A network disk named in the pod itself, by one of the volume types of old."""
+    """Network disk in the pod spec, by a legacy in-tree volume type."""
 
     kind: str
     identity: tuple[str, ...]
@@ -197,7 +194,7 @@ class Disk:
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Preferences:
-    """What a pod would like of a node, if there is a choice; terms with their weights."""
+    """Preferred scheduling rules of a pod: weighted terms."""
 
     #: preferredDuringScheduling terms
     node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
@@ -207,7 +204,7 @@ class Preferences:
     spread: tuple[SpreadConstraint, ...] = ()
 
     def __bool__(self) -> bool:
-        """True if there are any."""
+        """Return whether any preference exists."""
         return bool(self.node_affinity or self.affinity or self.anti_affinity or self.spread)
 
 
@@ -216,11 +213,11 @@ _NO_PREFERENCES = Preferences()
 
 @attrs.frozen(slots=True, cache_hash=True)
 class SchedulingRules:
-    """What a pod demands of a node beside room. One field a family of Filter plugins."""
+    """Required scheduling rules of a pod, except resources; one field per Filter plugin family."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    #: requiredDuringScheduling terms, of which one must hold; None without terms
+    #: alternative requiredDuringScheduling terms; None without terms
     node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodAffinityTerm, ...] = ()
@@ -239,7 +236,7 @@ class SchedulingRules:
 
 
 class Workload(NamedTuple):
-    """The owner that makes interchangeable pods; a bare pod is its own workload."""
+    """Controller of interchangeable pods; a bare pod is its own workload."""
 
     namespace: str
     kind: str
@@ -251,17 +248,16 @@ class Workload(NamedTuple):
 
 @attrs.frozen(slots=True, cache_hash=True)
 class PodClass:
-    """What a pod itself asks for, all of it: equal for pods that are interchangeable to nodes.
+    """Scheduling requirements of a pod: equal for pods that nodes cannot distinguish.
 
-    The axis of `match`; its hash is the score key of the rotating-score-cache paper. Where rules
-    of pods about pods exist, the namespace and labels that those look at count as well: see
-    `feasibility.EquivalenceClass`.
+    The axis of `match`, and the score key of the rotating-score-cache paper. Inter-pod rules
+    distinguish pods by namespace and labels too: see `feasibility.EquivalenceClass`.
     """
 
     requests: Resources
     rules: SchedulingRules
     priority: int = 0
-    #: whether the pod may preempt: preemptionPolicy is not Never
+    #: preemptionPolicy is not Never
     preempts: bool = True
 
 
@@ -279,11 +275,11 @@ class Node:
     allocatable: Resources = attrs.field(converter=_cap_amounts)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    #: set by the mirror from the configured tier label; None is not ours to place on
+    #: set by the mirror from the configured tier label; None: excluded from scheduling
     tier: Tier | None = None
-    #: of whatever type: IP addresses, the host name
+    #: IP addresses and host names
     addresses: tuple[str, ...] = ()
-    #: bytes by name, at the last other change of the node
+    #: image sizes in bytes; image changes alone do not update the node
     images: Mapping[str, int] = attrs.field(factory=dict, eq=False)
 
 
@@ -301,8 +297,8 @@ class Pod:
     ready: bool = False
     #: deletionTimestamp is set; the capacity is not free yet
     terminating: bool = False
-    #: it carries the whole mark of a migration that took it from its owner; in a snapshot of the
-    #: mirror, only if a plan of ours knows the pod
+    #: label and annotation of a migration are present; in snapshots of the mirror, only for pods of
+    #: running plans
     detached: bool = False
     #: spec.schedulingGates is not empty
     gated: bool = False
@@ -310,9 +306,9 @@ class Pod:
     created: float = 0.0
     labels: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     resource_version: str = attrs.field(default="", eq=False)
-    #: the names of the scheduling gates
+    #: names of the scheduling gates
     gates: tuple[str, ...] = attrs.field(default=(), eq=False)
-    #: why the pod must not be migrated; empty if it may be
+    #: reason against any migration; empty for movable pods
     pinned: str = attrs.field(default="", eq=False)
     #: pinned by annotation, or a static pod of its node
     untouchable: bool = attrs.field(default=False, eq=False)
@@ -321,7 +317,7 @@ class Pod:
     wishes: Wishes | None = attrs.field(default=None, eq=False)
     #: images of all containers and init containers, with tag or digest
     images: tuple[str, ...] = attrs.field(default=(), eq=False)
-    # Derived once, since every decision needs these values.
+    # Derived at construction, because every decision reads these fields.
     requests: Resources = attrs.field(init=False, eq=False, repr=False)
     #: phase is Succeeded or Failed
     finished: bool = attrs.field(init=False, eq=False, repr=False)
@@ -334,32 +330,24 @@ class Pod:
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    @requests.default
-    def _requests(self) -> Resources:
-        return self.pod_class.requests
-
-    @finished.default
-    def _finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
-
-    @held.default
-    def _held(self) -> tuple[NodeName, Resources] | None:
-        if self.node_name is None or self.finished:
-            return None
-        return self.node_name, self.requests
-
-    @waits_for_node.default
-    def _waits_for_node(self) -> bool:
-        return self.node_name is None and not (self.finished or self.terminating or self.gated)
-
-    @counts_for_qos.default
-    def _counts_for_qos(self) -> bool:
-        return not (self.finished or self.terminating or self.detached)
+    def __attrs_post_init__(self) -> None:
+        requests, ended = self.pod_class.requests, self.phase in ("Succeeded", "Failed")
+        counts = not (ended or self.terminating or self.detached)
+        waits = self.node_name is None and not (ended or self.terminating or self.gated)
+        held = None if self.node_name is None or ended else (self.node_name, requests)
+        for name, value in (
+            ("requests", requests),
+            ("finished", ended),
+            ("held", held),
+            ("waits_for_node", waits),
+            ("counts_for_qos", counts),
+        ):
+            object.__setattr__(self, name, value)
 
 
 @attrs.frozen(slots=True)
 class Tiers:
-    """Which values of which node labels mean which tier."""
+    """Node labels and label values of the edge and cloud tiers."""
 
     #: the first label that a node carries decides
     labels: tuple[str, ...] = ("kubedsm.io/tier", "nodetype")
@@ -375,7 +363,7 @@ class Tiers:
 
 @attrs.frozen(slots=True)
 class Share:
-    """How many of a workload's pods exist, and how many of them are on edge nodes."""
+    """Edge pods and total pods of a workload."""
 
     edge: int = 0
     total: int = 0
@@ -388,7 +376,7 @@ class Share:
 def shares_after(
     shares: Mapping[Workload, Share], more: Mapping[Workload, int]
 ) -> dict[Workload, Share]:
-    """The shares once so many more pods of these workloads, or fewer, are on the edge."""
+    """Return the shares after adding (or removing) edge pods of these workloads."""
     after = dict(shares)
     for workload, change in more.items():
         if workload in after:
@@ -398,12 +386,12 @@ def shares_after(
 
 
 def serving_order(pod: Pod) -> tuple[int, float, str, str]:
-    """The order in which pods are served: by priority, then the oldest, then by name."""
+    """Sort key of the scheduling order: priority, then creation time, then name."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
 
 
 def levels_of(pods: Iterable[Pod]) -> dict[Workload, int] | None:
-    """The level of each workload; None if all these pods are of one priority."""
+    """Return the highest priority of each workload; None if all pods have equal priority."""
     levels: dict[Workload, int] = {}
     priorities = set()
     for pod in pods:

@@ -107,7 +107,7 @@ class Column:
         mask: Mask = self.codes != MISSING
         return mask
 
-    def accepted(self, requirement: Requirement) -> Mask:
+    def match_requirement(self, requirement: Requirement) -> Mask:
         table = np.fromiter(map(requirement.accepts, self.values), np.bool_, len(self.values))
         mask: Mask = table[self.codes]
         return mask
@@ -158,7 +158,7 @@ class NodeIndex:
         return cls({node.name: node for node in nodes})
 
     @classmethod
-    def single(cls, node: Node) -> "NodeIndex":
+    def index_node(cls, node: Node) -> "NodeIndex":
         """Return the index of one node, cached while the node is the same object."""
         known = _SINGLE.get(id(node))
         if known is None or known.nodes[0] is not node:
@@ -254,11 +254,11 @@ class NodeIndex:
         mask[list(positions)] = True
         return mask
 
-    def named(self, names: Iterable[str]) -> Mask:
+    def match_names(self, names: Iterable[str]) -> Mask:
         known = map(NodeName, names)
         return self.at(self.positions[name] for name in known if name in self.positions)
 
-    def selected(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
+    def match_terms(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
         """Return the nodes that satisfy at least one term."""
         chosen = self.none()
         for term in terms:
@@ -269,22 +269,22 @@ class NodeIndex:
     def _match_term(self, term: NodeSelectorTerm) -> Mask:
         mask = self.every()
         for requirement in term.expressions:
-            mask &= self.label(requirement.key).accepted(requirement)
+            mask &= self.label(requirement.key).match_requirement(requirement)
         for field in term.fields:
-            named = self.named(field.values)
+            named = self.match_names(field.values)
             known = is_name_field(field)
             mask &= (named if field.operator == "In" else ~named) & known
         return mask
 
-    def affine(self, rules: SchedulingRules) -> Mask:
+    def match_affinity(self, rules: SchedulingRules) -> Mask:
         """Return the nodes that satisfy node selector and node affinity."""
         known = self._affinities.get(rules)
         if known is None:
             known = self.every()
             for label, value in rules.node_selector:
-                known &= self.label(label).accepted(Requirement(label, "In", (value,)))
+                known &= self.label(label).match_requirement(Requirement(label, "In", (value,)))
             if rules.node_affinity is not None:
-                known &= self.selected(rules.node_affinity)
+                known &= self.match_terms(rules.node_affinity)
             self._affinities[rules] = known
         return known
 
@@ -330,7 +330,7 @@ class Room:
                 short |= self.column(resource) < amount
         return short
 
-    def changed(self, position: int, free: Resources) -> Self:
+    def with_free(self, position: int, free: Resources) -> Self:
         """Return the capacity with another amount on one node."""
         columns = self._copy_columns({position: free})
         return type(self)(self._nodes, self._free, columns, {**self._otherwise, position: free})

@@ -1,7 +1,7 @@
-"""Running pods as rules between pods need them, counted by node.
+"""Running pods counted by node, for inter-pod scheduling rules.
 
-Bound or reserved pods that have not finished count, terminating ones included. Pods are counted by
-namespace and the labels that some selector uses. Updates are incremental.
+Bound, reserved and terminating pods count until completion. Pods are distinguished by namespace and
+the labels that selectors use. Updates are incremental.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -25,9 +25,9 @@ from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.model.surroundings import CSIVolume, Surroundings
 
 K = TypeVar("K", bound=Hashable)
-#: how many there are, by node; no zeros
+#: positive numbers by node
 Counts = Mapping[NodeName, int]
-#: a pod that came to a node (1), or left it (-1)
+#: arrival (1) or departure (-1) of a pod at a node
 Step = tuple[Pod, NodeName, int]
 #: cached selections
 _REMEMBERED = 64
@@ -73,9 +73,9 @@ class Keeper(NamedTuple):
 
 
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
-    """Yield preferred terms with weights, negative for anti-affinity; required ones count a little.
+    """Yield preferred terms with weights, negative for anti-affinity.
 
-    As by kube-scheduler's hardPodAffinityWeight.
+    Required terms have kube-scheduler's hardPodAffinityWeight.
     """
     for term in rules.affinity:
         yield HARD_POD_AFFINITY_WEIGHT, term
@@ -86,7 +86,7 @@ def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
 
 
 def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
-    """Return the pod labels that these rules select on; None without rules between pods."""
+    """Return the pod labels that selectors use; None without inter-pod rules."""
     keys: set[str] = set()
     found = False
     for pod_class in classes:
@@ -106,7 +106,7 @@ def sort_keys(keys: frozenset[str] | None) -> tuple[str, ...] | None:
 
 
 def is_seen_alike(one: Pod, other: Pod) -> bool:
-    """Return whether rules see two states of a pod as equal."""
+    """Return whether inter-pod rules cannot distinguish two states of a pod."""
     return (
         one.terminating is other.terminating
         and one.finished is other.finished
@@ -118,7 +118,7 @@ def is_seen_alike(one: Pod, other: Pod) -> bool:
 def standing(
     pods: Mapping[Uid, Pod], placed: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Pod, NodeName]]:
-    """Those of the pods that are on a node, each with it."""
+    """Yield the placed pods with their nodes."""
     for uid, node in placed.items():
         pod = pods.get(uid)
         if pod is not None and not pod.finished:
@@ -127,11 +127,11 @@ def standing(
 
 @attrs.frozen(slots=True, eq=False)
 class Residents:
-    """It never changes: a pod that comes or goes makes another. What is asked is remembered."""
+    """Immutable counts of running pods, with cached query results."""
 
     nodes: NodeIndex
     surroundings: Surroundings
-    #: labels that distinguish pods, sorted; None without rules between pods
+    #: distinguishing labels, sorted; None without inter-pod rules
     keys: tuple[str, ...] | None
     peers: Mapping[Peer, Counts] = attrs.field(factory=dict)
     #: pods by anti-affinity term
@@ -148,7 +148,7 @@ class Residents:
     disks: Mapping[Disk, Counts] = attrs.field(factory=dict)
     #: mounted claims by bound volume
     volumes: Mapping[CSIVolume, Counts] = attrs.field(factory=dict)
-    #: how many volumes a CSI driver has attached, each once a node
+    #: attached volumes by CSI driver, each counted once per node
     attached: Mapping[str, Counts] = attrs.field(factory=dict)
     _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
     #: shared cache of selection results
@@ -165,8 +165,8 @@ class Residents:
         nobody = cls(nodes, surroundings, sort_keys(keys))
         return nobody.after((pod, node, 1) for pod, node in placed)
 
-    def amid(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
-        """The same pods, with nodes and all else as they are now."""
+    def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
+        """Return the same pods with the present nodes and other objects."""
         before, afresh = self.surroundings, len(self._known) > _REMEMBERED
         if nodes is self.nodes and surroundings is before and not afresh:
             return self
@@ -180,15 +180,15 @@ class Residents:
         volumes, attached = drafts
         return attrs.evolve(same, volumes=volumes.books, attached=attached.books)
 
-    def visible(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """Namespace and labels of the pod, as far as any rule looks at them."""
+    def visible_labels(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Return the pod's namespace and distinguishing labels."""
         if self.keys is None:
             return "", ()
         labels = pod.labels
         return pod.namespace, tuple([(key, labels[key]) for key in self.keys if key in labels])
 
     def after(self, steps: Iterable[Step]) -> Self:
-        """The same once these pods have come and gone."""
+        """Return the counts after these arrivals and departures."""
         peers, holders, keepers = _Draft(self.peers), _Draft(self.holders), _Draft(self.keepers)
         wishes, ports = _Draft(self.wishes), _Draft(self.ports)
         claims, disks = _Draft(self.claims), _Draft(self.disks)
@@ -197,14 +197,14 @@ class Residents:
         for pod, node, by in steps:
             rules = pod.pod_class.rules
             if self.keys is not None:
-                peer = Peer(*self.visible(pod), pod.terminating)
+                peer = Peer(*self.visible_labels(pod), pod.terminating)
                 peers.count((peer,), node, by)
                 if self._known:
                     known.count(peer, node, by)
                 if rules.anti_affinity:
                     holders.count(rules.anti_affinity, node, by)
                 if (rules.affinity or rules.spread) and not pod.terminating:
-                    keepers.count((Keeper(pod.pod_class, *self.visible(pod)),), node, by)
+                    keepers.count((Keeper(pod.pod_class, *self.visible_labels(pod)),), node, by)
                 if rules.affinity or rules.preferences:
                     wishes.count(wishes_of(rules), node, by)
             if not (rules.ports or rules.claims or rules.disks):
@@ -230,18 +230,18 @@ class Residents:
         )
 
     def counts(self, selections: tuple[Selection, ...]) -> Ints:
-        """On each node, how many pods are covered by all of these."""
+        """Return the number of pods per node that satisfy all selections."""
         known = self._known.get(selections)
         if known is None:
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
-                if self.covered(selections, peer):
+                if self.is_covered(selections, peer):
                     self._add_pod(known, counts)
             self._known[selections] = known
         return known
 
     def column(self, counts: Counts) -> Ints:
-        """The same by position of the node."""
+        """Return the counts by node position."""
         column = np.zeros(len(self.nodes), dtype=np.int64)
         self._add_pod(column, counts)
         return column
@@ -253,11 +253,11 @@ class Residents:
                 column[positions[node]] += number
 
     def where(self, counts: Counts) -> Positions:
-        """The positions of these nodes."""
+        """Return the positions of existing nodes."""
         positions = self.nodes.positions
         return np.array([positions[name] for name in counts if name in positions], dtype=np.intp)
 
-    def covered(self, selections: tuple[Selection, ...], peer: Peer) -> bool:
+    def is_covered(self, selections: tuple[Selection, ...], peer: Peer) -> bool:
         known = self._covering.setdefault(peer, {})
         if selections not in known:
             labels = dict(peer.labels)
@@ -270,7 +270,7 @@ class Residents:
 
 
 class _Draft(Generic[K]):
-    """Books that share with others all that does not change."""
+    """Copy-on-write counts: unchanged entries are shared."""
 
     def __init__(self, books: Mapping[K, Counts]) -> None:
         self.books = books
@@ -309,7 +309,7 @@ def _attach_volumes(
 
 
 class _Columns:
-    """What residents remember to have counted, as pods come and go."""
+    """Copy-on-write update of cached selection results."""
 
     def __init__(self, residents: Residents, known: dict[tuple[Selection, ...], Ints]) -> None:
         self._residents = residents
@@ -319,7 +319,7 @@ class _Columns:
     def count(self, peer: Peer, node: NodeName, by: int) -> None:
         position = self._residents.nodes.positions.get(node)
         for selections in self.columns if position is not None else ():
-            if self._residents.covered(selections, peer):
+            if self._residents.is_covered(selections, peer):
                 if selections not in self._own:
                     self._own.add(selections)
                     self.columns[selections] = self.columns[selections].copy()

@@ -9,15 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    Taint,
-    Tier,
-    Workload,
-    shares_after,
-)
+from kubedsm.model.model import Node, NodeName, Pod, Taint, Tier, Workload, shares_after
 from kubedsm.model.snapshot import Snapshot
 
 #: the first label that an edge node carries names the site
@@ -69,7 +61,7 @@ class Away:
     serving: Mapping[Workload, int] = attrs.field(factory=dict)
 
     @classmethod
-    def seen(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
+    def from_snapshot(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
         """Derive from the snapshot alone, without history."""
         sites = sites_of(snapshot.nodes.values(), labels)
         cut = {
@@ -106,7 +98,7 @@ class Away:
     def nodes(self) -> frozenset[NodeName]:
         return self.cut_nodes.union(*self.unsteady.values())
 
-    def apart(self, snapshot: Snapshot) -> Snapshot:
+    def close_sites(self, snapshot: Snapshot) -> Snapshot:
         """Close these sites to new pods, and count pods that go on serving there."""
         why = {
             name: f"{site} {state}"
@@ -124,16 +116,16 @@ class Away:
     def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
         counted = shares_after(snapshot.shares(), self.serving)
-        return snapshot.with_taints(taints).sharing(counted)
+        return snapshot.with_taints(taints).with_shares(counted)
 
-    def left_alone(self, snapshot: Snapshot) -> Snapshot:
+    def close_waiting(self, snapshot: Snapshot) -> Snapshot:
         """As `apart`, and pending pods that wait for these sites get no capacity made."""
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()
             if pod.waits_for_node and pod.workload in self.workloads
         }
-        return self.apart(snapshot).instead(waiting)
+        return self.close_sites(snapshot).with_pods(waiting)
 
 
 NOTHING_AWAY = Away()

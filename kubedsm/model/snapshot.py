@@ -2,23 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
 import attrs
 import numpy as np
 
 from kubedsm.model.census import Census, census_of
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    Resources,
-    Share,
-    Taint,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Taint, Tier, Uid, Workload
 from kubedsm.model.node_index import NodeIndex, NodeRows, Room
 from kubedsm.model.residents import Residents, standing
 from kubedsm.model.surroundings import Surroundings
@@ -26,7 +17,7 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Aggregates of exactly these nodes, pods, placements and free capacity."""
+    """Precomputed aggregates, valid for exactly these nodes, pods, placements and capacity."""
 
     census: Census
     index: NodeIndex
@@ -90,7 +81,7 @@ class Snapshot:
     def residents(self) -> Residents:
         known = self.counted
         if known and known.pods is self.pods and known.placed is self.placed:
-            return known.residents.amid(self.index, self.surroundings)
+            return known.residents.with_nodes(self.index, self.surroundings)
         keys = self.census.looked_at
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
@@ -144,14 +135,13 @@ class Snapshot:
                 pods[uid] = attrs.evolve(pods[uid], node_name=node)
         return attrs.evolve(self, pods=pods, free=free, placed=placed)
 
-    def using(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
+    def without_free(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
         """Return the snapshot with less free capacity on these nodes."""
         here = amounts.keys() & self.free.keys()
         if not here:
             return self
         free = {**self.free, **{name: self.free[name] - amounts[name] for name in here}}
-        known = attrs.evolve(self._aggregates(), room=self.room.now(free, here), free=free)
-        return attrs.evolve(self, free=free, counted=known)
+        return self._replace(free=free, room=self.room.now(free, here))
 
     def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
         """Return the snapshot with a further, first taint on these nodes."""
@@ -159,50 +149,19 @@ class Snapshot:
         for name in taints.keys() & nodes.keys():
             node = nodes[name]
             nodes[name] = attrs.evolve(node, taints=(taints[name], *node.taints))
-        return self._with_aggregates(nodes=nodes)
+        index = NodeIndex(nodes)
+        residents = self.residents.with_nodes(index, self.surroundings)
+        return self._replace(
+            nodes=nodes, index=index, room=Room(index, self.free), residents=residents
+        )
 
-    def instead(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
+    def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
         """Return the snapshot with these pods in place of their namesakes, which count equally."""
-        return self._with_aggregates(pods={**self.pods, **pods}) if pods else self
+        return self._replace(pods={**self.pods, **pods}) if pods else self
 
-    def sharing(self, shares: Mapping[Workload, Share]) -> "Snapshot":
+    def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":
         """Return the snapshot with other shares."""
-        return self._with_aggregates(census=attrs.evolve(self.census, shares=shares))
-
-    def _aggregates(self) -> Counted:
-        return Counted(
-            self.census,
-            self.index,
-            self.room,
-            self.residents,
-            self.nodes,
-            self.pods,
-            self.placed,
-            self.free,
-        )
-
-    def _with_aggregates(
-        self,
-        nodes: Mapping[NodeName, Node] | None = None,
-        pods: Mapping[Uid, Pod] | None = None,
-        census: Census | None = None,
-    ) -> "Snapshot":
-        """Return the snapshot with the same aggregates, or this census."""
-        nodes, pods, index = nodes or self.nodes, pods or self.pods, self.index
-        room, residents = self.room, self.residents
-        if nodes is not self.nodes:
-            index = NodeIndex(nodes)
-            room, residents = Room(index, self.free), residents.amid(index, self.surroundings)
-        counted = attrs.evolve(
-            self._aggregates(),
-            census=census or self.census,
-            index=index,
-            room=room,
-            residents=residents,
-            nodes=nodes,
-            pods=pods,
-        )
-        return attrs.evolve(self, nodes=nodes, pods=pods, counted=counted)
+        return self._replace(census=attrs.evolve(self.census, shares=shares))
 
     def without(self, uids: Iterable[Uid]) -> "Snapshot":
         """Return the snapshot with these pods on no node, and their capacity free."""
@@ -216,14 +175,34 @@ class Snapshot:
                 free[source] += pod.requests
         if counting:
             return attrs.evolve(self, free=free, placed=placed)
-        # Where the others are, nobody counts.
-        room = self.room.now(free, free.keys() & gone.values())
+        # The census ignores the nodes of pods that do not count for QoS.
         left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
-        counted = attrs.evolve(
-            self._aggregates(),
-            room=room,
-            residents=self.residents.after(left),
-            placed=placed,
+        return self._replace(
             free=free,
+            placed=placed,
+            room=self.room.now(free, free.keys() & gone.values()),
+            residents=self.residents.after(left),
         )
-        return attrs.evolve(self, free=free, placed=placed, counted=counted)
+
+    def _replace(
+        self,
+        *,
+        census: Census | None = None,
+        index: NodeIndex | None = None,
+        room: Room | None = None,
+        residents: Residents | None = None,
+        **fields: Any,
+    ) -> "Snapshot":
+        """Return the snapshot with other fields, and the same aggregates but for those given."""
+        after = attrs.evolve(self, **fields)
+        counted = Counted(
+            census or self.census,
+            index or self.index,
+            room or self.room,
+            residents or self.residents,
+            after.nodes,
+            after.pods,
+            after.placed,
+            after.free,
+        )
+        return attrs.evolve(after, counted=counted)

@@ -1,4 +1,4 @@
-"""What is neither a node nor a pod, and scheduling rules ask about."""
+"""Namespaces, volume claims, volumes, storage classes and CSI nodes, for scheduling rules."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -40,7 +40,7 @@ class Claim:
 
 
 class CSIVolume(NamedTuple):
-    """What a CSI driver attaches to a node: the same for all PersistentVolumes that name it."""
+    """Volume of a CSI driver; several PersistentVolumes may refer to one CSI volume."""
 
     driver: str
     handle: str
@@ -60,26 +60,26 @@ class Volume:
 
 @attrs.frozen(slots=True)
 class CSINode:
-    """What the CSI drivers of the node of that name say of it."""
+    """Volume limits that the CSI drivers of a node report."""
 
     name: str
     #: spec.drivers[].allocatable.count by driver, where set
     limits: Mapping[str, int] = attrs.field(factory=dict)
 
     def limit(self, driver: str) -> int:
-        """How many volumes the driver can attach to the node."""
+        """Return the maximum number of volumes that the driver attaches to the node."""
         return self.limits.get(driver, UNLIMITED)
 
 
 @attrs.frozen(slots=True)
 class StorageClass:
     name: str
-    #: volumeBindingMode is WaitForFirstConsumer: a volume is made once a node was chosen
+    #: volumeBindingMode is WaitForFirstConsumer: volumes are provisioned after scheduling
     waits_for_consumer: bool = False
 
 
 Surrounding = Namespace | Claim | Volume | StorageClass | CSINode
-#: A claim by namespace and name, the others by name alone.
+#: namespace and name of a claim; name of any other object
 Key = tuple[str, ...]
 
 
@@ -89,10 +89,10 @@ def key_of(thing: Surrounding) -> Key:
 
 @attrs.frozen(slots=True)
 class Surroundings:
-    """All of them, as far as they are known.
+    """Observed objects by kind; None for an unobserved kind.
 
-    None for a kind that we were not told of. Then every claim is taken for bound, every volume for
-    one that every node reaches, and no number of volumes for too many.
+    Unobserved claims count as bound, unobserved volumes as reachable from every node, and
+    unobserved CSI nodes as unlimited.
     """
 
     namespaces: Mapping[Key, Namespace] | None = None
@@ -101,16 +101,16 @@ class Surroundings:
     storage_classes: Mapping[Key, StorageClass] | None = None
     csi_nodes: Mapping[Key, CSINode] | None = None
 
-    def knowing(self, kind: type[Surrounding]) -> Self:
-        """The same, with that kind known: what we were not told of does not exist."""
+    def with_kind(self, kind: type[Surrounding]) -> Self:
+        """Return a copy that observes the kind: missing objects do not exist."""
         return self._replace_things(kind, {})
 
-    def having(self, thing: Surrounding) -> Self:
-        """The same with this thing, which takes the place of one by its name."""
+    def with_object(self, thing: Surrounding) -> Self:
+        """Return a copy with this object, which replaces its namesake."""
         return self._replace_things(type(thing), {key_of(thing): thing})
 
-    def lacking(self, kind: type[Surrounding], key: Key) -> Self:
-        """The same without that thing."""
+    def without_object(self, kind: type[Surrounding], key: Key) -> Self:
+        """Return a copy without the object."""
         things = dict(self._things_of(kind))
         things.pop(key, None)
         return attrs.evolve(self, **{_FIELDS[kind]: things})
@@ -119,8 +119,8 @@ class Surroundings:
         thing: Surrounding | None = self._things_of(kind).get(key)
         return thing
 
-    def known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
-        """The kinds that we are told of, and what there is of them."""
+    def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
+        """Yield the observed kinds with their objects."""
         for kind, field in _FIELDS.items():
             things: Mapping[Key, Surrounding] | None = getattr(self, field)
             if things is not None:
@@ -133,21 +133,21 @@ class Surroundings:
         return attrs.evolve(self, **{_FIELDS[kind]: {**self._things_of(kind), **more}})
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
-        """Those of the claims that are there."""
+        """Yield the existing claims."""
         for key in keys:
             claim = (self.claims or {}).get(key)
             if claim is not None:
                 yield claim
 
     def volumes_at(self, keys: Iterable[Key]) -> Iterator[Volume]:
-        """The volumes of the claims with these keys, as far as they are there."""
+        """Yield the existing volumes of these claims."""
         for claim in self.claims_at(keys):
             volume = (self.volumes or {}).get((claim.volume,))
             if volume is not None:
                 yield volume
 
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
-        """What CSI drivers attach to a node for a pod that mounts these claims."""
+        """Return the CSI volumes of these claims."""
         return frozenset(v.csi for v in self.volumes_at(keys) if v.csi is not None)
 
     def namespace_terminating(self, name: str) -> bool:
@@ -155,7 +155,7 @@ class Surroundings:
         return known is not None and known.terminating
 
     def namespace_selected(self, selector: Selector, name: str) -> bool:
-        """True if the labels of the namespace satisfy the selector."""
+        """Return whether the namespace's labels satisfy the selector."""
         if selector is None:
             return False
         known = (self.namespaces or {}).get((name,))

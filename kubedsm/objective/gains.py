@@ -87,7 +87,7 @@ class Gains:
         left = ((workload, share.total - share.edge) for workload, share in self.shares.items())
         return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
 
-    def urgency(self, workload: Workload) -> tuple[int, float]:
+    def urgency_key(self, workload: Workload) -> tuple[int, float]:
         """Sort key: by priority, then by the distance of the edge share from its target."""
         return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
@@ -136,7 +136,7 @@ class Worths(Gains):
         pods = points = 0
         for workload, share in self.shares.items():
             qos_target = self.qos_targets(workload)
-            wanted = qos_target.wanted(share.total)
+            wanted = qos_target.count_wanted(share.total)
             pods += wanted
             points += even.gain(Share(0, share.total), qos_target, wanted)
         self._pods_a_point = pods * NANO / points if points else 0.0
@@ -144,7 +144,7 @@ class Worths(Gains):
     def of_workload(self, workload: Workload, change: int) -> int:
         share = self.shares[workload]
         if change > 0:
-            wanted = self.qos_targets(workload).wanted(share.total)
+            wanted = self.qos_targets(workload).count_wanted(share.total)
             change = min(change, max(wanted - share.edge, self._waiting.get(workload, 0), 0))
         points = float(super().of_workload(workload, change))
         # By the mean share on the way: of equal sums the more even is greater.

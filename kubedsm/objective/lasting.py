@@ -40,7 +40,7 @@ class QuietPeriods:
     #: the latest first
     lengths: tuple[float, ...] = ()
 
-    def changed(self, now: float) -> "QuietPeriods":
+    def end_period(self, now: float) -> "QuietPeriods":
         length = now - self.since
         if length < _AT_ONCE:
             return attrs.evolve(self, since=max(now, self.since))

@@ -38,7 +38,7 @@ class Capacity:
     def selects(self, nodes: NodeIndex) -> Mask:
         selected = nodes.every()
         for key, value in self.labels.items():
-            selected &= nodes.label(key).accepted(Requirement(key, "In", (value,)))
+            selected &= nodes.label(key).match_requirement(Requirement(key, "In", (value,)))
         return selected
 
 
@@ -128,9 +128,9 @@ class Loads:
 
     def _add_use(self, pod: Pod | None, node: NodeName, part: float = 1.0) -> None:
         if pod is not None and not pod.finished and node in self.nodes.positions:
-            self.used[self.nodes.positions[node]] += part * self.expected(pod)
+            self.used[self.nodes.positions[node]] += part * self.estimate_use(pod)
 
-    def expected(self, pod: Pod) -> Floats:
+    def estimate_use(self, pod: Pod) -> Floats:
         """Return the 4 amounts that such a pod uses."""
         measured = self.sample.workloads.get(pod.workload)
         found = _amounts_matrix([measured or Usage()])[0]
@@ -142,7 +142,7 @@ class Loads:
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
-        more = np.where(np.isin(at, here)[:, None], 0.0, self.expected(pod))
+        more = np.where(np.isin(at, here)[:, None], 0.0, self.estimate_use(pod))
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
@@ -162,7 +162,7 @@ class Loads:
         """Return N, the score that the pod gains on each node; -inf for unfit or unknown nodes."""
         key = pod.workload, pod.requests
         if key not in self._with_one_more:
-            ratios = (self.used + self.expected(pod)) / self.sizes
+            ratios = (self.used + self.estimate_use(pod)) / self.sizes
             scores = evenness(ratios)
             unfit = np.isnan(scores) | self.too_high(ratios)
             self._with_one_more[key] = np.where(unfit, -np.inf, scores)

@@ -48,7 +48,7 @@ class QosTarget:
     #: cap on edge pods; None: no cap
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
 
-    def wanted(self, total: int) -> int:
+    def count_wanted(self, total: int) -> int:
         """Return how many of `total` pods are wanted on the edge."""
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)

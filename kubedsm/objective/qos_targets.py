@@ -49,7 +49,7 @@ def resolve_qos_targets(
     return cache(cap_slower_edge(targets, snapshot))
 
 
-def _override(targets: QosTargets, changed: Mapping[Workload, QosTarget]) -> QosTargets:
+def _override_targets(targets: QosTargets, changed: Mapping[Workload, QosTarget]) -> QosTargets:
     return (lambda workload: changed.get(workload) or targets(workload)) if changed else targets
 
 
@@ -83,7 +83,7 @@ class LatencyGoal:
     def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
         """Return the measured times; the configured ones if the edge is measured no faster."""
         steady = measured.steady.get(workload, {})
-        times = ResponseTimes.of(measured.believed(steady), self.configured)
+        times = ResponseTimes.of(measured.list_reliable_times(steady), self.configured)
         return times if times.edge < times.cloud else self.configured
 
 
@@ -95,7 +95,7 @@ def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Meas
         if target is not None:
             qos = goal.times(workload, measured).qos(target)
             changed[workload] = attrs.evolve(targets(workload), qos=qos)
-    return _override(targets, changed)
+    return _override_targets(targets, changed)
 
 
 def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
@@ -122,7 +122,7 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
             target = targets(workload)
             qos = min(pod.wishes.qos, max(target.qos, max_qos))
             changed[workload] = attrs.evolve(target, qos=qos)
-    return _override(targets, changed)
+    return _override_targets(targets, changed)
 
 
 def add_measured_rates(rates: Rates, measured: Measured) -> Rates:
@@ -170,7 +170,7 @@ def weigh_by_traffic(
     assumed = {w: known.get(w, per_pod * share.total) for w, share in shares.items()}
     mean = sum(assumed.values()) / len(assumed)
 
-    def weighed(workload: Workload) -> QosTarget:
+    def weigh_target(workload: Workload) -> QosTarget:
         target = targets(workload)
         if workload not in assumed:
             return target
@@ -178,7 +178,7 @@ def weigh_by_traffic(
             target, weight=min(target.weight * (assumed[workload] / mean), GREATEST)
         )
 
-    return weighed
+    return weigh_target
 
 
 def share_namespace_weights(
@@ -196,14 +196,14 @@ def share_namespace_weights(
     if len(total) <= 1:
         return targets
 
-    def scaled(workload: Workload) -> QosTarget:
+    def scale_target(workload: Workload) -> QosTarget:
         target, namespace = targets(workload), workload.namespace
         if namespace not in total:
             return target
         part = target.weight / max(total[namespace], target.weight) if target.weight else 0.0
         return attrs.evolve(target, weight=part * weights.get(namespace, 1.0))
 
-    return scaled
+    return scale_target
 
 
 def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
@@ -214,7 +214,7 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
     if not snapshot.measured.slower:
         return targets
     shares = snapshot.shares()
-    return _override(
+    return _override_targets(
         targets,
         {
             workload: attrs.evolve(targets(workload), most=shares[workload].edge)

@@ -1,26 +1,30 @@
-"""What a reading says, as metrics."""
+"""Gauges derived from a reading of the scheduler's state."""
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 import kubedsm
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.objective.objective import QosTargets
 from kubedsm.observability.reading import Reading
-from kubedsm.observability.workloads import answer_families, workload_families
 from kubedsm.plugins.plugins import BY_NAME
 
-#: what kube-scheduler, and we, name the Lease
+#: name of the Lease in the metric that kube-scheduler has, too
 ELECTION = "kubedsm"
+#: workloads with series of their own: Prometheus keeps every series, and tenants may create any
+#: number of workloads; sums count all of them
+MOST = 500
+LABELS = ("namespace", "kind", "workload")
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """Every gauge, and every counter that is kept elsewhere."""
+    """Yield every gauge, and the counters that are kept elsewhere."""
     snapshot = reading.snapshot
     yield from _waiting(reading)
     yield from workload_families(snapshot.shares(), reading.policy.qos_targets_in(snapshot))
@@ -43,10 +47,10 @@ def _waiting(reading: Reading) -> Iterator[Metric]:
         "unschedulable": queue.unschedulable,
         "gated": gated,
     }
-    yield _gauges("scheduler_pending_pods", "Pods that wait, by queue.", "queue", counts.items())
+    yield _gauges("scheduler_pending_pods", "Pending pods by queue.", "queue", counts.items())
     family = GaugeMetricFamily(
         "scheduler_unschedulable_pods",
-        "Pods that no node takes, by the rules that reject them; a pod counts for each of its.",
+        "Unschedulable pods by the plugins that reject them; a pod counts once for each plugin.",
         labels=("plugin", "profile"),
     )
     for rule in sorted(BY_NAME.keys() | reading.rejected_by.keys()):
@@ -54,22 +58,116 @@ def _waiting(reading: Reading) -> Iterator[Metric]:
     yield family
 
 
+def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
+    """Return the workloads with series: round-robin over namespaces, by name.
+
+    The choice is stable from one scrape to the next, and fair to small namespaces.
+    """
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, Workload]] = []
+    for workload in sorted(workloads):
+        turns.append((before[workload.namespace], workload))
+        before[workload.namespace] += 1
+    return [workload for _, workload in sorted(turns)[:MOST]]
+
+
+def qos_gap(share: Share, promised: float) -> float:
+    """Return the part of a workload's pods that is missing at the edge."""
+    return max(0.0, promised - share.ratio)
+
+
+def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) -> Iterator[Metric]:
+    """Yield edge shares and QoS targets of workloads."""
+    share = GaugeMetricFamily(
+        "kubedsm_workload_edge_share", "Part of a workload's pods at the edge.", labels=LABELS
+    )
+    promised = GaugeMetricFamily(
+        "kubedsm_workload_promised_edge_share",
+        "Part of a workload's pods that its QoS target asks for at the edge: the QoS factor.",
+        labels=LABELS,
+    )
+    missing = GaugeMetricFamily(
+        "kubedsm_workload_qos_gap",
+        "Difference between a workload's QoS target and its edge share; 0 if it is met.",
+        labels=LABELS,
+    )
+    pods = GaugeMetricFamily(
+        "kubedsm_workload_pods", "Pods of a workload, pending ones included.", labels=LABELS
+    )
+    shown = choose_workloads(shares)
+    for workload in shown:
+        labels = (workload.namespace, workload.kind, workload.name)
+        now, of = shares[workload], promises(workload).qos
+        share.add_metric(labels, now.ratio)
+        promised.add_metric(labels, of)
+        missing.add_metric(labels, qos_gap(now, of))
+        pods.add_metric(labels, now.total)
+    yield from (share, promised, missing, pods)
+    total = sum(each.total for each in shares.values())
+    yield GaugeMetricFamily(
+        "kubedsm_edge_share",
+        "Part of all opted-in pods at the edge.",
+        value=sum(each.edge for each in shares.values()) / total if total else 0.0,
+    )
+    yield GaugeMetricFamily("kubedsm_workloads", "Opted-in workloads.", value=len(shares))
+    yield GaugeMetricFamily(
+        "kubedsm_workloads_below_promise",
+        "Workloads below their QoS target.",
+        value=sum(qos_gap(each, promises(workload).qos) > 0 for workload, each in shares.items()),
+    )
+    yield GaugeMetricFamily(
+        "kubedsm_workloads_without_series",
+        f"Workloads above the limit of {MOST} with series of their own.",
+        value=len(shares) - len(shown),
+    )
+
+
+def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
+    """Yield measured response times, and workloads with a slower edge."""
+    measured = snapshot.measured
+    seconds = GaugeMetricFamily(
+        "kubedsm_response_time_seconds",
+        "Mean response time of a workload's pods in a tier, as last read from Prometheus.",
+        labels=(*LABELS, "tier"),
+    )
+    slower = GaugeMetricFamily(
+        "kubedsm_workload_edge_slower",
+        "Whether a workload's response time is longer at the edge than in the cloud, so that no"
+        " more pods are migrated there.",
+        labels=LABELS,
+    )
+    for workload in choose_workloads(snapshot.shares()):
+        labels = (workload.namespace, workload.kind, workload.name)
+        for tier, answers in measured.answers.get(workload, {}).items():
+            seconds.add_metric((*labels, tier.value), answers.seconds)
+        if workload in measured.answers or workload in measured.slower:
+            slower.add_metric(labels, workload in measured.slower)
+    yield from (seconds, slower)
+    yield GaugeMetricFamily(
+        "kubedsm_workloads_edge_slower",
+        "Workloads whose response time is longer at the edge.",
+        value=len(measured.slower & snapshot.shares().keys()),
+    )
+
+
 def _nodes(reading: Reading) -> Iterator[Metric]:
     snapshot = reading.snapshot
     counts = Counter(node.tier.value if node.tier else "none" for node in snapshot.nodes.values())
     tiers = {name: counts[name] for name in (Tier.EDGE.value, Tier.CLOUD.value, "none")}
-    yield _gauges("kubedsm_nodes", "Nodes by tier; none: without its label.", "tier", tiers.items())
+    yield _gauges(
+        "kubedsm_nodes", "Nodes by tier; none: without a tier label.", "tier", tiers.items()
+    )
     away = {"cut": len(reading.away.cut), "unsteady": len(reading.away.unsteady)}
-    text = "Edge sites that are cut off, and those that are back and not steady yet."
+    text = "Edge sites that are partitioned, and those in their stabilisation period."
     yield _gauges("kubedsm_sites", text, "state", away.items())
     yield GaugeMetricFamily(
         "kubedsm_edge_fragmentation",
-        "How much of the edge no pod can use, in nodes; docs/configuration.md: fragmentation.",
+        "Edge capacity that no pod can use, in nodes; docs/configuration.md: fragmentation.",
         value=_fragmentation(reading, snapshot),
     )
     yield GaugeMetricFamily(
         "kubedsm_detached_pods",
-        "Pods that a move has taken from their owner, and that are still there.",
+        "Pods that a migration has detached from their owner.",
         value=sum(pod.detached for pod in snapshot.pods.values()),
     )
 
@@ -77,10 +175,10 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
 def _load(reading: Reading) -> Iterator[Metric]:
     measured = reading.snapshot.measured
     yield GaugeMetricFamily(
-        "kubedsm_load_nodes", "Nodes of which it is known what they use.", value=len(measured.nodes)
+        "kubedsm_load_nodes", "Nodes with known resource usage.", value=len(measured.nodes)
     )
     age = GaugeMetricFamily(
-        "kubedsm_load_age_seconds", "Since when what is known of the load is known; none: nothing."
+        "kubedsm_load_age_seconds", "Age of the measured load; no sample: nothing is known."
     )
     if measured.at:
         age.add_metric((), max(0.0, reading.now - measured.at))
@@ -94,11 +192,16 @@ def _fragmentation(reading: Reading, snapshot: Snapshot) -> float:
 
 def _watches(reading: Reading) -> Iterator[Metric]:
     for family, name, text, field in (
-        (_gauges, "objects", "Objects that are followed.", "objects"),
-        (_gauges, "troubled", "Whether a watch does not work now.", "troubled"),
-        (_counts, "restarts", "Times that a watch was opened again.", "reconnects"),
-        (_counts, "relists", "Times that all objects had to be listed again.", "relists"),
-        (_counts, "unreadable_objects", "Objects skipped, for they cannot be read.", "malformed"),
+        (_gauges, "objects", "Objects in the mirror.", "objects"),
+        (_gauges, "troubled", "Whether a watch currently fails.", "troubled"),
+        (_counts, "restarts", "Reopened watches.", "reconnects"),
+        (_counts, "relists", "Relists of all objects.", "relists"),
+        (
+            _counts,
+            "unreadable_objects",
+            "Objects that cannot be decoded.",
+            "malformed",
+        ),
     ):
         by_kind = [(kind, getattr(watch, field)) for kind, watch in reading.watches.items()]
         yield family(f"kubedsm_watch_{name}", text, "kind", by_kind)
@@ -113,31 +216,31 @@ def _process(reading: Reading) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "kubedsm_configuration_generation",
-        "How often a configuration came into force; that of the start was the first.",
+        "Configurations that came into force, the initial one included.",
         value=reading.generation,
     )
     yield GaugeMetricFamily(
         "kubedsm_configuration_age_seconds",
-        "Since when the configuration is in force.",
+        "Age of the configuration in force.",
         value=max(0.0, reading.now - reading.configured_at),
     )
     yield GaugeMetricFamily(
         "kubedsm_configuration_valid",
-        "Whether the newest configuration is in force, and not refused.",
+        "Whether the newest configuration is in force; 0: it is refused.",
         value=reading.configuration_valid,
     )
-    yield GaugeMetricFamily("kubedsm_plans_in_progress", "Plans under way.", value=reading.plans)
+    yield GaugeMetricFamily("kubedsm_plans_in_progress", "Plans in progress.", value=reading.plans)
     yield GaugeMetricFamily(
-        "kubedsm_migrations_in_progress", "Moves of pods under way.", value=reading.moves
+        "kubedsm_migrations_in_progress", "Migrations in progress.", value=reading.moves
     )
     yield GaugeMetricFamily(
         "kubedsm_paused",
-        "Whether the pause switch is set, or cannot be read: no move is begun.",
+        "Whether the pause switch is set, or cannot be read: no migration begins.",
         value=reading.paused,
     )
     yield _counts(
         "kubedsm_caught_errors",
-        "Mistakes of the scheduler's own that were caught, by part; see its log.",
+        "Internal errors of the scheduler that were caught, by part; see its log.",
         "part",
         reading.caught.items(),
     )
@@ -145,7 +248,7 @@ def _process(reading: Reading) -> Iterator[Metric]:
     lost.add_metric((), reading.events_lost)
     yield lost
     build = GaugeMetricFamily(
-        "kubedsm_build_info", "The version that runs.", labels=("version", "python_version")
+        "kubedsm_build_info", "Version of the scheduler.", labels=("version", "python_version")
     )
     build.add_metric((kubedsm.__version__, platform.python_version()), 1)
     yield build

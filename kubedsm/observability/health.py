@@ -1,7 +1,4 @@
-"""Whether the process should be started anew, and whether it does its work: checks with names.
-
-What they say is written as Kubernetes' own components do: `[+]synced ok`.
-"""
+"""Named liveness and readiness checks, formatted as Kubernetes' own: `[+]synced ok`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,16 +8,16 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.observability.reading import Leadership
 
-#: seconds that a loop fails again and again before only a new process may help
+#: seconds of repeated failures of a loop after which the process should be restarted
 HOPELESS_AFTER = 300.0
 
 
 @attrs.frozen(slots=True)
 class Check:
     name: str
-    #: why it failed; empty if it did not
+    #: reason of the failure; empty for success
     failed: str = ""
-    #: what is worth saying all the same
+    #: remark on a success
     remark: str = ""
 
     def __str__(self) -> str:
@@ -31,7 +28,7 @@ class Check:
 
 @attrs.frozen(slots=True)
 class Health:
-    """What came of an endpoint's checks."""
+    """Results of an endpoint's checks."""
 
     endpoint: str
     checks: tuple[Check, ...]
@@ -41,7 +38,7 @@ class Health:
         return not any(check.failed for check in self.checks)
 
     def text(self, *, verbose: bool) -> str:
-        """`ok`, or all checks when one failed, has a remark, or they are asked for."""
+        """Return `ok`, or all checks if one failed or has a remark, or if verbose."""
         if self.well and not verbose and not any(check.remark for check in self.checks):
             return "ok"
         verdict = "passed" if self.well else "failed"
@@ -50,7 +47,7 @@ class Health:
 
 
 def alive(failing: Mapping[str, float]) -> Health:
-    """The event loop turns, for it answers. `failing`: loops, and for how many seconds."""
+    """Check liveness. `failing`: seconds for which each loop has failed."""
     return Health("healthz", (Check("event-loop"), *_loops(failing)))
 
 
@@ -58,19 +55,19 @@ def _loops(failing: Mapping[str, float]) -> Iterator[Check]:
     if not failing:
         yield Check("loops")
     for loop, seconds in sorted(failing.items()):
-        said = f"fails again and again for {seconds:.0f} s; see the log"
+        text = f"has failed repeatedly for {seconds:.0f} s; see the log"
         hopeless = seconds >= HOPELESS_AFTER
-        yield Check(f"loops/{loop}", said if hopeless else "", said)
+        yield Check(f"loops/{loop}", text if hopeless else "", text)
 
 
 def joining() -> Health:
-    return Health("readyz", (Check("joined", "waits for an API server that lets us in"),))
+    return Health("readyz", (Check("joined", "waits for an API server that admits this process"),))
 
 
 def ready(
     missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
 ) -> Health:
-    """`missing`: the kinds of objects that have not been listed yet."""
+    """Check readiness. `missing`: kinds of objects that are not listed yet."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
     return Health("readyz", (synced, _elected(leadership), _configured(configuration)))
 
@@ -78,17 +75,17 @@ def ready(
 def _elected(leadership: Leadership) -> Check:
     name = "leader-election"
     if not leadership.known:
-        return Check(name, "nobody is known to lead")
+        return Check(name, "no leader is known")
     return Check(name) if leadership.leading else Check(name, "", f"{leadership.holder} leads")
 
 
 def _configured(state: CurrentConfiguration) -> Check:
-    """A refused configuration leaves the last good one in force: we are as ready as before."""
+    """A refused configuration leaves the last valid one in force, so readiness is unchanged."""
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)
 
 
 def readiness(runtime: Runtime, leadership: Leadership) -> Health:
-    """Whether it decides, or could at once if it were elected."""
+    """Check whether the process decides, or could decide at once if elected."""
     unknown = [kind for kind, watch in runtime.watches.items() if not watch.synced]
     return ready([] if runtime.synced.is_set() else unknown, leadership, runtime.configuration)

@@ -1,48 +1,82 @@
-"""What is counted and timed where it happens.
+"""Counters and histograms, updated where things happen.
 
-Names are kube-scheduler's and client-go's where the meaning is the same.
+Names are those of kube-scheduler and client-go where the meaning is the same.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 
 import attrs
-from prometheus_client import Counter, Histogram
+import structlog
+from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.entries import MoveOutcome
 from kubedsm.explain.listener import DecisionKind, Listener, LoadResult, Packing, Result
+from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.measured_cluster import Answered
-from kubedsm.observability.registry import Registry
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.process.clock import Clock
+from kubedsm.process.log_throttle import SaidByCause
 from plans.steps import LOST, Plan, StepKind, StepState
 
-#: seconds, from the 1 ms of a decision on a few pods
+log = structlog.get_logger()
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+#: seconds between two samples of event loop lag
+SAMPLE = 0.05
+#: seconds of lag from which it is logged; every start has less
+LOGGED = 0.5
+#: seconds, from 1 ms, a decision on a few pods
 FINE = tuple(0.001 * 2**n for n in range(15))
-#: seconds, from the 5 ms of a bind to the minutes that a move takes
+#: seconds, from 5 ms, a bind, to the minutes of a migration
 COARSE = tuple(0.005 * 2**n for n in range(17))
-#: seconds; nothing should take the event loop for more than .05
+#: seconds; nothing should block the event loop for more than 0.05
 LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-#: parts, from a thousandth
+#: ratios
 GAPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-#: seconds by which something became longer, or shorter
+#: seconds by which a response time changed
 CHANGES = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, 0.0, *LAGS[2:10])
-#: kube-scheduler's last label of the attempts that a pod took
+#: kube-scheduler's last label for attempts of a pod
 MOST_ATTEMPTS = 15
+
+
+@attrs.frozen
+class Families:
+    """Precomputed metrics, to be formatted with those of a registry."""
+
+    families: tuple[Metric, ...]
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self.families)
+
+
+class Registry(CollectorRegistry):
+    """Registry without `_created` samples, which would double the counters."""
+
+    def collect(self) -> Iterator[Metric]:
+        for family in super().collect():
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family
+
+
+def format_metrics(*parts: CollectorRegistry | Families) -> bytes:
+    """Format in Prometheus' text format."""
+    # generate_latest accepts whatever has `collect`.
+    return b"".join(generate_latest(part) for part in parts)
 
 
 @attrs.define(slots=True)
 class _Waiting:
-    #: since it was first seen, on the clock
+    #: time of the first observation, on the clock
     since: float
     attempts: int = 0
-    #: when the attempt under way began
+    #: begin of the attempt in progress
     began: float | None = None
 
 
@@ -63,7 +97,7 @@ class Instruments(Listener):
     def _scheduling(self, registry: CollectorRegistry) -> None:
         self._attempts = Counter(
             "scheduler_schedule_attempts",
-            "Attempts to schedule pods, by result: scheduled, unschedulable (no node takes it),"
+            "Attempts to schedule pods by result: scheduled, unschedulable (no feasible node),"
             " error (the bind failed) or late (the batch was split, and the pod waits for the next"
             " one).",
             ["result", "profile"],
@@ -73,35 +107,35 @@ class Instruments(Listener):
             self._attempts.labels(result, self._profile)
         self._attempt_seconds = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "From the beginning of an attempt to its result; a bind's is that it is seen.",
+            "Time from the begin of an attempt to its result; a bind ends when it is observed.",
             ["result", "profile"],
             buckets=COARSE,
             registry=registry,
         )
         self._pod_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "From when a pod was first seen waiting until it was seen on its node.",
+            "Time from the first observation of a pending pod to its observed bind.",
             ["attempts"],
             buckets=COARSE,
             registry=registry,
         )
         self._batch_size = Histogram(
             "kubedsm_batch_size_pods",
-            "Pods that were decided on at once.",
+            "Pods per batch.",
             buckets=tuple(2**n for n in range(11)),
             registry=registry,
         )
         self._thought = Histogram(
             "kubedsm_decision_duration_seconds",
-            "Thinking, by what about: a batch of new pods, a suggestion of moves, or packing all"
-            " pods anew.",
+            "Solving time by decision type: a batch of new pods, a suggestion of migrations, or"
+            " packing.",
             ["kind"],
             buckets=FINE,
             registry=registry,
         )
         self._unproven = Counter(
             "kubedsm_unproven_decisions",
-            "Decisions, by what about, of which it is not proven that there is no better one.",
+            "Decisions that are not proven optimal, by decision type.",
             ["kind"],
             registry=registry,
         )
@@ -109,23 +143,21 @@ class Instruments(Listener):
             self._unproven.labels(kind)
         self._gaps = Histogram(
             "kubedsm_decision_gap_ratio",
-            "Of unproven decisions, by what about, and by goal: how much there might be more, as a"
-            " part of the most that there can be.",
+            "Relative optimality gap of decisions not proven optimal, by decision type and goal.",
             ["kind", "goal"],
             buckets=GAPS,
             registry=registry,
         )
         self._cloud_nodes = Histogram(
             "kubedsm_cloud_nodes_looked_at",
-            "Cloud nodes that were looked at for a batch, of batches for which not all were:"
-            " cloud.percentageOfNodes.",
+            "Cloud nodes sampled per batch, for batches that sampled: cloud.percentageOfNodes.",
             buckets=tuple(100 * 2**n for n in range(8)),
             registry=registry,
         )
         self._bind_seconds = Histogram(
             "kubedsm_bind_duration_seconds",
-            "From asking for a bind until it is seen, or known to have failed; without those"
-            " of moves.",
+            "Time from the request of a bind to its observation or failure, without those of"
+            " migrations.",
             buckets=FINE,
             registry=registry,
         )
@@ -133,12 +165,12 @@ class Instruments(Listener):
     def _preempting(self, registry: CollectorRegistry) -> None:
         self._preemptions = Counter(
             "scheduler_preemption_attempts",
-            "Times that room was looked for among pods of lower priority.",
+            "Attempts to preempt pods of lower priority.",
             registry=registry,
         )
         self._victims = Histogram(
             "scheduler_preemption_victims",
-            "Pods that were chosen to go for one, all of which may.",
+            "Victims chosen per preemption.",
             buckets=tuple(2**n for n in range(7)),
             registry=registry,
         )
@@ -146,15 +178,14 @@ class Instruments(Listener):
     def _moving(self, registry: CollectorRegistry) -> None:
         self._suggested = Counter(
             "kubedsm_suggested_moves",
-            "Moves that were found to be worth it; in the mode suggest they are only proposed.",
+            "Suggested migrations; in the mode suggest they are only proposed.",
             ["kind", "mode"],
             registry=registry,
         )
         self._packings = Counter(
             "kubedsm_packings",
-            "Times that all pods were thought about anew for some that no node takes, by what is"
-            " done about it: applied, proposed, nothing, or overtaken (nothing, for the cluster was"
-            " another one by then).",
+            "Packings for unschedulable pods by result: applied, proposed, nothing, or overtaken"
+            " (the cluster changed meanwhile).",
             ["result"],
             registry=registry,
         )
@@ -162,8 +193,8 @@ class Instruments(Listener):
             self._packings.labels(result)
         self._migrations = Counter(
             "kubedsm_migrations",
-            "Moves of pods that are over, by result: completed, taken_back (the old pod was given"
-            " back), failed, or dropped (never begun).",
+            "Finished migrations by result: completed, taken_back (rolled back), failed, or"
+            " dropped (never begun).",
             ["kind", "result"],
             registry=registry,
         )
@@ -172,8 +203,8 @@ class Instruments(Listener):
                 self._migrations.labels(_label(kind), result)
         self._judged = Counter(
             "kubedsm_move_effects",
-            "Completed moves by what they brought their service: a mean response time that is"
-            " shorter, or longer, or no telling.",
+            "Completed migrations by effect on the service's mean response time: shorter, longer,"
+            " or untold (not measurable).",
             ["kind", "result"],
             registry=registry,
         )
@@ -182,28 +213,28 @@ class Instruments(Listener):
                 self._judged.labels(_label(kind), result)
         self._response_change = Histogram(
             "kubedsm_move_response_change_seconds",
-            "Of moves whose effect was measured: by how much longer their service's mean response"
-            " time was to become by each, and became; below zero where it became shorter.",
+            "Expected and measured change of the service's mean response time per migration,"
+            " where it was measured; negative: shorter.",
             ["kind", "of"],
             buckets=CHANGES,
             registry=registry,
         )
         self._plans = Counter(
             "kubedsm_plans",
-            "Plans that are over, by kind (bind: those of a batch; migration, restore) and outcome"
+            "Finished plans by kind (bind: of a batch; migration, restore) and outcome"
             " (completed, failed, dropped).",
             ["kind", "outcome"],
             registry=registry,
         )
         self._steps = Counter(
             "kubedsm_plan_steps",
-            "Steps of plans that are over, by kind and outcome (done, failed, cancelled).",
+            "Steps of finished plans by kind and outcome (done, failed, cancelled).",
             ["kind", "outcome"],
             registry=registry,
         )
         self._migration_seconds = Histogram(
             "kubedsm_migration_plan_duration_seconds",
-            "From the beginning of a plan that moves pods to its end.",
+            "Duration of plans that migrate pods.",
             buckets=tuple(0.5 * 2**n for n in range(12)),
             registry=registry,
         )
@@ -211,39 +242,39 @@ class Instruments(Listener):
     def _asking(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "rest_client_requests",
-            "Requests to the API server, by method and code; <error> where no answer came.",
+            "Requests to the API server by method and code; <error>: no response.",
             ["code", "method", "host"],
             registry=registry,
         )
         self._request_seconds = Histogram(
             "rest_client_request_duration_seconds",
-            "From sending a request to having its answer, a watch's headers.",
+            "Time from sending a request to its response; of a watch, to its headers.",
             ["verb", "host"],
             buckets=FINE,
             registry=registry,
         )
         self._errors = Counter(
             "kubedsm_api_errors",
-            "Requests that failed, by verb and resource as RBAC names them, and code.",
+            "Failed requests by verb and resource, as RBAC names them, and code.",
             ["verb", "resource", "code"],
             registry=registry,
         )
         self.loop_lag = Histogram(
             "kubedsm_event_loop_lag_seconds",
-            "By how much the event loop was late, looked at 20 times a second.",
+            "Event loop lag, sampled 20 times a second.",
             buckets=LAGS,
             registry=registry,
         )
         self._workers = Counter(
             "kubedsm_worker_starts",
-            "Worker processes that were started, and brought up to date.",
+            "Worker processes that were started and brought up to date.",
             registry=registry,
         )
         self._unanswered = Counter(
             "kubedsm_unanswered_questions",
-            "Questions that the worker process did not answer, for it ended, was not there yet, or"
-            " took too long; they are asked again: suggestion, packing, preemption, explanation; or"
-            " it is done without an answer: placing.",
+            "Requests without a response of the worker process, because it ended, was not started"
+            " yet, or exceeded the deadline. Suggestion, packing, preemption and explanation are"
+            " retried; placing uses the fallback.",
             ["question"],
             registry=registry,
         )
@@ -251,8 +282,8 @@ class Instruments(Listener):
             self._unanswered.labels(question)
         self._load_queries = Counter(
             "kubedsm_load_queries",
-            "Queries that Prometheus was asked for measured load, by result: answered, partial"
-            " (some series are of no use), empty (none is of any, or there is none) or failed.",
+            "Prometheus queries for measured load by result: answered, partial (some series are"
+            " unusable), empty (no usable series) or failed.",
             ["query", "result"],
             registry=registry,
         )
@@ -336,12 +367,12 @@ class Instruments(Listener):
         self._migrations.labels(_label(ended.move.kind), result).inc()
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
-        change, (before, after) = effect.change, effect.expected
+        change = effect.change
         if change is None:
             self._judged.labels(_label(kind), "untold").inc()
             return
         self._judged.labels(_label(kind), "longer" if change > 0 else "shorter").inc()
-        expected = (after - before) / effect.together
+        expected = effect.expected_change
         self._response_change.labels(_label(kind), "expected").observe(expected)
         self._response_change.labels(_label(kind), "measured").observe(change)
 
@@ -355,7 +386,7 @@ class Instruments(Listener):
         self._load_queries.labels(query, result).inc()
 
     def answered(self, answered: Answered) -> None:
-        """A request is over."""
+        """Count a finished request."""
         method = answered.request.method
         self._requests.labels(answered.code, method, self._host).inc()
         self._request_seconds.labels(method, self._host).observe(answered.seconds)
@@ -377,6 +408,20 @@ def _outcome(plan: Plan, kind: str) -> str:
     starts = [step for step in plan.steps if step.kind is StepKind.START]
     if kind == "migration" and all(step.state in LOST for step in starts):
         return "dropped"
-    # A rescue that was not needed is cancelled.
+    # A rollback that was not needed is cancelled.
     wanted = (step for step in plan.steps if not step.rescues)
     return "completed" if all(step.state is StepState.DONE for step in wanted) else "failed"
+
+
+async def watch_the_loop(clock: Clock, *observers: Callable[[float], object]) -> None:
+    """Measure event loop lag until cancelled; report each sample in seconds."""
+    said = SaidByCause(clock)
+    while True:
+        due = clock.monotonic() + SAMPLE
+        await clock.sleep(SAMPLE)
+        late = max(0.0, clock.monotonic() - due)
+        for observe in observers:
+            observe(late)
+        more = said.count_suppressed("event loop", "late") if late > LOGGED else None
+        if more is not None:
+            log.warning("event loop late", milliseconds=round(1000 * late), more=more)

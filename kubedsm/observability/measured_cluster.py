@@ -1,4 +1,4 @@
-"""A cluster that counts what is asked of it, and what it answers."""
+"""Cluster client that reports each request and its response."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -9,7 +9,7 @@ import attrs
 from kubedsm.kube.client.port import ApiStatusError, Cluster, ClusterError, Request, Response
 from kubedsm.process.clock import Clock
 
-#: client-go's code of a request without an answer
+#: client-go's code of a request without a response
 NO_ANSWER = "<error>"
 
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
@@ -17,21 +17,21 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 @attrs.frozen(slots=True)
 class Answered:
-    """A request that is over. A watch is when its headers have come."""
+    """A finished request; a watch is finished when its headers have arrived."""
 
     request: Request
-    #: the status, or NO_ANSWER
+    #: status, or NO_ANSWER
     code: str
     seconds: float
 
     @property
     def resource(self) -> str:
-        """What was asked for, as RBAC names it: `pods`, `pods/binding`."""
+        """Resource as RBAC names it: `pods`, `pods/binding`."""
         return _resource(self.request.path)
 
     @property
     def verb(self) -> str:
-        """As RBAC names it."""
+        """Verb as RBAC names it."""
         if self.request.method != "GET":
             return _VERBS.get(self.request.method, self.request.method.lower())
         if "watch" in self.request.query:
@@ -40,7 +40,7 @@ class Answered:
 
 
 def _below_group(path: str) -> list[str]:
-    """The path's parts from the resource on; none of what is no resource, such as /version."""
+    """Return the path's parts from the resource on; none for a path such as /version."""
     parts = path.strip("/").split("/")
     groups = {"api": 2, "apis": 3}.get(parts[0], len(parts))
     below = parts[groups:]
@@ -58,7 +58,7 @@ def _names_one(path: str) -> bool:
 
 @attrs.frozen
 class MeasuredCluster:
-    """The same cluster; `on_answered` hears of each request."""
+    """Wrapper of a cluster; `on_answered` is called for each request."""
 
     cluster: Cluster
     clock: Clock

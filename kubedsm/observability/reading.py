@@ -1,7 +1,4 @@
-"""How things stand at a moment, as a value: what gauges are worked out from.
-
-It is taken at one go on the event loop; what is made of it may take its time elsewhere.
-"""
+"""Reading of the scheduler's state at one moment, as a value that any thread can use."""
 
 from collections.abc import Mapping
 
@@ -18,10 +15,10 @@ from kubedsm.scheduling.scheduling_queue import QueueStatistics
 
 @attrs.frozen(slots=True)
 class Leadership:
-    """Who decides; without an election it is always we."""
+    """Leadership; without leader election this process always leads."""
 
     leading: bool = True
-    #: the identity of who does; empty if that is not known
+    #: identity of the leader; empty if unknown
     holder: str = ""
     #: namespace of the Lease
     namespace: str = "kubedsm"
@@ -41,7 +38,7 @@ class Reading:
     snapshot: Snapshot
     policy: KubeDSM
     queue: QueueStatistics
-    #: unschedulable pods by the rules that keep them so; a pod counts for each of its rules
+    #: unschedulable pods by plugin; a pod counts once for each plugin
     rejected_by: Mapping[str, int]
     watches: Mapping[str, ReflectorStatistics]
     caught: Mapping[str, int]
@@ -52,10 +49,10 @@ class Reading:
     plans: int
     moves: int
     leadership: Leadership
-    #: the configuration in force: how many there were, and since when, in seconds since the epoch
+    #: configuration in force: number, and begin in seconds since the epoch
     generation: int
     configured_at: float
-    #: whether it is the one that was given last
+    #: whether it is the latest one
     configuration_valid: bool
     #: seconds since the epoch
     now: float
@@ -69,7 +66,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         queue=runtime.queue.statistics,
         rejected_by=runtime.queue.count_by_plugin(),
         watches=runtime.watches,
-        caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
+        caught=dict.fromkeys(runtime.supervisor.list_parts(), 0) | runtime.supervisor.caught,
         events_lost=runtime.events_lost,
         paused=runtime.paused,
         away=runtime.sites.away(),

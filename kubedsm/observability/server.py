@@ -1,7 +1,7 @@
-"""Where a kubelet and Prometheus ask: /healthz, /livez, /readyz and /metrics.
+"""Endpoints for the kubelet and Prometheus: /healthz, /livez, /readyz and /metrics.
 
-Metrics are worked out in a thread of their own, from a value: placing pods must not wait for that.
-One scrape at a time, and what is read of the cluster serves all those of a second.
+A thread derives metrics from a value, so that scheduling does not wait. One scrape runs at a time,
+and a reading serves all scrapes of a second.
 """
 
 import asyncio
@@ -15,24 +15,28 @@ from prometheus_client import PlatformCollector, ProcessCollector
 from kubedsm.app.assembly import Runtime
 from kubedsm.observability.gauges import families
 from kubedsm.observability.health import Health, alive, joining, readiness
-from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.instruments import (
+    CONTENT_TYPE,
+    Families,
+    Instruments,
+    format_metrics,
+)
 from kubedsm.observability.reading import Leadership, read
-from kubedsm.observability.registry import CONTENT_TYPE, Families, written
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import METRICS, AddressUnavailableError, listen
 
 ADDRESS = ("127.0.0.1", 10271)
-#: seconds that requests in progress are given when it ends
+#: seconds that requests in progress get at the end
 GRACE = 1.0
-#: seconds that a reading is good for
+#: seconds that a reading is reused
 FRESH = 1.0
 
 
 @asynccontextmanager
 async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None]:
-    """Answer that we live and are not ready, while there is no runtime to ask.
+    """Answer that the process lives and is not ready, before there is a runtime.
 
-    Raises AddressUnavailableError as `Monitoring` does.
+    Raise AddressUnavailableError as `Monitoring` does.
     """
 
     runner = _probed(lambda: alive({}), joining)
@@ -44,9 +48,9 @@ async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None
 
 
 class Monitoring:
-    """Serves from entering until leaving its context; `url` says where.
+    """Serves from entering until leaving its context; `url` is the address.
 
-    Entering raises AddressUnavailableError. Without an address it is `ADDRESS`, if that is free.
+    Entering raises AddressUnavailableError. Without an address `ADDRESS` is used, if it is free.
     """
 
     def __init__(
@@ -67,12 +71,12 @@ class Monitoring:
         ProcessCollector(registry=instruments.registry)
         PlatformCollector(registry=instruments.registry)
         self._runner = _probed(
-            lambda: alive(runtime.supervisor.failing()),
+            lambda: alive(runtime.supervisor.list_failing()),
             lambda: readiness(runtime, leadership()),
             self._metrics,
         )
         self.url = ""
-        #: why it does not serve; empty if it does
+        #: reason why nothing is served; empty if it is
         self.unavailable = ""
 
     async def __aenter__(self) -> Self:
@@ -86,16 +90,18 @@ class Monitoring:
         return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
 
     async def scrape(self) -> bytes:
-        """All metrics, in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         async with self._scraping:
             gauges = await self._gauges()
-            return written(self._instruments.registry) + gauges
+            return format_metrics(self._instruments.registry) + gauges
 
     async def _gauges(self) -> bytes:
         now = self._clock.monotonic()
         if self._last is None or now - self._last[0] >= FRESH:
             reading = read(self._runtime, self._leadership(), self._clock.wall())
-            text = await asyncio.to_thread(lambda: written(Families(tuple(families(reading)))))
+            text = await asyncio.to_thread(
+                lambda: format_metrics(Families(tuple(families(reading))))
+            )
             self._last = now, text
         return self._last[1]
 
@@ -126,7 +132,7 @@ def _probed(
 
 
 async def _listen(runner: web.AppRunner, address: tuple[str, int] | None) -> tuple[str, str]:
-    """The URL; or why there is none, unless the address was asked for: then it raises."""
+    """Return the URL, or the reason why there is none; raise if the address was requested."""
     try:
         return await listen(runner, *(address or ADDRESS), METRICS), ""
     except AddressUnavailableError as error:

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import BinaryIO
 
-from kubedsm.config.fields import structured
+from kubedsm.config.fields import read_section
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Uid
 from kubedsm.planner.protocol import (
@@ -78,7 +78,7 @@ class Child:
     def __init__(self, configured: Configured, inbox: Inbox) -> None:
         self._inbox = inbox
         self._followed: set[Uid] = set()
-        self._configuration = structured(Configuration, configured.document)
+        self._configuration = read_section(Configuration, configured.document)
         self._mirror = ReplicatedMirror(
             self._configuration.scheduler_name, self._configuration.tiers, self._followed
         )
@@ -94,15 +94,15 @@ class Child:
     def handle(self, message: Message) -> NumberedResponse | None:
         """Return the response if the message is a request. Raises OutOfStepError."""
         if isinstance(message, NumberedRequest):
-            return self._respond(message)
+            return self._respond_to(message)
         if isinstance(message, Configured):
-            self._configuration = structured(Configuration, message.document)
+            self._configuration = read_section(Configuration, message.document)
             self._mirror.tiers = self._configuration.tiers
         else:
-            message.repeat(self._mirror)
+            message.repeat_on(self._mirror)
         return None
 
-    def _respond(self, numbered: NumberedRequest) -> NumberedResponse:
+    def _respond_to(self, numbered: NumberedRequest) -> NumberedResponse:
         if numbered.changes != self._mirror.changes:
             raise OutOfStepError(f"after {self._mirror.changes} changes, not {numbered.changes}")
         self._followed.clear()
@@ -144,3 +144,7 @@ def main() -> None:
         serve(sys.stdin.buffer, responses)
     except BrokenPipeError:
         os._exit(0)  # as at the end of the input, which the other thread may still wait for
+
+
+if __name__ == "__main__":
+    main()

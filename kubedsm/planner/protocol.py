@@ -36,7 +36,7 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
-    def repeat(self, mirror: "ReplicatedMirror") -> None:
+    def repeat_on(self, mirror: "ReplicatedMirror") -> None:
         getattr(mirror, self.method)(*self.args, **self.kwargs)
 
 
@@ -108,20 +108,20 @@ class ReplicatedMirror(ClusterMirror):
     nominate = _publish_calls(ClusterMirror.nominate)
     withdraw = _publish_calls(ClusterMirror.withdraw)
     claim = _publish_calls(ClusterMirror.claim)
-    unclaim = _publish_calls(ClusterMirror.unclaim)
+    end_claim = _publish_calls(ClusterMirror.end_claim)
 
     def replay(self) -> Iterator[Call]:
         """Return the calls that make a new mirror equal to the present state of this one."""
-        snapshot = self._books.snapshot(self._surroundings, 0.0)
+        nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
         state = (dict(self._reservations), dict(self._claims), dict(self._claimed))
-        last = Call("take_over", (*state, self._measured, self.changes), {})
+        last = Call("take_over", (*state, self.measured, self.changes), {})
 
         def calls() -> Iterator[Call]:
-            for kind, things in snapshot.surroundings.known():
+            for kind, things in surroundings.list_known():
                 yield _apply(KindKnown(kind))
                 yield from (_apply(SurroundingApplied(thing)) for thing in things)
-            yield from (_apply(NodeApplied(node)) for node in snapshot.nodes.values())
-            yield from (_apply(PodApplied(pod)) for pod in snapshot.pods.values())
+            yield from (_apply(NodeApplied(node)) for node in nodes.values())
+            yield from (_apply(PodApplied(pod)) for pod in pods.values())
             yield last
 
         return calls()
@@ -136,9 +136,9 @@ class ReplicatedMirror(ClusterMirror):
     ) -> None:
         """Copy all state of another mirror but its objects, which have been applied."""
         for reservation in reservations.values():
-            self._hold(reservation)
+            self._add_reservation(reservation)
         self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
-        self._measured = measured
+        self.measured = measured
 
 
 def _apply(event: Any) -> Call:
@@ -174,12 +174,12 @@ def read_frame(stream: BinaryIO) -> bytes:
 
 def dump_message(value: object) -> bytes:
     """Pickle a message; pods are written by field, and their shared parts once."""
-    return _dump(_Pickler, value)
+    return _dump_with(_Pickler, value)
 
 
 def dump_response(value: object) -> bytes:
     """Pickle a response, with a pod as its uid."""
-    return _dump(_ResponsePickler, value)
+    return _dump_with(_ResponsePickler, value)
 
 
 def load_message(data: bytes) -> Any:
@@ -190,7 +190,7 @@ def load_response(data: bytes, pod: Callable[[Uid], Pod]) -> Any:
     return _ResponseUnpickler(io.BytesIO(data), pod).load()
 
 
-def _dump(pickler: type[pickle.Pickler], value: object) -> bytes:
+def _dump_with(pickler: type[pickle.Pickler], value: object) -> bytes:
     buffer = io.BytesIO()
     pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()

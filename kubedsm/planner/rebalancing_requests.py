@@ -53,15 +53,15 @@ class MigrationRequest:
 
         No capacity is freed for a pod of a plan.
         """
-        snapshot = context.mirror.snapshot().using(self.arriving)
-        snapshot = snapshot.instead(
+        snapshot = context.mirror.snapshot().without_free(self.arriving)
+        snapshot = snapshot.with_pods(
             {
                 uid: attrs.evolve(pod, gated=True)
                 for uid, pod in snapshot.pods.items()
                 if pod.waits_for_node and uid in context.followed
             }
         )
-        return self.away.left_alone(snapshot) if self.away else snapshot
+        return self.away.close_waiting(snapshot) if self.away else snapshot
 
     def movable(self, context: PlanningContext, waited_for: set[Workload]) -> Movable:
         """Return the predicate of pods that must stay, with reasons.
@@ -184,7 +184,7 @@ def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
         for uid, pod in snapshot.pods.items()
         if pod.waits_for_node and uid not in waiting
     }
-    return snapshot.instead(others)
+    return snapshot.with_pods(others)
 
 
 def suggestion_of(

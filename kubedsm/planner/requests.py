@@ -1,10 +1,10 @@
-"""Planner interface: requests that take long to solve, and the planners that solve them.
+"""Planner interface: requests that take long to solve, the planners, and requests for placement.
 
 A response describes the cluster at `ClusterMirror.changes` of the request. In this process that is
 the present cluster. A worker process takes its time, so its client has to revalidate the response.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -12,7 +12,11 @@ import attrs
 from kubedsm.config.settings import Configuration
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Uid
+from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.placing.decision import Decision
+from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.process.clock import Clock, deadline_in
 
@@ -87,3 +91,117 @@ class InProcessPlanner:
 
     async def run(self) -> None:
         pass
+
+
+# Requests for pods without a node.
+
+#: restricts the cluster for some pods while sites are partitioned; can be pickled
+View = Callable[[Snapshot], Snapshot]
+
+#: seconds that a search for victims may take
+PREEMPTION_BUDGET = 0.5
+
+
+@attrs.frozen(slots=True)
+class PlaceResponse:
+    #: without rejections: the client filters again, on the nodes as they are by then
+    decision: Decision
+    unplaced: tuple[Pod, ...]
+    #: pods that may wait for edge capacity about to be freed
+    awaiting_capacity: tuple[Pod, ...]
+
+
+@attrs.frozen(slots=True)
+class PlaceRequest:
+    """Placement of a batch that takes too long for the event loop."""
+
+    name = "placing"
+    urgent = True
+    uids: tuple[Uid, ...]
+    #: seconds since the epoch
+    at: float
+    budget: float
+    #: terminating pods whose edge capacity the batch may wait for
+    leaving: frozenset[Uid] = frozenset()
+    #: None: the whole cluster
+    view: View | None = None
+    #: cloud node at which the sampling of a large cloud starts
+    start: int = 0
+
+    def solve(self, context: PlanningContext) -> PlaceResponse:
+        """Raise TypeError if the policy is not KubeDSM."""
+        policy = context.policy()
+        if not isinstance(policy, KubeDSM):
+            raise TypeError(f"{policy} does not plan batches")
+        snapshot = context.mirror.snapshot(self.at)
+        if self.view is not None:
+            snapshot = self.view(snapshot)
+        pods = snapshot.schedulable(snapshot.pods[uid] for uid in self.uids if uid in snapshot.pods)
+        deadline = context.deadline(self)
+        decision, awaiting = policy.decide_ahead(snapshot, pods, self.leaving, deadline, self.start)
+        unplaced = tuple(snapshot.pods[uid] for uid in decision.unplaced)
+        return PlaceResponse(attrs.evolve(decision, unplaced={}), unplaced, awaiting)
+
+
+@attrs.frozen(slots=True)
+class PreemptResponse:
+    pod: Pod
+    #: node that takes the pod once its terminating pods are gone
+    freeing: NodeName | None = None
+    #: victims to evict, possibly none
+    found: Preemption | None = None
+    #: some eviction would help; only for requests without budgets
+    helps: bool = False
+
+
+@attrs.frozen(slots=True)
+class PreemptRequest:
+    """Search for victims on `node`, or else on the best node.
+
+    Without budgets the request only finds out whether any eviction helps.
+    """
+
+    name = "preemption"
+    urgent = True
+    budget = PREEMPTION_BUDGET
+    pod: Pod
+    #: capacity reserved for the pod and for less important pods, free to the pod
+    reserved: Mapping[NodeName, Resources]
+    #: pods whose eviction was granted
+    leaving: frozenset[Uid]
+    budgets: tuple[Budget, ...] | None = None
+    shunned: frozenset[NodeName] = frozenset()
+    node: NodeName | None = None
+    #: prefer the edge for a pod with a QoS target, which kube-scheduler does not
+    use_qos_targets: bool = True
+
+    def solve(self, context: PlanningContext) -> PreemptResponse:
+        pod, snapshot = self.pod, with_free(context.mirror.snapshot(), self.reserved)
+        policy = context.configuration().policy
+        search = PreemptionSearch(
+            snapshot,
+            pod,
+            policy.qos_targets_in(snapshot) if self.use_qos_targets else None,
+            policy.objective,
+            self.leaving,
+            context.followed,
+            self.budgets or (),
+            context.deadline(self),
+        )
+        if self.node is not None:
+            found = search.on(self.node)
+            enough = found is not None and not found.victims
+            return PreemptResponse(pod, None if enough else search.room_to_come(), found)
+        freeing = search.room_to_come()
+        if freeing is not None:
+            return PreemptResponse(pod, freeing)
+        if self.budgets is None:
+            return PreemptResponse(pod, helps=search.helps())
+        return PreemptResponse(pod, found=search.best(self.shunned))
+
+
+def with_free(snapshot: Snapshot, more: Mapping[NodeName, Resources]) -> Snapshot:
+    """Return the snapshot with this much more free capacity on nodes that exist."""
+    free = snapshot.free
+    there = {name: free[name] + added for name, added in more.items() if name in free}
+    return attrs.evolve(snapshot, free={**free, **there}) if there else snapshot

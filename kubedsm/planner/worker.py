@@ -19,7 +19,7 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Uid
 from kubedsm.planner.protocol import (
@@ -115,8 +115,8 @@ class Worker:
             except* (WorkerEndedError, OSError) as ended:
                 self._said.log(log.warning, "worker ended", str(ended.exceptions[0]))
             if self._clock.monotonic() - began >= WORKED_AFTER:
-                backoff.succeeded()
-            await self._clock.sleep(backoff.failed())
+                backoff.reset_failures()
+            await self._clock.sleep(backoff.count_failure())
 
     async def solve(self, request: Request[R], *, idle: bool = False) -> R:
         """Return the response, with pods as they were at the time of the request.
@@ -127,7 +127,7 @@ class Worker:
             announced = request.urgent or (self._idle > 0 and not idle)
             self._idle += idle
             try:
-                return await self._send(request, announced=announced)
+                return await self._send_request(request, announced=announced)
             except NoResponseError as error:
                 starting = self._clock.monotonic() < self._startup_until
                 write = log.debug if starting else log.warning
@@ -137,7 +137,7 @@ class Worker:
             finally:
                 self._idle -= idle
 
-    async def _send(self, request: Request[R], *, announced: bool) -> R:
+    async def _send_request(self, request: Request[R], *, announced: bool) -> R:
         if self._stdin is None:
             raise NoResponseError("the planner is not synced yet")
         self._number += 1
@@ -146,7 +146,7 @@ class Worker:
         waiting = self._responses[number] = asyncio.get_running_loop().create_future()
         if announced:
             self._stdin.write(pack_frame(ANNOUNCED))
-        self._post(NumberedRequest(number, request, followed, changes, announced))
+        self._post_message(NumberedRequest(number, request, followed, changes, announced))
         self._requested.set()
         seconds = request.budget + PATIENCE
         try:
@@ -169,7 +169,7 @@ class Worker:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "kubedsm.planner"),
+            *("-m", "kubedsm.planner.child_process"),
             stdin=pipe,
             stdout=pipe,
             # Signals of a terminal or an init system are for the scheduler alone.
@@ -180,7 +180,7 @@ class Worker:
         self._process = process
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._replicate(process.stdin))
+                tasks.create_task(self._replicate_mirror(process.stdin))
                 tasks.create_task(self._read_responses(process, process.stdout))
         finally:
             self._mirror.publish = self._stdin = self._process = None
@@ -188,11 +188,11 @@ class Worker:
             for waiting in self._responses.values():
                 if not waiting.done():
                     waiting.set_exception(NoResponseError("the worker ended"))
-            await _end(process, process.stdin)
+            await _end_process(process, process.stdin)
 
-    async def _replicate(self, stdin: asyncio.StreamWriter) -> None:
+    async def _replicate_mirror(self, stdin: asyncio.StreamWriter) -> None:
         first: Iterator[Message] = chain((self._make_configuration(),), self._mirror.replay())
-        self._mirror.publish = self._post
+        self._mirror.publish = self._post_message
         while chunk := list(islice(first, CHUNK)):
             await self._write(stdin, chunk)
         self._stdin, self._startup_until = stdin, 0.0
@@ -230,18 +230,18 @@ class Worker:
         raise WorkerEndedError(f"status {process.returncode}")
 
     def _make_configuration(self) -> Configured:
-        return Configured(document(self._configuration.current))
+        return Configured(write_section(self._configuration.current))
 
     def _send_configuration(self, _: Configuration) -> None:
         if self._mirror.publish is not None:
-            self._post(self._make_configuration())
+            self._post_message(self._make_configuration())
 
-    def _post(self, message: Message) -> None:
+    def _post_message(self, message: Message) -> None:
         self._outbox.append(message)
         self._outbox_filled.set()
 
 
-async def _end(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
+async def _end_process(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
     """End the process by the end of its input, and kill it after `GRACE` seconds."""
     stdin.close()
     with suppress(TimeoutError):

@@ -28,7 +28,7 @@ from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.residents import Keeper, Residents, Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, TIER
-from kubedsm.plugins.plugin import Plugin
+from kubedsm.plugins.plugin import EquivalenceClass, Plugin, Rejection, Scene
 from kubedsm.plugins.plugins import (
     DYNAMIC_FILTERS,
     PRE_ENQUEUES,
@@ -41,9 +41,10 @@ from kubedsm.plugins.plugins import (
     first_rejections,
 )
 from kubedsm.plugins.pod_affinity import find_deserted, is_spoken_of
-from kubedsm.plugins.scene import EquivalenceClass, Rejection, Scene
 from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD, Skews, domains_of
 from kubedsm.plugins.taints import count_disliked
+
+__all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 
 #: Holder, rule, and position of the node.
 _Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
@@ -54,18 +55,6 @@ BrokenRules = Mapping[_Where, int]
 def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
     """Return whether a rule is broken that was kept, or broken further."""
     return any(amount > before.get(where, 0) for where, amount in after.items())
-
-
-def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where, int]:
-    """Return the broken rules of such pods, and of pods whose rules concern them."""
-    known = dict.fromkeys(about)
-    found: dict[_Where, int] = {}
-    for keeper, homes in scene.residents.keepers.items():
-        candidate = EquivalenceClass(*keeper)
-        if candidate in known or any(_selects_pod(candidate, pod, scene) for pod in known):
-            positions = scene.residents.where(homes)
-            found.update(_list_broken(keeper, candidate, positions, scene))
-    return found
 
 
 def _selects_pod(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
@@ -90,41 +79,6 @@ def _list_broken(
         for position, amount in zip(positions.tolist(), excess.tolist(), strict=True):
             if amount > 0:
                 yield (keeper, constraint, position), amount
-
-
-def ratings(
-    candidate: EquivalenceClass, scene: Scene, chosen: Positions
-) -> Iterator[tuple[Plugin, list[int]]]:
-    """Yield the scores of each Score plugin that applies, for these nodes."""
-    for plugin, score in SCORES:
-        given = score(candidate, scene, chosen)
-        if given is not None:
-            yield plugin, given
-
-
-def penalties(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> Ints:
-    """Return the weighted score of each node below that of the best of these nodes, 0..900."""
-    total = np.zeros(len(chosen), dtype=np.int64)
-    for plugin, given in ratings(candidate, scene, chosen):
-        total += plugin.weight * np.array(given, dtype=np.int64)
-    found: Ints = total.max(initial=0) - total
-    return found
-
-
-def indifferent(
-    candidate: EquivalenceClass, scene: Scene, wishes: Iterable[PodAffinityTerm]
-) -> bool:
-    """Return whether all penalties are zero, wherever pods with these preferences come."""
-    rules = candidate.rules
-    if rules.preferences or any(
-        count_disliked(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
-    ):
-        return False
-    labels = candidate.label_map()
-    terms = {*wishes, *(term for _, term in scene.residents.wishes)}
-    return not any(
-        Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
-    )
 
 
 #: pod and position of the node
@@ -170,9 +124,6 @@ class Verdict:
         return None
 
 
-__all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
-
-
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
     """Verdicts over one state of the cluster. `tier=False`: kube-scheduler's plugins alone."""
@@ -214,13 +165,13 @@ class Feasibility:
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
         """Return why the node rejects the pod; None if it accepts. Raise KeyError if unknown."""
         position = self.index.positions[node]
-        return _gated_rejection(pod) or self.verdict(pod).rejection(position, tier=tier)
+        return self.verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
         """Return why each rejecting node rejects the pod, in name order."""
         verdict, nodes = self.verdict(pod), self.index
-        if everywhere := _gated_rejection(pod) or verdict.everywhere:
-            return dict.fromkeys(nodes.names, everywhere)
+        if verdict.everywhere is not None:
+            return dict.fromkeys(nodes.names, verdict.everywhere)
         return first_rejections(
             (found for found in verdict.findings if tier or found[0] is not TIER), nodes
         )
@@ -232,23 +183,31 @@ class Feasibility:
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
         """Return the nodes that accept the pod; not to be changed."""
-        if _gated_rejection(pod):
-            return self.index.none()
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def openable(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
-        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).openable
+        return self.verdict(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, capacity and spread aside."""
-        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).otherwise_open
+        return self.verdict(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
         """Return whether the pod has no penalties, wherever pods with these preferences come."""
         scene = self._widen(pod).scene
-        return indifferent(_class_in(scene, pod), scene, wishes)
+        candidate = _class_in(scene, pod)
+        rules, labels = candidate.rules, candidate.label_map()
+        if rules.preferences or any(
+            count_disliked(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
+        ):
+            return False
+        terms = {*wishes, *(term for _, term in scene.residents.wishes)}
+        return not any(
+            Selection.of(term).covers(candidate.namespace, labels, scene.surroundings)
+            for term in terms
+        )
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
         """Return the penalty of each node, relative to the best of these nodes."""
@@ -257,15 +216,24 @@ class Feasibility:
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """Return the penalties at these positions."""
-        scene = self._widen(pod).scene
-        return penalties(_class_in(scene, pod), scene, nodes)
+        """Return the weighted score of each node below that of the best of these nodes, 0..900."""
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for plugin, given in self._rate_nodes(pod, nodes):
+            total += plugin.weight * np.array(given, dtype=np.int64)
+        found: Ints = total.max(initial=0) - total
+        return found
 
     def ratings(self, pod: Pod, nodes: Positions) -> Mapping[str, list[int]]:
         """Return the scores of each applicable Score plugin, by name."""
+        return {plugin.name: given for plugin, given in self._rate_nodes(pod, nodes)}
+
+    def _rate_nodes(self, pod: Pod, nodes: Positions) -> Iterator[tuple[Plugin, list[int]]]:
         scene = self._widen(pod).scene
-        rated = ratings(_class_in(scene, pod), scene, nodes)
-        return {plugin.name: given for plugin, given in rated}
+        candidate = _class_in(scene, pod)
+        for plugin, score in SCORES:
+            given = score(candidate, scene, nodes)
+            if given is not None:
+                yield plugin, given
 
     def spoken_of(self, pod: Pod) -> bool:
         """Return whether some running pod has rules or preferences about this pod."""
@@ -279,8 +247,15 @@ class Feasibility:
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return broken rules of these pods, or about them."""
-        return broken_rules(map(self.equivalence, pods), self.scene)
+        """Return the broken rules of these pods, and of pods whose rules concern them."""
+        scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
+        found: dict[_Where, int] = {}
+        for keeper, homes in scene.residents.keepers.items():
+            candidate = EquivalenceClass(*keeper)
+            if candidate in known or any(_selects_pod(candidate, pod, scene) for pod in known):
+                positions = scene.residents.where(homes)
+                found.update(_list_broken(keeper, candidate, positions, scene))
+        return found
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
         """Return the spread constraints of these pending pods."""
@@ -324,7 +299,7 @@ class Feasibility:
         free = room.of(position)
         scene = attrs.evolve(
             self.scene,
-            room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
+            room=room.with_free(position, free - pod.requests if by > 0 else free + pod.requests),
             residents=self.scene.residents.after(((pod, node, by),)),
         )
         moved = {**self._moved, pod.uid: (pod, position) if by > 0 else None}
@@ -352,6 +327,9 @@ class Feasibility:
         return wide
 
     def verdict(self, pod: Pod) -> Verdict:
+        for plugin, held_back in PRE_ENQUEUES:
+            if reason := held_back(pod):
+                return self._reject_everywhere(plugin, reason)
         wide = self._widen(pod)
         if wide is not self:
             return wide.verdict(pod)
@@ -361,12 +339,15 @@ class Feasibility:
             verdict = self._verdicts[candidate] = self._judge_class(candidate)
         return verdict
 
+    def _reject_everywhere(self, plugin: Plugin, reason: str) -> Verdict:
+        none = self.index.none()
+        return Verdict(Rejection(plugin.name, (reason,), everywhere=True), (), none, none)
+
     def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
         nodes, rules = self.index, candidate.rules
         for plugin, pre_filter in PRE_FILTERS:
             if applies_to(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
-                everywhere = Rejection(plugin.name, (reason,), everywhere=True)
-                return Verdict(everywhere, (), nodes.none(), nodes.none())
+                return self._reject_everywhere(plugin, reason)
         static = self._static.get(candidate.pod_class)
         if static is None:
             static = tuple(findings(STATIC_FILTERS, candidate, self.scene))
@@ -381,12 +362,5 @@ class Feasibility:
 
 
 def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:
-    namespace, labels = scene.residents.visible(pod)
+    namespace, labels = scene.residents.visible_labels(pod)
     return EquivalenceClass(pod.pod_class, namespace, labels)
-
-
-def _gated_rejection(pod: Pod) -> Rejection | None:
-    for plugin, held_back in PRE_ENQUEUES:
-        if reason := held_back(pod):
-            return Rejection(plugin.name, (reason,), everywhere=True)
-    return None

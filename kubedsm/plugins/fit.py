@@ -1,4 +1,4 @@
-"""NodeResourcesFit and Tier: a node must have free capacity for all requests, and a tier label.
+"""NodeResourcesFit, NodePorts and Tier: a node has free capacity, free host ports, and a tier.
 
 The words of rejections are those of kube-scheduler.
 """
@@ -8,11 +8,18 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from kubedsm.model.model import NodeName, Resources
+from kubedsm.model.events import Change
+from kubedsm.model.model import EVERY_ADDRESS, HostPort, NodeName, Resources
 from kubedsm.model.node_index import NodeIndex
 from kubedsm.model.quantities import format_amount
-from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
+from kubedsm.plugins.plugin import (
+    Cluster,
+    EquivalenceClass,
+    Plugin,
+    RejectedNodes,
+    Rejection,
+    Scene,
+)
 
 NO_TIER = "node(s) had no label that makes them edge or cloud"
 #: usable bits of a signed 64-bit number
@@ -81,14 +88,10 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
         yield RejectedNodes(lacking == look, reasons)
 
 
-def _filter_tierless(_: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    yield RejectedNodes(scene.nodes.tierless, (NO_TIER,))
-
-
 #: the only plugin that kube-scheduler does not have
 TIER = Plugin(
     name="Tier",
-    filter=_filter_tierless,
+    filter=lambda _, scene: [RejectedNodes(scene.nodes.tierless, (NO_TIER,))],
     static=True,
     hint=None,
     hears=("room", "node"),
@@ -100,6 +103,44 @@ NODE_RESOURCES_FIT = Plugin(
     hint=None,
     hears=("room", "node"),
     advice="free {lacking} on the node",
+)
+
+
+NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
+
+
+def ports_clash(wanted: HostPort, held: HostPort) -> bool:
+    return (wanted.port, wanted.protocol) == (held.port, held.protocol) and (
+        wanted.ip == held.ip or EVERY_ADDRESS in (wanted.ip, held.ip)
+    )
+
+
+def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    residents = scene.residents
+    full: set[int] = set()
+    for wanted in candidate.rules.ports:
+        for held, users in residents.ports.items():
+            if ports_clash(wanted, held):
+                full.update(residents.where(users).tolist())
+    if full:
+        yield RejectedNodes(scene.nodes.at(full), (NO_FREE_PORTS,))
+
+
+def _port_freed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:
+    return change.gone is not None and any(
+        ports_clash(wanted, held)
+        for wanted in candidate.rules.ports
+        for held in change.gone.pod_class.rules.ports
+    )
+
+
+NODE_PORTS = Plugin(
+    name="NodePorts",
+    demands=("ports",),
+    filter=node_ports,
+    hint=_port_freed,
+    hears=("pod",),
+    advice="free the host port on the node",
 )
 
 

@@ -8,9 +8,7 @@ from kubedsm.model.model import SchedulingRules
 from kubedsm.model.node_index import Ints, NodeIndex, Positions
 from kubedsm.model.selectors import NodeSelectorTerm
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins.node_scores import scale_scores
-from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
+from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene, scale_scores
 
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 #: reason for nodes excluded by name, which kube-scheduler skips early
@@ -19,7 +17,7 @@ CONFLICT = "pod affinity terms conflict"
 
 
 def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    yield RejectedNodes(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
+    yield RejectedNodes(~scene.nodes.match_affinity(candidate.rules), (NO_MATCH,))
 
 
 def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
@@ -54,7 +52,7 @@ def _conflicting_terms(rules: SchedulingRules, _: Surroundings) -> str:
 def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     names = list_named_nodes(candidate.rules)
     if names is not None:
-        yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
+        yield RejectedNodes(~scene.nodes.match_names(names), (NOT_NAMED,))
 
 
 def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
@@ -62,7 +60,7 @@ def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
         # A term without any conditions selects nothing.
-        total += weight * nodes.selected((term,))
+        total += weight * nodes.match_terms((term,))
     return total
 
 

@@ -10,28 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
 from kubedsm.model.node_index import Mask, NodeIndex, Room
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins import (
-    fit,
-    node_affinity,
-    pod_affinity,
-    ports,
-    spread,
-    taints,
-    volumes,
-)
+from kubedsm.plugins import fit, node_affinity, pod_affinity, spread, taints, volumes
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
-from kubedsm.plugins.plugin import Filter, Plugin, never
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
+from kubedsm.plugins.plugin import (
+    EquivalenceClass,
+    Filter,
+    Plugin,
+    RejectedNodes,
+    Rejection,
+    Scene,
+    never,
+)
 
 NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
 
 
 def gates_reason(pod: Pod) -> str:
     return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
-
-
-def _resource_claims(_rules: SchedulingRules, _: Surroundings) -> str:
-    return NOT_ALLOCATED
 
 
 SCHEDULING_GATES = Plugin(
@@ -44,7 +39,7 @@ SCHEDULING_GATES = Plugin(
 DYNAMIC_RESOURCES = Plugin(
     name="DynamicResources",
     demands=("resource_claims",),
-    pre_filter=_resource_claims,
+    pre_filter=lambda _rules, _surroundings: NOT_ALLOCATED,
     hint=never,
     hears=(),
     advice="leave the pod to a scheduler that allocates devices",
@@ -58,7 +53,7 @@ PLUGINS: tuple[Plugin, ...] = (
     node_affinity.NODE_AFFINITY,
     # After TaintToleration: a control plane is rejected for its taint.
     fit.TIER,
-    ports.NODE_PORTS,
+    fit.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,
     volumes.VOLUME_RESTRICTIONS,
     volumes.NODE_VOLUME_LIMITS,
@@ -145,7 +140,7 @@ def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeNa
 
 def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
     """Return whether one node with this free capacity accepts such a pod."""
-    open_to = open_nodes(pod_class, NodeIndex.single(node))
+    open_to = open_nodes(pod_class, NodeIndex.index_node(node))
     return bool(open_to[0]) and not shortages(pod_class.requests, free)
 
 
@@ -153,5 +148,5 @@ def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | N
     """Return why one node with this free capacity rejects such a pod; None if it accepts."""
     if accepts(pod_class, node, free):
         return None
-    nodes = NodeIndex.single(node)
+    nodes = NodeIndex.index_node(node)
     return rejections(pod_class, nodes, Room(nodes, {node.name: free}))[node.name]

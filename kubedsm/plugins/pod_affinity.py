@@ -3,7 +3,7 @@
 A pod counts towards required affinity if it satisfies all terms at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,9 +12,14 @@ from kubedsm.model.model import Pod, PodAffinityTerm
 from kubedsm.model.node_index import MISSING, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Namespace
-from kubedsm.plugins.node_scores import scale_neighbours
-from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
+from kubedsm.plugins.plugin import (
+    MAX_NODE_SCORE,
+    Cluster,
+    EquivalenceClass,
+    Plugin,
+    RejectedNodes,
+    Scene,
+)
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -100,6 +105,14 @@ def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
     return any(
         Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
     )
+
+
+def scale_neighbours(scores: Sequence[int]) -> list[int]:
+    """Scale InterPodAffinity's scores from least to greatest, to 0..100."""
+    least, greatest = min(scores, default=0), max(scores, default=0)
+    if least == greatest:
+        return [0] * len(scores)
+    return [int(MAX_NODE_SCORE * ((score - least) / (greatest - least))) for score in scores]
 
 
 def _score_neighbours(

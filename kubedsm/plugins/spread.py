@@ -5,7 +5,8 @@ any eligible domain (0 with fewer domains than minDomains). `Skews` has all cons
 as arrays: a row for each constraint, a column for each domain.
 """
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -16,9 +17,15 @@ from kubedsm.model.model import Pod, SpreadConstraint
 from kubedsm.model.node_index import Column, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.selectors import selects
-from kubedsm.plugins.node_scores import scale_spread, spread_score
-from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene, node_labels
+from kubedsm.plugins.plugin import (
+    MAX_NODE_SCORE,
+    Cluster,
+    EquivalenceClass,
+    Plugin,
+    RejectedNodes,
+    Scene,
+    node_labels,
+)
 from kubedsm.plugins.taints import tolerable_nodes
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -92,10 +99,27 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
     """Return the nodes whose pods count."""
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
-        nodes &= scene.nodes.affine(candidate.rules)
+        nodes &= scene.nodes.match_affinity(candidate.rules)
     if constraint.honor_taints:
         nodes &= tolerable_nodes(candidate, scene)
     return nodes
+
+
+def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:
+    """Return PodTopologySpread's raw score of a node; less is better.
+
+    terms: per constraint, matching pods in the node's domain, maxSkew, and number of domains.
+    """
+    total = sum(count * math.log(size + 2) + (max_skew - 1) for count, max_skew, size in terms)
+    return math.floor(total + 0.5)
+
+
+def scale_spread(scores: Sequence[int]) -> list[int]:
+    """Invert raw scores to 0..100."""
+    least, greatest = min(scores, default=0), max(scores, default=0)
+    if not greatest:
+        return [MAX_NODE_SCORE] * len(scores)
+    return [MAX_NODE_SCORE * (greatest + least - score) // greatest for score in scores]
 
 
 def _score_evenness(

@@ -6,9 +6,7 @@ import numpy as np
 
 from kubedsm.model.model import Taint, Toleration
 from kubedsm.model.node_index import Mask, Positions
-from kubedsm.plugins.node_scores import scale_scores
-from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
+from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene, scale_scores
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 UNSCHEDULABLE = "node(s) were unschedulable"

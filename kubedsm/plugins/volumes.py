@@ -22,8 +22,7 @@ from kubedsm.model.surroundings import (
     Surroundings,
     Volume,
 )
-from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
+from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
 
 NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (
@@ -129,7 +128,7 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
 def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     for volume in scene.surroundings.volumes_at(candidate.rules.claim_keys):
         if volume.nodes is not None:
-            yield RejectedNodes(~scene.nodes.selected(volume.nodes), (UNREACHABLE,))
+            yield RejectedNodes(~scene.nodes.match_terms(volume.nodes), (UNREACHABLE,))
 
 
 def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
@@ -150,7 +149,7 @@ def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedN
 def _in_zone(nodes: NodeIndex, allowed: Requirement, also: str) -> Mask:
     named: Column = nodes.label(allowed.key)
     other = nodes.label(also)
-    return named.accepted(allowed) | (~named.present & other.accepted(allowed))
+    return named.match_requirement(allowed) | (~named.present & other.match_requirement(allowed))
 
 
 def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

@@ -12,7 +12,7 @@ class Doubling:
     first: float
     most: float
 
-    def after(self, failures: int) -> float:
+    def delay_after(self, failures: int) -> float:
         """Return the delay after one more failure than this number of failures in a row."""
         # The power would grow without bound, and the delay reaches its maximum long before.
         return min(self.most, self.first * 2.0 ** min(failures, 16))
@@ -34,13 +34,13 @@ class Backoff:
         """Return the number of failures in a row."""
         return self._failures
 
-    def failed(self) -> float:
+    def count_failure(self) -> float:
         """Count a failure; return the delay after it."""
-        delay = self._delays.after(self._failures)
+        delay = self._delays.delay_after(self._failures)
         self._failures += 1
         return delay * self._rng.uniform(1.0, 1.5)
 
-    def succeeded(self) -> None:
+    def reset_failures(self) -> None:
         self._failures = 0
 
 

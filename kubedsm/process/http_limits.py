@@ -139,7 +139,7 @@ class _Listener(web.BaseSite):
         self._connections: dict[web.RequestHandler, _Connection] = {}
         self._by_address: Counter[str] = Counter()
         self.server = cast(web.Server, runner.server)
-        self.server.request_handler = self._track(self.server.request_handler)
+        self.server.request_handler = self._track_requests(self.server.request_handler)
 
     @property
     def name(self) -> str:
@@ -176,16 +176,16 @@ class _Listener(web.BaseSite):
         """Close a connection at once; what was to be sent is discarded."""
         self.forget(connection)
         connection.transport.abort()
-        self.log.dropped(connection.address, reason)
+        self.log.log_dropped(connection.address, reason)
 
     def forget(self, connection: "_Connection") -> None:
         if self._connections.pop(connection.handler, None) is not None:
             self._by_address -= Counter((connection.address,))
 
-    def _track(
+    def _track_requests(
         self, handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
     ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-        async def tracked(request: web.BaseRequest) -> web.StreamResponse:
+        async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
             connection = self._connections.get(request.protocol)
             if connection is None:  # dropped since its request was parsed
                 raise ConnectionResetError
@@ -195,7 +195,7 @@ class _Listener(web.BaseSite):
             finally:
                 connection.end_request()
 
-        return tracked
+        return handle_request
 
 
 class _Connection(asyncio.Protocol):
@@ -263,14 +263,14 @@ class _Connection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         if self._timer is None and self._expires < math.inf:
-            self._timer = self._loop.call_at(self._expires, self._expire)
+            self._timer = self._loop.call_at(self._expires, self._check_expiry)
 
-    def _expire(self) -> None:
+    def _check_expiry(self) -> None:
         self._timer = None
         if self._expires <= self._loop.time():
             self._listener.drop(self, "timeout")
         elif self._expires < math.inf:
-            self._timer = self._loop.call_at(self._expires, self._expire)
+            self._timer = self._loop.call_at(self._expires, self._check_expiry)
 
 
 class _ServerLog(logging.Logger):
@@ -281,7 +281,7 @@ class _ServerLog(logging.Logger):
         self._listener = listener
         self._said = SaidByCause(SystemClock())
 
-    def dropped(self, client: str, reason: str) -> None:
+    def log_dropped(self, client: str, reason: str) -> None:
         self._log_once("connection dropped", reason, log.warning, client=client, reason=reason)
 
     def handle(self, record: logging.LogRecord) -> None:
@@ -302,7 +302,7 @@ class _ServerLog(logging.Logger):
             self._log_once("request failed", cause, log.error, error=message, exc_info=error)
 
     def _log_once(self, event: str, cause: str, say: Callable[..., object], **about: Any) -> None:
-        more = self._said.more(event, cause)
+        more = self._said.count_suppressed(event, cause)
         if more is not None:
             say(event, listener=self._listener, **about, **({"more": more} if more else {}))
 

@@ -50,15 +50,15 @@ class SaidByCause:
     ) -> None:
         """Log by a logger's method, unless the cause was logged a moment ago."""
         names = [name for value in about.values() for name in value.split("/")]
-        more = self.more(event, cause_of(str(error), *names))
+        more = self.count_suppressed(event, cause_of(str(error), *names))
         if more is not None:
             counted = {"more": more} if more else {}
             write(event, **about, error=str(error), **counted)
 
-    def more(self, event: str, cause: str) -> int | None:
+    def count_suppressed(self, event: str, cause: str) -> int | None:
         """Return the number of lines suppressed since the last one; None: suppress this one."""
         now = self._clock.monotonic()
-        line = self._lines.get((event, cause)) or self._begin((event, cause), now)
+        line = self._lines.get((event, cause)) or self._begin_line((event, cause), now)
         if now < line.until:
             line.more += 1
             return None
@@ -66,7 +66,7 @@ class SaidByCause:
         line.until = now + PERIOD
         return suppressed
 
-    def _begin(self, cause: tuple[str, str], now: float) -> _Line:
+    def _begin_line(self, cause: tuple[str, str], now: float) -> _Line:
         if len(self._lines) >= MOST_CAUSES:
             self._lines = {c: line for c, line in self._lines.items() if now < line.until}
         if len(self._lines) >= MOST_CAUSES:

@@ -50,16 +50,16 @@ class Supervisor:
         self._loops: list[_Loop] = []
 
     @contextmanager
-    def catching(self, part: str, **context: object) -> Iterator[list[Exception]]:
+    def catch_errors(self, part: str, **context: object) -> Iterator[list[Exception]]:
         """Catch an exception into the yielded list, and log it with the context."""
         caught: list[Exception] = []
         try:
             yield caught
         except Exception as error:  # noqa: BLE001 - the purpose of this class
             caught.append(error)
-            self._catch(part, error, context)
+            self._log_caught(part, error, context)
 
-    def notify(
+    def notify_observers(
         self, part: str, observers: Iterable[Callable[[T], object]], change: T, **context: object
     ) -> None:
         """Call all observers, even if some fail."""
@@ -67,9 +67,11 @@ class Supervisor:
             try:
                 observer(change)
             except Exception as error:  # noqa: BLE001 - as above
-                self._catch(part, error, context)
+                self._log_caught(part, error, context)
 
-    def isolate(self, part: str, action: Callable[[list[T]], object], items: list[T]) -> list[T]:
+    def isolate_failures(
+        self, part: str, action: Callable[[list[T]], object], items: list[T]
+    ) -> list[T]:
         """Apply the action to all items, or after an error to halves; return the failing items."""
         try:
             action(items)
@@ -79,9 +81,9 @@ class Supervisor:
             return []
         middle = len(items) // 2
         halves = (items[:middle], items[middle:]) if middle else ()
-        failed = [item for half in halves for item in self.isolate(part, action, half)]
+        failed = [item for half in halves for item in self.isolate_failures(part, action, half)]
         if not failed:
-            self._catch(part, cause, {"items": ", ".join(map(str, items))})
+            self._log_caught(part, cause, {"items": ", ".join(map(str, items))})
         return failed if middle else items
 
     async def keep(self, part: str, loop: Work) -> None:
@@ -91,27 +93,27 @@ class Supervisor:
         try:
             while True:
                 began = self._clock.monotonic()
-                with self.catching(part) as caught:
+                with self.catch_errors(part) as caught:
                     await loop()
                 if not caught:
                     return
                 now = self._clock.monotonic()
                 if now - began >= WORKED_AFTER:
-                    backoff.succeeded()
+                    backoff.reset_failures()
                     state.failing_since = None
                 if state.failing_since is None:
                     state.failing_since = now
                 state.restarted = None
-                await self._clock.sleep(backoff.failed())
+                await self._clock.sleep(backoff.count_failure())
                 state.restarted = self._clock.monotonic()
         finally:
             self._loops.remove(state)
 
-    def parts(self) -> set[str]:
+    def list_parts(self) -> set[str]:
         """Return the names of the supervised loops."""
         return {loop.part for loop in self._loops}
 
-    def failing(self) -> dict[str, float]:
+    def list_failing(self) -> dict[str, float]:
         """Return the loops that fail repeatedly, with the seconds since their first failure."""
         now, failing = self._clock.monotonic(), dict[str, float]()
         for loop in self._loops:
@@ -120,9 +122,9 @@ class Supervisor:
                 failing[loop.part] = max(now - loop.failing_since, failing.get(loop.part, 0.0))
         return failing
 
-    def _catch(self, part: str, error: Exception, context: dict[str, object]) -> None:
+    def _log_caught(self, part: str, error: Exception, context: dict[str, object]) -> None:
         self.caught[part] += 1
-        more = self._throttle.more(part, repr(error))
+        more = self._throttle.count_suppressed(part, repr(error))
         if more is not None:
             about = {name: str(value) for name, value in context.items()}
             log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **about)

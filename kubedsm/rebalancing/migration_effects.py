@@ -1,19 +1,20 @@
 """Expected and measured effect of migrations on response times.
 
-The sample before a migration is compared with the first sample that lies wholly after its end. The
-comparison is valid if nothing else happened to the service: the same number of pods, and no other
-migration. Simultaneous migrations of a service are judged together. Otherwise the record says why
-the effect is unknown.
+The sample before a migration is compared with the first sample entirely after the migration. The
+comparison is valid without concurrent changes of the service: constant number of pods, and no other
+migration. Simultaneous migrations of a service are evaluated together. Otherwise the record
+explains why the effect is unknown.
 """
 
 import attrs
+import msgspec
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.explain.effects import Effect, Response, expected
-from kubedsm.explain.entries import MoveOutcome, Outcome
-from kubedsm.explain.explainer import Decisions
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.effects import Around, Effect, Response, expect_change
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import NodeName, Share, Tier, Workload
@@ -29,30 +30,30 @@ NOT_MEASURED = "no response times of it are measured"
 TOO_FEW = "too few requests to tell"
 OTHER_MOVES = "others of its pods were moved at that time"
 SCALED = "scaled from {} to {} meanwhile"
-#: said until it is known
+#: placeholder while the effect is unknown
 AWAITED = "the sample after it is awaited"
 
 
 @attrs.define(slots=True)
 class _Watched:
-    """Migrations of a workload that are judged together, since they overlap."""
+    """Overlapping migrations of a workload, evaluated together."""
 
     workload: Workload
-    #: when the first of them began
+    #: sample, share and times at the first migration's start
     sample: Measured
     share: Share
     times: ResponseTimes
     untold: str
-    #: by id, those that are under way or were completed: how many more pods the edge has by each
+    #: change in edge pods by migration id, for migrations in progress or completed
     more: dict[str, int] = attrs.field(factory=dict)
     under_way: set[str] = attrs.field(factory=set)
     kinds: dict[str, MoveKind | None] = attrs.field(factory=dict)
     #: of the last, seconds since the epoch
     ended_at: float = 0.0
 
-    def effect(self, measured: tuple[Response, Response] | None = None) -> Effect:
-        both = expected(self.times, self.share, sum(self.more.values()))
-        return Effect(both, measured, "" if measured else self.untold, len(self.more))
+    def effect(self, measured: Around[Response] | None = None) -> Effect:
+        both = expect_change(self.times, self.share, sum(self.more.values()))
+        return Effect(both, measured, None if measured else self.untold or None, len(self.more))
 
 
 @attrs.define
@@ -64,33 +65,33 @@ class MoveEffects:
     _configuration: CurrentConfiguration
     _listener: Listener
     _watched: dict[Workload, _Watched] = attrs.field(factory=dict, init=False)
-    #: when a move of these ended last, if that is not long ago
+    #: end of each workload's latest migration, if recent
     _ended: dict[Workload, float] = attrs.field(factory=dict, init=False)
 
-    def begun(self, move: MoveOutcome) -> None:
-        """Start to watch a migration, before its pod leaves."""
+    def note_begin(self, move: MoveOutcome) -> None:
+        """Start to watch a migration before the pod leaves."""
         snapshot, workload = self._decisions.mirror.snapshot(), move.move.pod.workload
         watched = self._watched.get(workload)
         if watched is None or not watched.under_way:
             if watched is not None:
                 self._record_effect(watched, watched.untold or OTHER_MOVES)
-            watched = self._watched[workload] = self._first(snapshot, workload)
+            watched = self._watched[workload] = self._start_watch(snapshot, workload)
         watched.more[move.id] = _change_of_share(snapshot, move)
         watched.kinds[move.id] = move.move.kind
         watched.under_way.add(move.id)
 
-    def _first(self, snapshot: Snapshot, workload: Workload) -> _Watched:
+    def _start_watch(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
         sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
         untold = _why_unknown(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
-        believed = sample.believed(sample.answers.get(workload, {}))
+        believed = sample.list_reliable_times(sample.answers.get(workload, {}))
         times = ResponseTimes.of(believed, self._configuration.current.latency.times)
         return _Watched(workload, sample, share, times, untold)
 
-    def ended(self, move: MoveOutcome) -> MoveOutcome:
-        """Return the outcome of a migration with its effect, as far as it is known."""
+    def note_end(self, move: MoveOutcome) -> MoveOutcome:
+        """Return the outcome of a migration with the effect, as far as known."""
         watched = self._watched.get(move.move.pod.workload)
         if watched is None or move.id not in watched.under_way:
             return move
@@ -101,7 +102,7 @@ class MoveEffects:
             del watched.more[move.id]
         if not watched.under_way:
             self._judge_if_known(watched, None)
-        effect = attrs.evolve(watched.effect(), untold=watched.untold or AWAITED)
+        effect = msgspec.structs.replace(watched.effect(), untold=watched.untold or AWAITED)
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
@@ -127,7 +128,7 @@ class MoveEffects:
     def _record_effect(
         self, watched: _Watched, untold: str, sample: Measured | None = None
     ) -> None:
-        """Record the effect, or why it is unknown, finally."""
+        """Record the final effect, or why the effect is unknown."""
         del self._watched[watched.workload]
         watched.untold = untold
         measured = None
@@ -135,7 +136,7 @@ class MoveEffects:
             before, after = (
                 Response.of(of.answers[watched.workload]) for of in (watched.sample, sample)
             )
-            measured = before, after
+            measured = Around(before, after)
         effect = watched.effect(measured)
         if measured:
             log.info("moves judged", workload=str(watched.workload), effect=str(effect))
@@ -149,11 +150,11 @@ class MoveEffects:
 
 
 def _why_unknown(sample: Measured, workload: Workload) -> str:
-    """Return why the sample has no response time of the workload; empty if it has."""
+    """Return why the sample lacks response times of the workload; empty if present."""
     answers = sample.answers.get(workload)
     if not answers:
         return NOT_MEASURED
-    return "" if sample.enough(sum(each.rate for each in answers.values())) else TOO_FEW
+    return "" if sample.is_enough(sum(each.rate for each in answers.values())) else TOO_FEW
 
 
 def _change_of_share(snapshot: Snapshot, move: MoveOutcome) -> int:

@@ -5,11 +5,11 @@ ConfigMap for approvals takes the id of a proposal. A request with moves goes on
 the configuration, whose writers have at least these rights.
 
 Rules.
-1. An Event records the acceptance before anything is done. So the next leader neither repeats the
-   request nor leaves it unanswered.
-2. A request gives no rights: pods that must not migrate do not. An outdated migration is dropped
-   with its whole group.
-3. One request at a time, and none older than `OLDEST`: its client does not wait any more.
+1. An Event records the acceptance before any execution. Hence the next leader neither repeats nor
+   ignores the request.
+2. A request grants no rights: pods excluded from migrations remain excluded. An outdated
+   migration is dropped with its whole group.
+3. A single request at a time, and none older than `OLDEST`: the client no longer waits.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import attrs
 import structlog
 
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to
 from kubedsm.kube.calls.writes import Regarding, create_event
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound
@@ -107,14 +107,14 @@ class MigrationRequests:
                     seen = self._seen.get(followed.name, "")
                     if found is not None and found.requested_moves != seen:
                         self._seen[followed.name] = found.requested_moves
-                        await self._read(found)
+                        await self._read_request(found)
                 await self._changed.wait()
 
-    async def answered(self) -> None:
+    async def await_answers(self) -> None:
         """Return when no request is in progress."""
         await self._answered.wait()
 
-    async def _read(self, found: ConfigMap) -> None:
+    async def _read_request(self, found: ConfigMap) -> None:
         if not found.requested_moves:
             return
         try:
@@ -130,35 +130,37 @@ class MigrationRequests:
             known = await answers_to(self.cluster, found, request.id, timeout=TIMEOUT)
         except (ClusterError, WireError) as error:
             why = f"whether another scheduler took it cannot be found out: {error}"
-            await self._refuse(found, request, "busy", why)
+            await self._refuse_request(found, request, "busy", why)
             return
         if not known:
-            await self._accept(found, request)
+            await self._accept_request(found, request)
         elif all(answer.state == "taken" for answer in known):
-            await self._answer(found, RequestAnswer(request.id, "lost", LOST))
+            await self._write_answer(found, RequestAnswer(request.id, "lost", LOST))
 
-    async def _accept(self, found: ConfigMap, request: MoveRequest) -> None:
+    async def _accept_request(self, found: ConfigMap, request: MoveRequest) -> None:
         if request.moves and str(found) == str(self.approvals.name):
             why = (
                 f"an approval names a proposal; moves are named on ConfigMap {self.config_map.name}"
             )
-            await self._refuse(found, request, "unreadable", why)
+            await self._refuse_request(found, request, "unreadable", why)
             return
         if self._under_way:
             why = f"request {self._under_way} is being carried out"
-            await self._refuse(found, request, "busy", why)
+            await self._refuse_request(found, request, "busy", why)
             return
         if self.migrator.paused():
-            await self._refuse(found, request, "paused", "moving is paused")
+            await self._refuse_request(found, request, "paused", "moving is paused")
             return
-        asked = self._requested(request)
+        asked = self._list_requested(request)
         if not asked:
             now = self.migrator.proposed
             instead = f"what is proposed now is {now.id}" if now else "nothing is proposed now"
-            await self._refuse(found, request, "stale", f"it does not hold any more; {instead}")
+            await self._refuse_request(
+                found, request, "stale", f"it does not hold any more; {instead}"
+            )
             return
         taken = RequestAnswer(request.id, "taken", f"{counted(len(asked), 'move')} asked for")
-        if not await self._answer(found, taken):
+        if not await self._write_answer(found, taken):
             return
         log.info("moves requested", request=request.id, proposal=request.proposal, moves=len(asked))
         self._under_way = request.id
@@ -167,25 +169,27 @@ class MigrationRequests:
             "move request", lambda: self._carry_out(found, request, asked), request=request.id
         )
 
-    def _requested(self, request: MoveRequest) -> Sequence[RequestedMove]:
-        """Return the requested migrations; none for a proposal that is not current any more."""
+    def _list_requested(self, request: MoveRequest) -> Sequence[RequestedMove]:
+        """Return the requested migrations; none for an outdated proposal."""
         proposed = self.migrator.proposed
         if request.moves or proposed is None or proposed.id != request.proposal:
             return request.moves
-        return requested_moves(proposed)
+        return list_requested_moves(proposed)
 
     async def _carry_out(
         self, found: ConfigMap, request: MoveRequest, asked: Sequence[RequestedMove]
     ) -> None:
         try:
-            answer = await self._execute(request, asked)
+            answer = await self._execute_moves(request, asked)
             log.info("requested moves ended", request=request.id, outcome=answer.text)
-            await self._answer(found, answer)
+            await self._write_answer(found, answer)
         finally:
             self._under_way = ""
             self._answered.set()
 
-    async def _execute(self, request: MoveRequest, asked: Sequence[RequestedMove]) -> RequestAnswer:
+    async def _execute_moves(
+        self, request: MoveRequest, asked: Sequence[RequestedMove]
+    ) -> RequestAnswer:
         """Validate and execute the migrations, and wait for their end."""
         migrator = self.migrator
         until = migrator.clock.monotonic() + PATIENCE
@@ -198,22 +202,24 @@ class MigrationRequests:
             await migrator.clock.sleep(LOOK)
         # No await until the execution: the snapshot that is validated is current.
         snapshot, configuration = migrator.mirror.snapshot(), migrator.configuration.current
-        valid = validate(asked, snapshot, configuration, migrator.sites.away())
+        valid = validate_moves(asked, snapshot, configuration, migrator.sites.away())
         suggestion = valid.suggestion(snapshot, configuration.policy)
         if not suggestion.moves:
-            answers = tuple(_dropped(move, valid.refused[move.uid]) for move in asked)
-            return RequestAnswer(request.id, "refused", _summary(answers), "stale", answers)
+            answers = tuple(_answer_dropped(move, valid.refused[move.uid]) for move in asked)
+            return RequestAnswer(
+                request.id, "refused", _summarise_answers(answers), "stale", answers
+            )
         plans = set(migrator.execute(snapshot, suggestion).values())
         while migrator.moves.under_way(plans):
             await migrator.clock.sleep(LOOK)
-        outcomes = self._outcomes(suggestion, plans)
+        outcomes = self._collect_outcomes(suggestion, plans)
         answers = tuple(
-            outcomes.get(move.uid) or _dropped(move, valid.refused.get(move.uid, ""))
+            outcomes.get(move.uid) or _answer_dropped(move, valid.refused.get(move.uid, ""))
             for move in asked
         )
-        return RequestAnswer(request.id, "ended", _summary(answers), moves=answers)
+        return RequestAnswer(request.id, "ended", _summarise_answers(answers), moves=answers)
 
-    def _outcomes(self, suggestion: Suggestion, plans: set[str]) -> dict[str, MoveAnswer]:
+    def _collect_outcomes(self, suggestion: Suggestion, plans: set[str]) -> dict[str, MoveAnswer]:
         """Return the outcome of each migration; of two legs, the outcome of an incomplete one."""
         ended = self.migrator.record.moves_of(plans)
         found: dict[str, MoveAnswer] = {}
@@ -226,12 +232,14 @@ class MigrationRequests:
                 found[move.pod.uid] = answer
         return found
 
-    async def _refuse(self, found: ConfigMap, request: MoveRequest, cause: Cause, why: str) -> None:
+    async def _refuse_request(
+        self, found: ConfigMap, request: MoveRequest, cause: Cause, why: str
+    ) -> None:
         log.warning("request to move pods refused", request=request.id, error=why)
-        await self._answer(found, RequestAnswer(request.id, "refused", why, cause))
+        await self._write_answer(found, RequestAnswer(request.id, "refused", why, cause))
 
-    async def _answer(self, about: ConfigMap, answer: RequestAnswer) -> bool:
-        """Write the answer as an Event; return True if it was written."""
+    async def _write_answer(self, about: ConfigMap, answer: RequestAnswer) -> bool:
+        """Write the answer as an Event; return True after success."""
         done = all(move.outcome == Outcome.COMPLETED for move in answer.moves)
         for failures in range(TRIES):
             try:
@@ -251,23 +259,23 @@ class MigrationRequests:
                 log.warning("request not answered", request=answer.request, error=str(error))
                 if isinstance(error, FINAL):
                     return False
-                await self.migrator.clock.sleep(RETRY.after(failures))
+                await self.migrator.clock.sleep(RETRY.delay_after(failures))
             else:
                 return True
         return False
 
 
-def _dropped(move: RequestedMove, reason: str) -> MoveAnswer:
+def _answer_dropped(move: RequestedMove, reason: str) -> MoveAnswer:
     return MoveAnswer(move.pod, move.target, Outcome.DROPPED.value, reason)
 
 
-def _summary(answers: Sequence[MoveAnswer]) -> str:
+def _summarise_answers(answers: Sequence[MoveAnswer]) -> str:
     done = sum(answer.outcome == Outcome.COMPLETED for answer in answers)
     return f"{done} of {counted(len(answers), 'move')} done: {'; '.join(map(str, answers))}"
 
 
-def requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
-    """Return the request that asks for the migrations of a suggestion."""
+def list_requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
+    """Return the requested migrations for a suggestion."""
     last = {leg.move.pod.uid: leg for leg in suggestion.legs if leg.target == leg.move.target}
     return tuple(
         RequestedMove(
@@ -305,7 +313,7 @@ class Validated:
         )
 
 
-def validate(
+def validate_moves(
     asked: Sequence[RequestedMove], snapshot: Snapshot, configuration: Configuration, away: Away
 ) -> Validated:
     """Check requested migrations against the current cluster; a group is valid as a whole.
@@ -316,7 +324,7 @@ def validate(
     refused: dict[str, str] = {}
     moves: dict[str, Move] = {}
     for each in asked:
-        found = _move(
+        found = _validate_move(
             each,
             snapshot,
             away,
@@ -347,8 +355,8 @@ def validate(
 def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
     """Yield requested legs in lexicographical topological order.
 
-    Raise ValueError for a cycle, or for a need that is no leg of the request. By graphlib: the
-    event loop's process does not import networkx.
+    Raise ValueError for a cycle, or for an unknown prerequisite. Uses graphlib: the event loop's
+    process does not import networkx.
     """
     by_name = {leg.name: leg for leg in legs}
     sorter = TopologicalSorter({name: leg.needs for name, leg in by_name.items()})
@@ -368,8 +376,10 @@ def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
         sorter.done(name)
 
 
-def _move(each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable) -> Move | str:
-    """Return the migration as a suggestion would have it now, or why it is not valid."""
+def _validate_move(
+    each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable
+) -> Move | str:
+    """Return the migration as a suggestion would have it now, or the reason against it."""
     pod = snapshot.pods.get(Uid(each.uid))
     if pod is None or str(pod) != each.pod:
         return "the pod is gone"

@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 import attrs
 import structlog
 
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
@@ -63,7 +63,7 @@ class Packer:
             refused = migrator.queue.refused()
             await migrator.clock.sleep(migrator.configuration.current.optimiser.delay)
             if refused and refused == migrator.queue.refused() and self._is_due(refused):
-                await self._pack(refused)
+                await self._pack_pods(refused)
 
     def _is_due(self, refused: frozenset[Uid]) -> bool:
         migrator, now = self.migrator, self.migrator.clock.monotonic()
@@ -79,7 +79,7 @@ class Packer:
         budget = self.migrator.configuration.current.optimiser.budget
         return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
 
-    async def _pack(self, refused: frozenset[Uid]) -> None:
+    async def _pack_pods(self, refused: frozenset[Uid]) -> None:
         migrator = self.migrator
         state, now = migrator.state, migrator.clock.monotonic
         snapshot, began = migrator.mirror.snapshot(), now()
@@ -96,32 +96,34 @@ class Packer:
         if not all(certificate.proven for certificate in packing.certificates):
             migrator.listener.unproven("packing", packing.certificates)
         if migrator.state[1:] != state[1:]:
-            self._overtaken(seconds)
+            self._drop_outdated(seconds)
             return
         mode, found = migrator.configuration.current.packing_mode, packing.suggestion
-        self._report(refused, packing, mode, seconds)
+        self._report_packing(refused, packing, mode, seconds)
         if found is not None and mode == "apply":
             await self._await_calm()
             if migrator.state[1:] == state[1:] and self._is_valid(snapshot, found):
-                await self._apply(snapshot, packing, seconds)
+                await self._apply_packing(snapshot, packing, seconds)
             else:
-                self._overtaken(seconds)
+                self._drop_outdated(seconds)
             return
         if found is not None:
-            self._propose(snapshot, found)
+            self._propose_packing(snapshot, found)
         migrator.listener.packed("nothing" if found is None else "proposed", seconds)
         self._back_off(None if packing.rests else state)
         wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
         self._again_at = answered + wait
 
-    async def _apply(self, snapshot: Snapshot, packing: PackResponse, seconds: float) -> None:
+    async def _apply_packing(
+        self, snapshot: Snapshot, packing: PackResponse, seconds: float
+    ) -> None:
         self.migrator.listener.packed("applied", seconds)
         if await self.execute(snapshot, packing):
             self._in_vain, self._packed_for = 0, frozenset()
         else:
             self._back_off(None)
 
-    def _overtaken(self, seconds: float) -> None:
+    def _drop_outdated(self, seconds: float) -> None:
         log.info("packing overtaken")
         self.migrator.listener.packed("overtaken", seconds)
 
@@ -134,7 +136,7 @@ class Packer:
 
     def _back_off(self, state: State | None) -> None:
         self._nothing_at, self._again_at = state, math.inf
-        self._backs_off_until = self.migrator.clock.monotonic() + IN_VAIN.after(self._in_vain)
+        self._backs_off_until = self.migrator.clock.monotonic() + IN_VAIN.delay_after(self._in_vain)
         self._in_vain += 1
 
     def _is_valid(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
@@ -154,10 +156,10 @@ class Packer:
             )
         )
 
-    def _report(
+    def _report_packing(
         self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
     ) -> None:
-        """Record the result for each pod; log it if it is new."""
+        """Record the result for each pod; log new results."""
         found = packing.suggestion
         results = dict(packing.left)
         if found is not None:
@@ -183,7 +185,7 @@ class Packer:
             seconds=round(seconds, 3),
         )
 
-    def _propose(self, snapshot: Snapshot, found: Suggestion) -> None:
+    def _propose_packing(self, snapshot: Snapshot, found: Suggestion) -> None:
         self.migrator.propose(snapshot, found)
         moves = ", ".join(f"{m.pod} {m.source} -> {m.target}" for m in found.moves[:3])
         count = counted(len(found.legs), "move")
@@ -209,7 +211,7 @@ class Packer:
 class Execution:
     """Execution of one packing: evictions, migrations, and nominations for the pending pods.
 
-    The capacity that migrations release is held, node by node, for the pods that wait for it.
+    Capacity released by migrations is reserved, node by node, for the waiting pods.
     """
 
     migrator: Migrator
@@ -226,7 +228,7 @@ class Execution:
         """Evict, migrate, and wait; return True if a pending pod was placed."""
         migrator = self.migrator
         try:
-            if victims and not await self._evict(snapshot, victims):
+            if victims and not await self._evict_victims(snapshot, victims):
                 return False
             self._plans = migrator.execute(snapshot, self.found, self._is_needed)
             while self._is_in_progress():
@@ -238,12 +240,12 @@ class Execution:
                 self.migrator.preemptor.give_back(uid)
             for move in self.found.moves:
                 migrator.mirror.withdraw(move.pod.uid)
-        return self._conclude()
+        return self._report_end()
 
-    async def _evict(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
+    async def _evict_victims(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
         """Evict the victims; return True if the migrations are still possible then.
 
-        Their capacity is held meanwhile, so that their owners' replacements do not take it.
+        Released capacity is reserved meanwhile, against replacements by the victims' owners.
         """
         mirror, legs = self.migrator.mirror, self.found.legs
         self.hold_capacity({leg.target for leg in legs})
@@ -267,11 +269,11 @@ class Execution:
         """Return True if a migration of the group may begin: none does after one has failed."""
         ended = self.migrator.record.moves_of({self._plans.get(group, "")})
         failed = any(move.outcome in _LOST for move in ended)
-        waits = any(move.group == group for move in self._waiting())
+        waits = any(move.group == group for move in self._list_waiting())
         return waits and not (self._over or failed or self.migrator.paused())
 
-    def _waiting(self) -> list[Move]:
-        """Return the placements of pods that have no node yet."""
+    def _list_waiting(self) -> list[Move]:
+        """Return the placements of pods still without a node."""
         pods = ((move, self.migrator.mirror.pod(move.pod.uid)) for move in self.found.awaited)
         return [move for move, pod in pods if pod is not None and pod.waits_for_node]
 
@@ -279,7 +281,7 @@ class Execution:
         return self.migrator.clock.monotonic() >= self.until
 
     def _is_in_progress(self) -> bool:
-        waiting, refused = self._waiting(), self.migrator.queue.refused()
+        waiting, refused = self._list_waiting(), self.migrator.queue.refused()
         if not waiting or self._is_late():
             return False
         least = min(move.pod.pod_class.priority for move in waiting)
@@ -292,12 +294,12 @@ class Execution:
 
     def hold_capacity(self, coming: Container[NodeName]) -> None:
         """Nominate the pending pods once, on nodes where no migration has to come first."""
-        for move in self._waiting():
+        for move in self._list_waiting():
             if move.pod.uid not in self._held and move.target not in coming:
                 self._held.add(move.pod.uid)
                 self.migrator.preemptor.keep(move.pod, move.target)
 
-    def _conclude(self) -> bool:
+    def _report_end(self) -> bool:
         migrator = self.migrator
         moves = migrator.record.moves_of(set(self._plans.values()))
         moved = sum(move.outcome is Outcome.COMPLETED for move in moves)
@@ -308,7 +310,7 @@ class Execution:
         for pod in placed:
             text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
             migrator.recorder.packing(pod, "Packed", text)
-        left = [move.pod for move in self._waiting()]
+        left = [move.pod for move in self._list_waiting()]
         for pod in left:
             migrator.record.packing_came_to(pod.uid, f"no room was made: {why}")
             migrator.recorder.packing(pod, "PackingFailed", f"Packing: no room was made: {why}")

@@ -22,8 +22,8 @@ from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migrations import Group, Moves
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome, Outcome, planned
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, planned
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
@@ -86,7 +86,7 @@ class Migrator:
         """Return a planner request with everything that restricts migrations now."""
         limits = self.manager.move_limits
         return request(
-            moving=limits.moving(),
+            moving=frozenset(limits.moving_each()),
             resting=limits.resting(self.clock.monotonic()),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
@@ -213,7 +213,7 @@ class Suggester:
                 await self._await_stability()
                 started = ended = now()
             if self._is_due():
-                await self._suggest()
+                await self._suggest_moves()
                 ended = now()
 
     async def _await_turn(self, since: float, solving: float) -> None:
@@ -247,7 +247,7 @@ class Suggester:
         due = migrator.state != self._nothing_at or migrator.clock.monotonic() >= self._again_at
         return due and migrator.is_calm()
 
-    async def _suggest(self) -> None:
+    async def _suggest_moves(self) -> None:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
         candidates = migrator.about_candidates(SuggestRequest, budget=settings.budget)

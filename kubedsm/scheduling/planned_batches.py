@@ -1,8 +1,8 @@
-"""Batches that the planner solves, because they would block the event loop for too long.
+"""Batches for the planner process: solving them here would block the event loop for too long.
 
-One batch at a time. Its pods are parked in the queue while other pods are scheduled. A response
-may be outdated: a placement is carried out only if its pod still waits, is unchanged, and fits the
-node in the present mirror. Otherwise the pod is requeued.
+One batch at a time. Its pods are parked in the queue during planning; other pods are scheduled. A
+response may be outdated: a placement requires an unchanged pending pod and a feasible node in the
+present mirror. Otherwise the pod is requeued.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +14,7 @@ import attrs
 from kubedsm.model.model import Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.planner.requests import NoResponseError, Planner
-from kubedsm.planner.scheduling_requests import PlaceRequest, PlaceResponse
+from kubedsm.planner.requests import NoResponseError, PlaceRequest, PlaceResponse, Planner
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.scheduling.scheduling_cycle import (
     Basis,
@@ -47,7 +46,7 @@ class PlannedBatches:
     async def _plan_isolated(self, batch: PlannedBatch) -> None:
         scheduler = self.scheduler
         try:
-            with scheduler.supervisor.catching("decision") as caught:
+            with scheduler.supervisor.catch_errors("decision") as caught:
                 await self._plan(batch)
             if caught:
                 scheduler.requeue_failed(_list_planning(scheduler, batch.pods))
@@ -64,7 +63,7 @@ class PlannedBatches:
             pods = stage.select(_list_planning(scheduler, planned.pods))
             if not pods:
                 continue
-            # What the pods see of the cluster, and the basis, are those of the request.
+            # Snapshot and basis describe the cluster at the time of the request.
             request, basis = scheduler.place_request(stage, pods), scheduler.basis()
             snapshot = scheduler.snapshot(stage.view)
             application = Application(scheduler, batch, stage, request, snapshot, basis)
@@ -78,7 +77,7 @@ class PlannedBatches:
 
     async def _request(self, request: PlaceRequest) -> PlaceResponse | None:
         """Return None without a response; after a bug, fallback scheduling finds the pod."""
-        with self.scheduler.supervisor.catching("decision"):
+        with self.scheduler.supervisor.catch_errors("decision"):
             try:
                 return await self.planner.solve(request)
             except NoResponseError:
@@ -106,7 +105,7 @@ class Application:
     _messages: dict[Uid, str] = attrs.field(factory=dict, init=False)
 
     async def apply(self, response: PlaceResponse) -> bool:
-        """Return whether the response was valid to the end; else the pods left need another one."""
+        """Return whether the response stayed valid; otherwise remaining pods are replanned."""
         valid = await self._apply_chunks(response)
         if valid:
             self.scheduler.advance_sampling(response.decision.looked_at)
@@ -147,19 +146,19 @@ class Application:
             present = Binding(pod, binding.node, binding.tier)
             if _is_feasible(snapshot, feasibility, present):
                 feasibility = feasibility.with_pod(pod, present.node)
-                queue.end_planning(pod.uid)
+                queue.remove(pod.uid)
                 valid.append(present)
         self.scheduler.bind(self.batch, valid)
         self._placed += valid
 
     def _await_capacity(self, pods: Sequence[Pod]) -> None:
-        """Have the pods wait for capacity, unless some of it has been freed meanwhile."""
+        """Let the pods wait for terminating pods, unless capacity was freed meanwhile."""
         if self.request.leaving <= self.scheduler.changes.stopping():
             for pod in _list_planning(self.scheduler, pods):
                 self.scheduler.queue.await_capacity(pod)
 
     def _park_unschedulable(self, pods: Sequence[Pod]) -> None:
-        """Filter again on the present nodes, so that later changes requeue the pods."""
+        """Filter again on the present nodes: later changes requeue the pods by queueing hints."""
         snapshot = self.scheduler.snapshot(self.stage.view)
         feasibility = Feasibility.of(snapshot)
         by_class: dict[EquivalenceClass, Rejections] = {}
@@ -174,13 +173,13 @@ class Application:
 
 
 def _list_planning(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
-    """Return the present pods among these that are still parked for the planner."""
+    """Return the present state of pods that remain parked for the planner."""
     present = (scheduler.queue.in_planning(pod.uid) for pod in pods)
     return [pod for pod in present if pod is not None]
 
 
 def _is_feasible(snapshot: Snapshot, feasibility: Feasibility, binding: Binding) -> bool:
-    """Return whether the node is of the decided tier and takes the pod at present."""
+    """Return whether the node has the decided tier and accepts the pod at present."""
     node = snapshot.nodes.get(binding.node)
     return (
         node is not None

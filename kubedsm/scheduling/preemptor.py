@@ -1,9 +1,9 @@
-"""Preemption: evict pods of lower priority for a pod that no node takes.
+"""Preemption: evict lower-priority pods for an unschedulable pod.
 
-The pod is nominated to the node when its victims are chosen: capacity there is reserved for it and
-free to no other pod. Victims are evicted one by one, the least important first, and are chosen
-again before each eviction. A restart loses nominations without harm: evicted pods are gone, and the
-pod is still unschedulable.
+The pod is nominated to a node together with the choice of victims: the nomination reserves capacity
+exclusively. Victims are evicted individually, the least important first, and re-evaluated before
+each eviction. Losing nominations in a restart is harmless: evicted pods are gone, and the pod is
+unschedulable again.
 """
 
 import asyncio
@@ -30,15 +30,20 @@ from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
 from kubedsm.optimizer.placing.preemption import Budget, makes_room
-from kubedsm.planner.requests import NoResponseError, Planner
-from kubedsm.planner.scheduling_requests import PreemptRequest, PreemptResponse, with_free
+from kubedsm.planner.requests import (
+    NoResponseError,
+    Planner,
+    PreemptRequest,
+    PreemptResponse,
+    with_free,
+)
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
 
-#: seconds during which no pod is evicted for the pod from a node where an eviction was refused
+#: seconds without evictions from a node, for one pod, after a refused eviction
 BACK_OFF = 30.0
 #: seconds between attempts of a call without response, and number of attempts
 RETRY = 1.0
@@ -70,20 +75,20 @@ class Preemptor:
     timeout: float
     said: SaidByCause
     listener: Listener
-    #: preempt whenever kube-scheduler does, and without preference for the edge
+    #: behave like kube-scheduler: always enabled, without preference for the edge
     as_kube_scheduler: bool = False
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
-    #: pods nominated by other parts of the scheduler, which free the capacity
+    #: pods nominated by other components, which free the capacity themselves
     _kept: set[Uid] = attrs.field(factory=set, init=False)
-    #: pods whose eviction was granted and that are not deleted yet
+    #: evicted pods before their deletion
     _leaving: set[Uid] = attrs.field(factory=set, init=False)
     #: end of the back-off of nodes, by pod
     _shunned: dict[Uid, dict[NodeName, float]] = attrs.field(factory=dict, init=False)
     #: text of the last Event about a refusal, by pod
     _reported: dict[Uid, str] = attrs.field(factory=dict, init=False)
-    #: pods that no eviction helps, and the mirror's change counter then
+    #: pod classes without useful evictions, and the mirror's change counter at that time
     _hopeless: set[tuple[PodClass, Workload]] = attrs.field(factory=set, init=False)
     _hopeless_at: int = attrs.field(default=-1, init=False)
 
@@ -94,11 +99,11 @@ class Preemptor:
 
     @property
     def enabled(self) -> bool:
-        """Return whether preemption may begin; one that has begun is finished in any case."""
+        """Return whether preemption may begin; a preemption in progress always completes."""
         return self.as_kube_scheduler or self.configuration.current.preemption == "enabled"
 
     def consider(self, uids: Iterable[Uid]) -> None:
-        """Preempt for those of these unschedulable pods that may preempt."""
+        """Queue these unschedulable pods for preemption, if preemption is enabled."""
         if not self.enabled:
             return
         self._wanted.update(dict.fromkeys(uid for uid in uids if uid not in self._kept))
@@ -148,7 +153,7 @@ class Preemptor:
         finally:
             for uid in uids:
                 nomination = self._nominations.get(uid)
-                if nomination is not None and not self.mirror.reserved(uid):
+                if nomination is not None and not self.mirror.has_reservation(uid):
                     self.mirror.nominate(nomination.pod, nomination.node)
 
     def keep(self, pod: Pod, node: NodeName) -> None:
@@ -168,7 +173,7 @@ class Preemptor:
         self._end_nomination(uid)
 
     async def evict_all(self, victims: Sequence[Pod], by: Pod) -> None:
-        """Evict all of these pods, or none if one may not go. Raises EvictionRefusedError."""
+        """Evict all victims, or none after a refusal. Raises EvictionRefusedError."""
         for dry_run in (True, False):
             for victim in victims:
                 granted = await self._request_eviction(victim, dry_run=dry_run)
@@ -184,7 +189,7 @@ class Preemptor:
     def _find_waiting(self, uid: Uid) -> Pod | None:
         """Return the pod if it still has to be scheduled."""
         pod = self.mirror.pod(uid)
-        taken = self.mirror.reserved(uid) or self.mirror.claimant(uid) is not None
+        taken = self.mirror.has_reservation(uid) or self.mirror.claimant(uid) is not None
         return pod if pod is not None and pod.waits_for_node and not taken else None
 
     def _requeue(self, uid: Uid) -> None:
@@ -237,7 +242,7 @@ class Preemptor:
                 return
 
     async def _is_hopeless(self, pod: Pod) -> bool:
-        """Return whether no preemption helps the pod; the API server is not asked.
+        """Return whether no preemption helps the pod, without API requests.
 
         Raises NoResponseError.
         """
@@ -277,7 +282,7 @@ class Preemptor:
             if pod is None:
                 return None
             lesser = [n.pod.uid for n in self._list_less_important(pod)]
-            reserved = self.mirror.held_for([uid, *lesser])
+            reserved = self.mirror.sum_nominations([uid, *lesser])
             request = PreemptRequest(
                 pod,
                 reserved,
@@ -294,7 +299,7 @@ class Preemptor:
         raise NoResponseError("the cluster changes faster than victims are found")
 
     def _is_valid(self, response: PreemptResponse, reserved: Mapping[NodeName, Resources]) -> bool:
-        """Return whether the pod still fits without the victims in the present mirror."""
+        """Return whether evicting the victims makes the node feasible in the present mirror."""
         if self._find_waiting(response.pod.uid) is None:
             return False
         snapshot = with_free(self.mirror.snapshot(), reserved)
@@ -306,7 +311,7 @@ class Preemptor:
         return [n for n in self._nominations.values() if n.pod.pod_class.priority < priority]
 
     def _await_capacity(self, pod: Pod, node: NodeName) -> None:
-        """Take over capacity on a node that terminating pods free, from less important pods."""
+        """Take over the nomination of a less important pod to a node with terminating pods."""
         if any(n.node == node for n in self._list_less_important(pod)):
             self._nominate(pod, node)
             self._requeue(pod.uid)

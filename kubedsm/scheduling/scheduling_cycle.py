@@ -29,8 +29,9 @@ from kubedsm.events.workload_events import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.placement_manager import PlacementManager, plan_logged
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome, Outcome
+from kubedsm.explain.event_notes import note_migration
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
@@ -42,7 +43,7 @@ from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
-from kubedsm.planner.scheduling_requests import PlaceRequest, View
+from kubedsm.planner.requests import PlaceRequest, View
 from kubedsm.plugins.feasibility import Rejection
 from kubedsm.plugins.fit import why_unschedulable
 from kubedsm.process.clock import Clock, deadline_in
@@ -58,12 +59,12 @@ log = structlog.get_logger()
 
 #: seconds of the event loop that one decision may take
 INLINE_BUDGET = 0.025
-#: pods that are decided and reserved in one turn of the event loop; the same for fallback
-#: scheduling, where every pod may be of another class
+#: maximum batch size of one event-loop turn, and of fallback scheduling, where every pod may have a
+#: different class
 INLINE_LIMIT, FALLBACK_LIMIT = 256, 64
-#: pods of a batch, if smaller batches may cost some of them a node or QoS
+#: maximum batch size under contention: smaller batches could lose feasibility or QoS
 CONTENDED_LIMIT = 5000
-#: message of pods that are retried after a bug
+#: message for pods retried after an internal error
 INTERNAL_ERROR = "internal error of the scheduler; see its log"
 
 #: rejections of a pod by node
@@ -74,7 +75,7 @@ Basis = tuple[int, frozenset[NodeName]]
 
 @attrs.frozen(slots=True)
 class Stage:
-    """Pods of a batch that are decided together, and the view of the cluster for them."""
+    """Subset of a batch decided together, with its view of the cluster."""
 
     #: None: the whole cluster
     view: View | None = None
@@ -96,12 +97,12 @@ Decide = Callable[[Stage, list[Pod]], StageDecision | None]
 
 @attrs.frozen(slots=True)
 class PlannedBatch:
-    """Batch that the planner solves."""
+    """Batch in the planner process."""
 
     pods: list[Pod]
     began: float
     workloads: frozenset[Workload] = attrs.field(init=False)
-    #: pods that the preferences of the batch count
+    #: selections in the preferences of the batch
     preferred: frozenset[Selection] = attrs.field(init=False)
 
     @workloads.default
@@ -113,7 +114,7 @@ class PlannedBatch:
         return _list_preferred(self.pods)
 
     def interacts_with(self, pod: Pod, surroundings: Surroundings) -> bool:
-        """Return whether the pod's best node depends on the nodes of the batch, or vice versa."""
+        """Return whether the best nodes of the pod and of the batch depend on each other."""
 
         def is_selected(selections: Iterable[Selection], other: Pod) -> bool:
             return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
@@ -128,7 +129,7 @@ class PlannedBatch:
 
 @attrs.define(eq=False)
 class Batch:
-    """Log line of a batch, written once all its binds have ended."""
+    """Log line of a batch, written at the completion of its last bind."""
 
     #: "pod on node" of each bind in flight
     in_flight: dict[Uid, str] = attrs.field(factory=dict, init=False)
@@ -174,7 +175,7 @@ class Scheduler:
     #: batch that the planner solves
     planned: PlannedBatch | None = attrs.field(default=None, init=False)
     planning_begun: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: the planner did not respond: the next batch gets fallback scheduling
+    #: no planner response: fallback scheduling for the next batch
     fallback_next: bool = attrs.field(default=False, init=False)
     #: cloud node at which the next batch's sampling starts
     sampling_start: int = attrs.field(default=0, init=False)
@@ -201,12 +202,12 @@ class Scheduler:
         self._reconfigured.set()
 
     def _early_close(self) -> asyncio.Event:
-        """Return the event that closes the batch before its window ends.
+        """Return the event that closes the batch before the end of the window.
 
-        If the pods compete with no others, that is the end of all binds in flight: a further
-        batch would only wait behind them. Otherwise it is a new configuration.
+        Uncontended pods close the batch at the completion of all binds in flight: another batch
+        would only queue behind them. Otherwise only a configuration change closes the batch.
         """
-        with self.supervisor.catching("window"):
+        with self.supervisor.catch_errors("window"):
             size = self.configuration.current.batch.size
             ready = self.queue.ready(size)
             only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
@@ -232,7 +233,7 @@ class Scheduler:
     def _schedule_batch(self) -> None:
         """Pop a batch and schedule it; a nominated pod is scheduled alone, before the others."""
         decide, limit = self.decide_inline, self.configuration.current.batch.size
-        with self.supervisor.catching("window"):
+        with self.supervisor.catch_errors("window"):
             limit = self._batch_limit()
         if self.fallback_next:
             decide, limit, self.fallback_next = self.decide_fallback, FALLBACK_LIMIT, False
@@ -244,10 +245,12 @@ class Scheduler:
         self._schedule_isolated(uids, decide)
 
     def _schedule_isolated(self, uids: list[Uid], decide: Decide) -> None:
-        """Schedule the pods together; after an error, back off only the pods that cause it."""
+        """Schedule the pods together; after an exception, back off only the offending pods."""
         pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
         self.requeue_failed(
-            self.supervisor.isolate("decision", partial(self._schedule, decide=decide), pods)
+            self.supervisor.isolate_failures(
+                "decision", partial(self._schedule, decide=decide), pods
+            )
         )
 
     # 2. Take a snapshot, then filter and score.
@@ -288,21 +291,21 @@ class Scheduler:
     def stages(self) -> tuple[Stage, ...]:
         """Return the stages of a decision; several while sites are partitioned.
 
-        Stand-ins for pods that go on serving at a partitioned site go to the cloud. Pods that no
-        other node takes may still go to a partitioned site: better there than nowhere.
+        Stand-ins for pods that continue serving at a partitioned site go to the cloud. Otherwise
+        unschedulable pods may go to a partitioned site: better there than nowhere.
         """
         away = self.sites.away()
         if not (away and isinstance(self.policy(), KubeDSM)):
             return (Stage(),)
         stand_ins = Stage(away.in_cloud, self.sites.stand_ins, last=False)
-        return stand_ins, Stage(away.apart, last=False), Stage()
+        return stand_ins, Stage(away.close_sites, last=False), Stage()
 
     def snapshot(self, view: View | None = None) -> Snapshot:
         snapshot = self.mirror.snapshot(self.clock.wall())
         return snapshot if view is None else view(snapshot)
 
     def basis(self) -> Basis:
-        """Return the inputs of a decision apart from the cluster; their change invalidates it."""
+        """Return configuration revision and partitioned nodes; a change invalidates decisions."""
         return self.configuration.generation, self.sites.away().nodes
 
     def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
@@ -355,11 +358,11 @@ class Scheduler:
             self.planning_begun.set()
 
     def _list_independent(self, pods: list[Pod], planned: PlannedBatch) -> list[Pod]:
-        """Return the pods that need not wait for the planned batch; park the others.
+        """Return the pods that are independent of the planned batch; park the others.
 
-        A pod of lower priority waits, for it must not take capacity from the planned batch. So do
-        replicas of the same workloads, and pods whose preferences count planned pods or are counted
-        by theirs: otherwise both decisions would take the node that is best for the first replica.
+        Lower-priority pods must not take capacity from the planned batch. Replicas of the same
+        workloads, and pods with mutual preferences, wait too: otherwise both decisions could choose
+        the best node for the first replica.
         """
         highest = max(pod.pod_class.priority for pod in planned.pods)
         surroundings, independent = self.mirror.surroundings, []
@@ -379,7 +382,7 @@ class Scheduler:
 
     def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
         """Reserve capacity and begin the binds, in the event-loop turn of their snapshot."""
-        # First, because some calls may be refused at once.
+        # Before placement, because API refusals may arrive immediately.
         batch.in_flight |= {pod.uid: f"{pod} on {node}" for pod, node, _ in bindings}
         self._batches |= dict.fromkeys((binding.pod.uid for binding in bindings), batch)
         try:
@@ -394,10 +397,10 @@ class Scheduler:
     def park_unschedulable(
         self, snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]
     ) -> dict[Uid, str]:
-        """Park the pods that no node takes; return the message of each.
+        """Park the unschedulable pods; return their messages.
 
-        This happens in the event-loop turn of the snapshot. So each pod is in the queue, with the
-        plugins that rejected it, before the next change is handled that could help.
+        Called in the event-loop turn of the snapshot: each pod is queued with its rejecting plugins
+        before the mirror handles the next change.
         """
         # By identity: equivalent pods share their rejections.
         verdicts: dict[int, tuple[str, frozenset[str], bool]] = {}
@@ -414,7 +417,7 @@ class Scheduler:
             if everywhere:
                 self.queue.add_unschedulable(pod, plugins)
             else:
-                # A node would take the pod: it needs another decision, and no change before.
+                # Some node accepts the pod: another decision may succeed without any change.
                 self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "unschedulable")
             self.listener.waits(pod, message, plugins)
@@ -423,7 +426,7 @@ class Scheduler:
         return messages
 
     def requeue_late(self, pods: Iterable[Pod]) -> None:
-        """Requeue pods that the decision left for the next batch."""
+        """Requeue pods that the decision postponed to the next batch."""
         for pod in pods:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")
@@ -442,7 +445,7 @@ class Scheduler:
     def end_batch(
         self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision
     ) -> None:
-        """Record a batch all of whose pods are decided, the last of them by this decision."""
+        """Record a completely decided batch, with its last decision."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
             self.listener.unproven("batch", decision.certificates)
@@ -498,7 +501,7 @@ class Scheduler:
         pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
         log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
         self.workload_events.moved(ended)
-        self.recorder.moved(pod, ended.told, completed=completed)
+        self.recorder.moved(pod, note_migration(ended), completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
             self.recorder.scheduled(replacement, replacement.node_name)
@@ -541,7 +544,7 @@ async def batch_window(
 
 
 def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
-    """Return the selections of pods that preferences of these pods count."""
+    """Return the selections in the preferences of these pods."""
     found: set[Selection] = set()
     for preferences in {pod.pod_class.rules.preferences for pod in pods}:
         terms = (*preferences.affinity, *preferences.anti_affinity)

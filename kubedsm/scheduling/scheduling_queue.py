@@ -1,53 +1,53 @@
 """Scheduling queue: activeQ, backoffQ and unschedulable pods, as in kube-scheduler.
 
-The activeQ is served by priority, then age. A pod whose bind failed waits in the backoffQ for a
-doubling delay. A pod that every node rejects is unschedulable: it is requeued by queueing hints of
-the plugins that rejected it when the cluster changes, and after `FLUSH_INTERVAL` in any case.
+The activeQ is ordered by priority, then age. After a failed bind, a pod waits in the backoffQ with
+doubling delays. Cluster changes requeue an unschedulable pod through the queueing hints of the
+rejecting plugins; `FLUSH_INTERVAL` requeues unconditionally.
 
-Beyond kube-scheduler: pods of a namespace whose binds fail for one cause, such as an admission
-webhook, are retried in turn. One successful bind requeues the next ones at once.
+Extension of kube-scheduler: if an admission webhook or another common cause fails the binds of a
+namespace, pods are retried sequentially. One successful bind requeues the next pods immediately.
 """
 
 import asyncio
 import heapq
 import random
+import sys
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Self
 
 import attrs
 
-from kubedsm.model.events import Change
+from kubedsm.model.events import Change, Matter
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, Pod, Uid, serving_order
-from kubedsm.plugins.plugin import Hint
-from kubedsm.plugins.queueing_hints import (
-    EVERY,
-    Unschedulable,
-    count_helped,
-    is_concerned,
-    room_for,
-    still_unschedulable,
-)
-from kubedsm.plugins.scene import EquivalenceClass
+from kubedsm.model.model import Node, Pod, Resources, Uid, serving_order
+from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Hint
+from kubedsm.plugins.plugins import BY_NAME, PLUGINS, accepts, rejection
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 BACK_OFF = Doubling(1.0, 10.0)
-#: seconds between retries of pods whose binds failed for one cause
+#: seconds between sequential retries of pods with a common failure cause
 RETRY_INTERVAL = 1.0
 #: seconds: kube-scheduler's podMaxInUnschedulablePodsDuration
 MAX_RETRY_DELAY = 300.0
-#: pods of the same cause that one successful bind requeues
+#: pods with a common failure cause requeued after one successful bind
 REQUEUED_BY_SUCCESS = 10
-#: seconds after which unschedulable pods are retried, in case a helpful change went unnoticed
+#: seconds until unconditional retry of unschedulable pods, in case of an unnoticed change
 FLUSH_INTERVAL = 60.0
 #: pods of an equivalence class that a flush retries
 FLUSH_LIMIT = 16
 #: seconds; no timer is set for less
 RESOLUTION = 1e-6
+#: more than any number of pods
+EVERY = sys.maxsize
+
+#: kinds of change of each hint; plugins may share a hint
+_HEARS: Mapping[Hint, tuple[Matter, ...]] = {plugin.hint: plugin.hears for plugin in PLUGINS}
 
 #: sort key of a pod; the pod with the smallest place is served first
 Place = tuple[tuple[int, float, str, str], Uid]
@@ -87,7 +87,7 @@ class SortedPods:
 
 @attrs.define
 class _FailingBinds:
-    """Pods whose last bind failed for one cause, in order of failure."""
+    """Pods with a common failure cause, in order of failure."""
 
     pods: dict[Uid, None] = attrs.field(factory=dict)
     #: earliest time of the next retry
@@ -105,10 +105,10 @@ class SchedulingQueue:
         self._backoff: dict[Uid, float] = {}
         self._backoff_heap: list[tuple[float, Uid]] = []
         self._unschedulable = UnschedulablePods()
-        #: pods of the backoffQ that wait for capacity about to be freed, and when that ends
+        #: backoffQ pods awaiting terminating pods, and their deadlines
         self._awaiting_capacity: set[Uid] = set()
         self._await_until: dict[Uid, float] = {}
-        #: pods of the batch that the planner solves, and pods that wait for the end of it
+        #: pods of the planned batch, and pods depending on the planned batch
         self._planning: dict[Uid, None] = {}
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
@@ -144,7 +144,7 @@ class SchedulingQueue:
         return self._unschedulable.count_by_plugin()
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
-        """Apply a change of a pod to the queue, and requeue the pods that the change may help."""
+        """Apply a pod change to the queue, and requeue other pods by queueing hints."""
         before, after = change.pod_before, change.pod_after
         if after is None:
             if before is not None:
@@ -160,13 +160,13 @@ class SchedulingQueue:
     def add(self, pod: Pod) -> None:
         """Add the pod to the activeQ."""
         if pod.uid not in self._active.places:
-            self._remove(pod.uid)
+            self.remove(pod.uid)
             self._notify_arrival()
         self._active.add(pod)
         self._pods[pod.uid] = pod
 
     def update(self, pod: Pod) -> None:
-        """Replace the pod, if it is queued; requeue it if other changes can help it now."""
+        """Replace a queued pod; requeue a pod with different requirements."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
@@ -175,13 +175,13 @@ class SchedulingQueue:
 
     def forget(self, uid: Uid) -> None:
         """Drop a pod that is bound or deleted."""
-        self._remove(uid)
+        self.remove(uid)
         self._await_until.pop(uid, None)
         self._failures.pop(uid, None)
         self._clear_cause(uid)
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """Requeue the pods that the change may help."""
+        """Requeue waiting pods according to capacity changes and queueing hints."""
         if change.freed is not None:
             for uid in list(self._awaiting_capacity):
                 self.add(self._pods[uid])
@@ -216,33 +216,30 @@ class SchedulingQueue:
         popped = [pod.uid for pod in self.ready(limit)]
         self._unschedulable.pop(popped)
         for uid in popped:
-            self._remove(uid)
+            self.remove(uid)
         return popped
 
     def add_unschedulable(self, pod: Pod, plugins: frozenset[str]) -> None:
-        """Park the pod until a change may help it that these plugins rejected on every node."""
-        self._remove(pod.uid)
+        """Park a pod that these plugins reject on every node, until a queueing hint applies."""
+        self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable.add(pod, plugins, self._clock.monotonic())
         self._changed.set()
 
     def back_off(self, pod: Pod, cause: str = "") -> None:
-        """Retry the pod after a back-off; in turn with others whose binds failed for this cause.
+        """Retry the pod after a back-off; sequentially with pods of a common failure cause.
 
-        One cause in two namespaces counts as two causes.
+        Failure causes are distinguished by namespace.
         """
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
-        seconds = BACK_OFF.after(failures) * (1 - self._rng.random() / 5)
-        self._remove(pod.uid)
+        seconds = BACK_OFF.delay_after(failures) * (1 - self._rng.random() / 5)
+        self.remove(pod.uid)
         due = self._clock.monotonic() + seconds
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
 
     def end_failures(self, uid: Uid) -> None:
-        """Requeue pods whose binds failed for the same cause as the last bind of this pod.
-
-        The pod is bound now.
-        """
+        """Requeue pods with the former failure cause of this pod, which is now bound."""
         failing = self._failing.get(self._cause.get(uid, ("", "")))
         self._clear_cause(uid)
         if failing is not None:
@@ -251,32 +248,28 @@ class SchedulingQueue:
                 self.add(self._pods[other])
 
     def can_await_capacity(self, uid: Uid, limit: float) -> bool:
-        """Return whether the pod has waited for capacity less than `limit` seconds in all."""
+        """Return whether the pod's accumulated waiting time is below `limit` seconds."""
         now = self._clock.monotonic()
         return self._await_until.setdefault(uid, now + limit) - now >= RESOLUTION
 
     def await_capacity(self, pod: Pod) -> None:
         """Retry the pod when capacity is freed, or when the pod may wait no longer."""
-        self._remove(pod.uid)
+        self.remove(pod.uid)
         self._add_to_backoff(pod, self._await_until[pod.uid])
         self._awaiting_capacity.add(pod.uid)
 
     def begin_planning(self, pod: Pod) -> None:
         """Park the pod until the planner responds.
 
-        A change that requeues the pod ends this, as in any other queue.
+        Changes requeue parked pods as usual.
         """
-        self._remove(pod.uid)
+        self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._planning[pod.uid] = None
 
     def in_planning(self, uid: Uid) -> Pod | None:
         """Return the present pod if it is still parked for the planner."""
         return self._pods[uid] if uid in self._planning else None
-
-    def end_planning(self, uid: Uid) -> None:
-        """Remove a planned pod whose bind begins."""
-        self._remove(uid)
 
     def requeue_planning(self) -> None:
         """Move all pods that are parked for the planner to the activeQ."""
@@ -294,7 +287,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _next_due(self) -> float | None:
-        """Return the time of the next retry that no change has to cause."""
+        """Return the time of the next unconditional retry."""
         heap = self._backoff_heap
         while heap and self._backoff.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
@@ -302,7 +295,7 @@ class SchedulingQueue:
         return min((due for due in dues if due is not None), default=None)
 
     def _flush_due(self, now: float) -> None:
-        """Requeue the pods whose back-off or flush interval is over."""
+        """Requeue pods with expired back-off or flush interval."""
         if self._unschedulable.wake_due(now):
             self._notify_arrival()
         while self._backoff_heap and self._backoff_heap[0][0] <= now:
@@ -311,7 +304,7 @@ class SchedulingQueue:
                 self.add(self._pods[uid])
 
     def _assign_turn(self, pod: Pod, cause: str, earliest: float) -> float:
-        """Return the time of the pod's retry, after those of other pods with this cause."""
+        """Return the pod's retry time, after other pods with the common failure cause."""
         self._clear_cause(pod.uid)
         self._cause[pod.uid] = (pod.namespace, cause)
         failing = self._failing.setdefault((pod.namespace, cause), _FailingBinds())
@@ -330,7 +323,7 @@ class SchedulingQueue:
         if not failing.pods:
             del self._failing[cause]
 
-    def _remove(self, uid: Uid) -> None:
+    def remove(self, uid: Uid) -> None:
         """Remove the pod from the queue that has it."""
         self._pods.pop(uid, None)
         self._awaiting_capacity.discard(uid)
@@ -340,9 +333,86 @@ class SchedulingQueue:
         self._unschedulable.discard(uid)
 
 
+@attrs.frozen(slots=True, cache_hash=True)
+class Unschedulable:
+    """Interchangeable unschedulable pods, and the plugins by which nodes reject them.
+
+    Namespace and labels count only for plugins that use them.
+    """
+
+    candidate: EquivalenceClass
+    rules: frozenset[str]
+
+    @classmethod
+    def of(cls, pod: Pod, rules: frozenset[str]) -> Self:
+        if not any(BY_NAME[rule].by_labels for rule in rules):
+            return cls(EquivalenceClass(pod.pod_class), rules)
+        labels = tuple(sorted(pod.labels.items()))
+        return cls(EquivalenceClass(pod.pod_class, pod.namespace, labels), rules)
+
+    @property
+    def hints(self) -> set[Hint]:
+        return {BY_NAME[rule].hint for rule in self.rules}
+
+
+def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
+    """Return whether the hint applies to changes of these kinds."""
+    return not matters.isdisjoint(_HEARS[hint])
+
+
+def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    """Return whether the node that changed, or has capacity freed, rejected and now accepts."""
+    pod_class, freed = candidate.pod_class, change.freed
+    before, after = change.node_before, change.node_after
+    if after is not None:
+        free = cluster.free(after.name)
+        if before is None or not accepts(pod_class, after, free):
+            return False
+        return not accepts(pod_class, before, free - after.allocatable + before.allocatable)
+    node = cluster.node(freed.node) if freed is not None else None
+    if node is None or freed is None:
+        return False
+    free = cluster.free(node.name)
+    short_before = shortages(pod_class.requests, free - freed.amount)
+    return bool(short_before) and accepts(pod_class, node, free)
+
+
+def count_helped(
+    hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
+) -> int:
+    """Return an upper bound on the pods that a node may accept after the change.
+
+    more: some node may accept some already.
+    """
+    if hint is not None:
+        return EVERY if hint(change, unschedulable.candidate, cluster) else 0
+    if not (more or node_now_accepts(change, unschedulable.candidate, cluster)):
+        return 0
+    name = change.freed.node if change.freed is not None else None
+    node = change.node_after or (cluster.node(name) if name is not None else None)
+    return 0 if node is None else room_for(unschedulable, cluster.free(node.name))
+
+
+def room_for(unschedulable: Unschedulable, free: Resources) -> int:
+    """Return how many of these pods fit."""
+    room = dict(free.items())
+    requests = unschedulable.candidate.pod_class.requests.items()
+    return max(0, min((room.get(name, 0) // n for name, n in requests if n > 0), default=EVERY))
+
+
+def still_unschedulable(
+    unschedulable: Unschedulable, node: Node, cluster: Cluster
+) -> Unschedulable | None:
+    """Update for a new node; None if the node accepts such pods."""
+    rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
+    if rejected is None:
+        return None
+    return attrs.evolve(unschedulable, rules=unschedulable.rules | {rejected.rule})
+
+
 @attrs.define(eq=False)
 class _RejectedClass:
-    """Equivalence class of unschedulable pods, and how many of them may be retried."""
+    """Equivalence class of unschedulable pods, with the number of permitted retries."""
 
     why: Unschedulable
     pods: SortedPods = attrs.field(factory=SortedPods)
@@ -357,9 +427,9 @@ class _RejectedClass:
 class UnschedulablePods:
     """Unschedulable pods by equivalence class.
 
-    Each queueing hint is evaluated once per class, however many pods wait. A change that may help
-    wakes the class: up to as many of its pods are retried as the freed capacity may take, and twice
-    as many the next time. If every node still rejects one of them, the class sleeps again.
+    Queueing hints are evaluated once per class, independent of the number of pods. A positive hint
+    wakes the class: retries are limited by the freed capacity, and the limit doubles after success.
+    Another unschedulable pod of the class puts the class to sleep again.
     """
 
     def __init__(self) -> None:
@@ -398,7 +468,7 @@ class UnschedulablePods:
         return counts
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
-        """Add a pod that these plugins reject on every node; its whole class sleeps then."""
+        """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
         why = Unschedulable.of(pod, plugins)
         rejected = self._classes.setdefault(why.candidate, _RejectedClass(why))
         self._index_hints(rejected, why)
@@ -427,7 +497,7 @@ class UnschedulablePods:
         return Unschedulable.of(pod, why.rules) != why
 
     def help(self, change: Change, mirror: ClusterMirror) -> bool:
-        """Wake the classes that the change may help; return whether there are any."""
+        """Wake the classes with positive queueing hints; return whether any exists."""
         if not self._classes:
             return False
         if change.known is not None:
@@ -470,7 +540,7 @@ class UnschedulablePods:
             yield rejected.pods.first(min(rejected.awake, limit))
 
     def pop(self, uids: Sequence[Uid]) -> None:
-        """Remove pods that are retried; if nodes take them, they may take twice as many."""
+        """Remove retried pods, and double the permitted retries of their classes."""
         for rejected in {self._class_of[uid] for uid in uids if uid in self._class_of}:
             rejected.awake *= 2
         for uid in uids:

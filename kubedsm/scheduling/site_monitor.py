@@ -26,7 +26,7 @@ _READINESS = {"node.kubernetes.io/not-ready": "False", "node.kubernetes.io/unrea
 
 #: maximum stabilisation period of a site with repeated partitions, in multiples of `site.settle`
 MOST_SETTLES = 16
-#: seconds after its stabilisation period for which the partitions of a site count
+#: seconds after the stabilisation period until previous partitions of a site are forgotten
 FORGOTTEN = 3600.0
 
 
@@ -37,7 +37,7 @@ class _Site:
     #: seconds of the stabilisation period
     settle: float
     cut: bool = True
-    #: partitions before the last one that still count
+    #: previous partitions within `FORGOTTEN`
     cuts_before: int = 0
     #: the stabilisation period is over
     steady: bool = False
@@ -52,7 +52,7 @@ class Sites:
     synced: asyncio.Event
     _known: dict[str, _Site] = attrs.field(factory=dict, init=False)
     _away: Away = attrs.field(default=NOTHING_AWAY, init=False)
-    #: a change may have affected `_away`, or time will at `_due`
+    #: `_away` requires recalculation now, or at `_due`
     _stale: bool = attrs.field(default=True, init=False)
     _due: float = attrs.field(default=math.inf, init=False)
     _news: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
@@ -101,9 +101,9 @@ class Sites:
         return self._away
 
     def stand_ins(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the waiting pods that replace pods which go on serving at a partitioned site.
+        """Return the pending replacements of pods that continue serving at a partitioned site.
 
-        Of each workload there are as many as it has pods there, the oldest ones.
+        Per workload, the oldest pending pods, up to the number of serving pods.
         """
         away = self.away()
         if not away.serving:
@@ -133,7 +133,7 @@ class Sites:
                 del self._known[name]
             elif site.cut and not is_cut_off(sites[name]):
                 delays = Doubling(settings.settle, settings.settle * MOST_SETTLES)
-                site.settle = delays.after(site.cuts_before)
+                site.settle = delays.delay_after(site.cuts_before)
                 log.info("site back", site=name, cut=round(now - site.since), settles=site.settle)
                 site.cut, site.since = False, now
         self._pass_time(now)

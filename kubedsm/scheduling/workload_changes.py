@@ -1,8 +1,8 @@
 """Observed changes of workloads: quiet periods, and pods that start or stop at present.
 
-A workload changes when a pod is created or deleted, unless a migration does that. The suggester
-estimates from quiet periods how long a benefit lasts. They are kept in memory only: after a restart
-the ages of pods bound them.
+A workload changes when a pod is created or deleted, except by a migration. The suggester estimates
+the duration of benefits from quiet periods. Quiet periods are kept in memory only: after a restart
+the creation times of pods bound them.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from kubedsm.process.clock import Clock
 
 #: seconds for a pod to become Ready, or to be deleted
 SETTLING = 10.0
-#: seconds; a pod that is older when first observed existed before this process
+#: seconds; a pod older than this at its first observation existed before this process
 _NEW = 5.0
 #: share of all pods whose creation or deletion counts as a change of the edge
 _TURNOVER = 0.05
@@ -36,7 +36,7 @@ class WorkloadChanges:
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
     _all_pods: int = attrs.field(default=0, init=False)
     _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
-    #: of the whole edge, see `Quiet`; and pods created or deleted in the present period
+    #: quiet periods of the whole edge, see `Quiet`; created or deleted pods of the present period
     _edge: QuietPeriods | None = attrs.field(default=None, init=False)
     _turned: int = attrs.field(default=0, init=False)
     #: end of `SETTLING` of pods that start, and of pods that stop
@@ -83,27 +83,27 @@ class WorkloadChanges:
     def _note_change(self, workload: Workload, now: float) -> None:
         if workload in self._pods:
             known = self._periods.get(workload)
-            self._periods[workload] = QuietPeriods(now) if known is None else known.changed(now)
+            self._periods[workload] = QuietPeriods(now) if known is None else known.end_period(now)
         self._turned += 1
         if self._turned >= _TURNOVER * self._all_pods:
             self._turned = 0
-            self._edge = QuietPeriods(now) if self._edge is None else self._edge.changed(now)
+            self._edge = QuietPeriods(now) if self._edge is None else self._edge.end_period(now)
 
     def quiet(self) -> Quiet:
         """Return the quiet periods known at present."""
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
-        """Return whether pods start or stop that should be Ready or deleted in a moment.
+        """Return whether starting or terminating pods should be Ready or deleted in a moment.
 
-        Pods of plans do not count: suggestions leave their workloads alone in any case.
+        Pods of plans do not count: suggestions exclude their workloads in any case.
         """
         now = self.clock.monotonic()
         self._starting = {uid: due for uid, due in self._starting.items() if now < due}
         return not all(map(self.followed, (*self._starting, *self.stopping())))
 
     def stopping(self) -> frozenset[Uid]:
-        """Return the terminating pods that should be deleted in a moment."""
+        """Return the terminating pods with an expected deletion within `SETTLING` seconds."""
         now = self.clock.monotonic()
         self._stopping = {uid: due for uid, due in self._stopping.items() if now < due}
         return frozenset(self._stopping)

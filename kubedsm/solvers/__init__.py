@@ -1,5 +1,5 @@
-"""Solvers of the integer programmes in `core.solving`, each a library in a process of its own.
+"""Integer-programming solvers, each a library in a separate process.
 
 `highs` and `cp_sat` are the solvers' settings, `process` starts and kills the process, and
-`highs_library` and `cp_sat_library` run in it. If a library is not installed, its solver is absent.
+`highs_library` and `cp_sat_library` run in it. Without its library a solver is absent.
 """

@@ -20,7 +20,7 @@ LIBRARY_MODULES = {
 
 
 class Listener:
-    """Read the parent's messages in a thread, so that STOP and its end are seen while solving."""
+    """Reader thread for the parent's messages: observes STOP and the parent's exit."""
 
     def __init__(self, line: Connection) -> None:
         self._line = line
@@ -44,7 +44,7 @@ def main(library: str, descriptor: int) -> None:
     line = Connection(descriptor)
     listener = Listener(line)
     solved: Callable[[Request, Event], Solved]
-    solved = importlib.import_module(LIBRARY_MODULES[library]).solved
+    solved = importlib.import_module(LIBRARY_MODULES[library]).solve_request
     line.send(READY)
     Thread(target=listener.listen, daemon=True).start()
     while True:

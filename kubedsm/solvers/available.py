@@ -1,4 +1,4 @@
-"""Solvers HiGHS and CP-SAT, with their settings and whether their libraries are installed."""
+"""Solvers HiGHS and CP-SAT, with settings and availability of libraries."""
 
 import math
 from functools import cache
@@ -16,19 +16,19 @@ SolverKind = Literal["highs", "cp-sat", "off"]
 
 #: library of each solver
 LIBRARIES = {"highs": "highspy", "cp-sat": "ortools"}
-#: how to install a library that the distribution does not require
+#: installation hints for optional libraries
 _EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
 
 
 @attrs.frozen
 class _LibrarySolver:
-    """Solver in a process of its own. Limits hold for each programme, next to its deadline."""
+    """Solver in a separate process. Limits apply per programme, in addition to the deadline."""
 
     name: ClassVar[str]
     seconds: float = math.inf
-    #: limit on the search tree: equal programmes get equal solutions, however busy the machine is
+    #: limit on the search tree: identical programmes get identical solutions
     nodes: int | None = None
-    #: threads; 0: one for each core
+    #: threads; 0: all cores
     workers: int = 0
     #: limit in deterministic seconds; with one worker equal programmes get equal solutions
     effort: float = math.inf
@@ -59,13 +59,13 @@ class CpSat(_LibrarySolver):
 
 
 @cache
-def installed(kind: SolverKind) -> bool:
+def is_installed(kind: SolverKind) -> bool:
     return kind in LIBRARIES and find_spec(LIBRARIES[kind]) is not None
 
 
-def lacking(kind: SolverKind) -> str:
-    """Return the effect of a library that is not installed; empty if it is, or no solver is set."""
-    if kind == "off" or installed(kind):
+def explain_missing(kind: SolverKind) -> str:
+    """Return the consequence of a missing library; empty if installed, or without a solver."""
+    if kind == "off" or is_installed(kind):
         return ""
     return (
         f"solver: {LIBRARIES[kind]} is not installed{_EXTRAS.get(kind, '')}:"
@@ -74,7 +74,7 @@ def lacking(kind: SolverKind) -> str:
 
 
 def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
-    """Return a solver with a limit of `seconds` a programme; None if it is not installed."""
-    if not installed(kind):
+    """Return a solver with a limit of `seconds` per programme; None if not installed."""
+    if not is_installed(kind):
         return None
     return CpSat(seconds) if kind == "cp-sat" else Highs(seconds)

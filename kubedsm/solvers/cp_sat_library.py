@@ -1,7 +1,7 @@
 """CP-SAT in the solver process.
 
-It computes in whole numbers, so bounds are exact. Rows are divided by the greatest common divisor
-of their coefficients: it is quicker with small numbers.
+CP-SAT uses integer arithmetic, hence bounds are exact. Rows are divided by the greatest common
+divisor of the coefficients, since small coefficients accelerate propagation.
 """
 
 import math
@@ -25,7 +25,7 @@ _WHOLE = 1e-6
 _LOOK = 0.05
 
 
-def solved(request: Request, stopped: Event) -> Solved:
+def solve_request(request: Request, stopped: Event) -> Solved:
     """Return the solution and a claimed bound."""
     model = cp_model.CpModel()
     variables = [model.new_int_var(0, upper, "") for upper in request.programme.upper.tolist()]
@@ -44,7 +44,7 @@ def solved(request: Request, stopped: Event) -> Solved:
         solver.parameters.max_time_in_seconds = request.seconds
     if math.isfinite(request.effort):
         solver.parameters.max_deterministic_time = request.effort
-    status = _STATUS.get(_run(solver, model, stopped), Status.UNKNOWN)
+    status = _STATUS.get(_run_solver(solver, model, stopped), Status.UNKNOWN)
     if status is Status.INFEASIBLE:
         return Solved(status)
     most = math.floor(solver.best_objective_bound + _WHOLE)
@@ -54,8 +54,8 @@ def solved(request: Request, stopped: Event) -> Solved:
     return Solved(status, values, most)
 
 
-def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, stopped: Event) -> Any:
-    """Solve, and stop when told to."""
+def _run_solver(solver: cp_model.CpSolver, model: cp_model.CpModel, stopped: Event) -> Any:
+    """Solve, and interrupt the search after STOP."""
     over = Event()
 
     def watch() -> None:

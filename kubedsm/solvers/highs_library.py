@@ -1,7 +1,7 @@
 """HiGHS in the solver process.
 
-It computes in floating point, to within 1e-6 of each row. So solutions are rounded and checked. If
-one breaks a row by a little, the programme is solved again with tighter rows.
+HiGHS uses floating-point arithmetic with a feasibility tolerance of 1e-6 per row. Solutions are
+rounded and verified. After a slight violation, the programme is solved again with tighter rows.
 """
 
 import math
@@ -25,7 +25,7 @@ from kubedsm.solvers.process import Request
 _INFINITY = highspy.kHighsInf
 #: Part of a row's greatest coefficient: more than HiGHS lets the row be broken by.
 _TIGHTER = 4e-6
-#: Distance to the next whole number that counts as rounding.
+#: Integrality tolerance.
 _WHOLE = 1e-6
 _RELATIVE = 1e-9
 #: Presolve rule for parallel rows and columns, as a bit.
@@ -41,7 +41,7 @@ _OPTIONS: dict[str, bool | float | str] = {
     "presolve_rule_off": _PARALLEL,
     "mip_rel_gap": 0.0,
 }
-#: A second opinion uses none of the parts in which wrong answers have been seen.
+#: Options of a verification run: without components known for incorrect results.
 _PLAIN: dict[str, bool | float | str] = {
     "presolve": "off",
     "mip_detect_symmetry": False,
@@ -49,7 +49,7 @@ _PLAIN: dict[str, bool | float | str] = {
 }
 
 
-def solved(request: Request, stopped: Event) -> Solved:
+def solve_request(request: Request, stopped: Event) -> Solved:
     """Return the solution, a claimed bound, and dual multipliers of the linear relaxation."""
     until = time.monotonic() + request.seconds
     answer = _Solve(request, stopped, until, 0.0).answer()
@@ -68,12 +68,14 @@ class _Solve:
         self._request, self._stopped, self._until = request, stopped, until
         self._scale = float(np.abs(request.goal).max(initial=0)) or 1.0
         self._greatest = _greatest_coefficients(request.programme)
-        self._model = _model(request.programme, request.goal / self._scale, self._greatest, tighter)
+        self._model = _make_model(
+            request.programme, request.goal / self._scale, self._greatest, tighter
+        )
 
     def answer(self) -> Solved:
-        """Solve. An unknown status with values means that they break a row by a little."""
+        """Solve. Status unknown with values: the solution slightly violates a row."""
         request = self._request
-        highs = self._highs()
+        highs = self._make_highs()
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / self._scale))
         if request.nodes is not None:
             highs.setOptionValue("mip_max_nodes", request.nodes)
@@ -84,12 +86,12 @@ class _Solve:
             start.col_value = request.hint.astype(np.float64)
             highs.setSolution(start)
         highs.run()
-        found = _read(highs, request.programme, self._scale)
+        found = _read_solution(highs, request.programme, self._scale)
         if found.status is not Status.OPTIMAL or not request.goal.any():
             return found
-        return Solved(found.status, found.values, found.bound, self._multipliers())
+        return Solved(found.status, found.values, found.bound, self._dual_multipliers())
 
-    def _highs(self) -> Any:
+    def _make_highs(self) -> Any:
         highs = highspy.Highs()
         for option, value in (_OPTIONS | (_PLAIN if self._request.plain else {})).items():
             highs.setOptionValue(option, value)
@@ -100,8 +102,8 @@ class _Solve:
             event.subscribe(lambda asked: asked.interrupt(self._stopped.is_set()))
         return highs
 
-    def _multipliers(self) -> Floats | None:
-        highs = self._highs()
+    def _dual_multipliers(self) -> Floats | None:
+        highs = self._make_highs()
         self._model.integrality_ = []
         highs.passModel(self._model)
         highs.run()
@@ -121,7 +123,7 @@ def _greatest_coefficients(programme: Programme) -> Floats:
     return greatest
 
 
-def _model(programme: Programme, costs: Floats, greatest: Floats, tighter: float) -> Any:
+def _make_model(programme: Programme, costs: Floats, greatest: Floats, tighter: float) -> Any:
     number = len(programme.upper)
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = number, len(greatest)
@@ -145,7 +147,7 @@ def _model(programme: Programme, costs: Floats, greatest: Floats, tighter: float
     return model
 
 
-def _read(highs: Any, programme: Programme, scale: float) -> Solved:
+def _read_solution(highs: Any, programme: Programme, scale: float) -> Solved:
     status, info = highs.getModelStatus(), highs.getInfo()
     if status == highspy.HighsModelStatus.kInfeasible:
         return Solved(Status.INFEASIBLE)

@@ -1,9 +1,9 @@
 """Parent's end of a solver process: start, ask, kill when late.
 
-A solver library prints, overruns its time limit, crashes and cannot be interrupted at every point.
-So it is loaded by a process of its own, with its output going nowhere and a private pipe for
-requests. The process is started when first needed and kept. A late process is killed; the next
-request starts another one.
+Solver libraries print, exceed time limits, crash, and are not interruptible everywhere. Therefore
+a separate process loads the library, with discarded output and a private pipe for requests. The
+first request starts the process. A process that exceeds the deadline is killed; the next request
+starts a replacement.
 """
 
 import atexit
@@ -24,11 +24,11 @@ from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Sta
 
 #: Seconds beyond its budget after which a solver is killed.
 GRACE = 0.3
-#: Seconds that starting Python and loading the library may take. They are not part of a budget.
+#: Seconds for starting Python and loading the library, excluded from solving budgets.
 _LOADING = 10.0
-#: Seconds without another try after a process did not start.
+#: Seconds between attempts after a failed start.
 _RETRY = 30.0
-#: Seconds between looks at the deadline, which may pass early for something more urgent.
+#: Seconds between deadline checks: urgent requests may shorten a deadline.
 _LOOK = 0.02
 _LEAST_SECONDS = 0.001
 
@@ -51,15 +51,15 @@ class Request:
 
 
 def solve(library: str, request: Request, deadline: Deadline) -> Solved:
-    """Solve with the library's process, which takes no longer than the deadline and `GRACE`."""
+    """Solve with the library's process, within the deadline plus `GRACE`."""
     seconds = min(request.seconds, deadline.left)
     if seconds < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
-    return _process(library).solve(attrs.evolve(request, seconds=seconds), deadline)
+    return _process_for(library).solve(attrs.evolve(request, seconds=seconds), deadline)
 
 
 class SolverProcess:
-    """One process at a time. A new one is started after it was killed, or ended."""
+    """Single child process, restarted after termination."""
 
     def __init__(self, library: str) -> None:
         self._library = library
@@ -77,7 +77,7 @@ class SolverProcess:
             try:
                 if not self._is_ready():
                     return Solved(Status.UNKNOWN, note="the solver process did not start")
-                answer = self._answer(request, deadline)
+                answer = self._exchange_request(request, deadline)
             except BaseException:
                 # Half a conversation cannot be continued.
                 self.stop()
@@ -114,7 +114,7 @@ class SolverProcess:
         self.stop()
         return False
 
-    def _answer(self, request: Request, deadline: Deadline) -> Solved:
+    def _exchange_request(self, request: Request, deadline: Deadline) -> Solved:
         line, process = self._line, self._process
         if line is None or process is None:
             raise RuntimeError("the solver process is not running")
@@ -141,7 +141,7 @@ class SolverProcess:
         return Solved(Status.UNKNOWN, note=f"the solver process {reason}")
 
     def stop(self) -> None:
-        """Kill the process, if there is one."""
+        """Terminate the process, if running."""
         if self._line is not None:
             self._line.close()
         if self._process is not None:
@@ -155,7 +155,7 @@ class SolverProcess:
         if self._line is not None:
             self._line.close()
         if self._process is not None:
-            self._process.returncode = 0  # or its finaliser would complain
+            self._process.returncode = 0  # otherwise the finaliser would complain
         self._line = self._process = None
 
 
@@ -178,7 +178,7 @@ _PROCESSES: list[SolverProcess] = []
 
 
 @cache
-def _process(library: str) -> SolverProcess:
+def _process_for(library: str) -> SolverProcess:
     process = SolverProcess(library)
     _PROCESSES.append(process)
     return process
@@ -194,7 +194,7 @@ def stop_all() -> None:
     for process in _PROCESSES:
         process.stop()
     _PROCESSES.clear()
-    _process.cache_clear()
+    _process_for.cache_clear()
 
 
 def _forget_all() -> None:

@@ -1,1 +1,1 @@
-"""Console plumbing that both command lines share: problems, the main loop, tables, whole files."""
+"""Console plumbing shared by all distributions: problems, the main loop, tables, whole files."""

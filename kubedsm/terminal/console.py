@@ -1,4 +1,4 @@
-"""The console for all that rich renders."""
+"""Console for everything rendered by rich."""
 
 from collections.abc import Iterable
 

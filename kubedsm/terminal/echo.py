@@ -1,7 +1,7 @@
 """Text for a terminal, with unprintable characters escaped.
 
-Names, messages and annotations are written by other people. Control characters would move the
-cursor or clear the screen; bidirectional and zero-width ones would make text look like other text.
+Names, messages and annotations are untrusted. Control characters could move the cursor or clear the
+screen; bidirectional and zero-width characters could disguise text.
 """
 
 import json
@@ -23,16 +23,16 @@ def escape_unprintable(text: str) -> str:
 
 
 def escape_strings(document: bytes) -> bytes:
-    r"""Return the JSON document with such characters in its strings shown as `\u202e`.
+    r"""Return the JSON document with unprintable characters in strings displayed as `\u202e`.
 
-    Control characters of ASCII stay JSON's escapes.
+    ASCII control characters remain JSON escapes.
     """
     escaped = _escape(document.decode(), lambda found: _python_escape(found).replace("\\", r"\\"))
     return escaped.encode()
 
 
 def escape_json(document: bytes) -> bytes:
-    r"""Return the JSON document with such characters as JSON's escapes: the same value."""
+    r"""Return an equivalent JSON document with unprintable characters as JSON escapes."""
     return _escape(document.decode(), lambda found: json.dumps(found)[1:-1]).encode()
 
 
@@ -49,5 +49,5 @@ def _python_escape(character: str) -> str:
 
 
 def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
-    """Print the text on stdout or stderr, escaped."""
+    """Print the escaped text on standard output or standard error."""
     click.echo(escape_unprintable(text), nl=nl, err=err)  # noqa: TID251  the one place

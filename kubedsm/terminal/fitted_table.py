@@ -1,7 +1,7 @@
-"""Tables that fit the terminal without breaking a number or a name.
+"""Tables fitted to the terminal width without breaking numbers or names.
 
-Sentences and headings wrap between words. If that is not enough, the columns of least use are left
-out, and a line names them.
+Sentences and headings wrap between words. If wrapping is insufficient, the least important columns
+are omitted, and named in an additional line.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -15,8 +15,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-#: `compact` has no lines between columns. `plain` has no lines at all and does not name the columns
-#: it leaves out, for pictures that change in place.
+#: `compact` has no lines between columns. `plain` has no lines at all and does not name omitted
+#: columns, for pictures redrawn in place.
 Look = Literal["lined", "compact", "plain"]
 _BOXES = {"lined": HEAVY_HEAD, "compact": SIMPLE_HEAD, "plain": None}
 #: characters next to the cells: per column, and for the whole table
@@ -32,19 +32,19 @@ class Column:
     heading: str
     #: strings are not parsed as markup
     cells: Sequence[RenderableType]
-    #: minimum width, for cells that grow later: columns must stay in place
+    #: minimum width, for growing cells: columns must not shift
     least: int = 0
-    #: the column with the lowest value is left out first; None: never
+    #: importance: the column with the lowest value is omitted first; None: never omitted
     use: int | None = None
     #: right-aligned
     number: bool = False
-    #: cells are sentences, which may wrap between words
+    #: cells are sentences, wrapping between words
     wraps: bool = False
 
 
 @attrs.frozen
 class FittedTable:
-    """Columns that are fitted when they are printed."""
+    """Table with column widths computed at printing."""
 
     columns: Sequence[Column]
     title: str | None = None
@@ -93,7 +93,7 @@ class FittedTable:
         return made
 
     def _choose_columns(self, least: Sequence[int], width: int) -> list[int]:
-        """Return the columns that fit, each at its minimum width."""
+        """Return the fitting columns, at minimum width."""
         shown = list(range(len(self.columns)))
         spare = [(column.use, at) for at, column in enumerate(self.columns)]
         for _, at in sorted((use, at) for use, at in spare if use is not None):
@@ -123,7 +123,7 @@ class FittedTable:
 
 
 def _measure(column: Column, console: Console) -> Measurement:
-    """Return the width without which a number or name breaks, and the width of whole lines."""
+    """Return the minimum width without broken numbers and names, and the width of whole lines."""
     words = [column.least, *map(cell_len, column.heading.split())]
     lines = [column.least, cell_len(column.heading)]
     for cell in column.cells:
@@ -146,8 +146,8 @@ def table(
 ) -> FittedTable:
     """Return a table with these headings; columns in `numbers` are right-aligned.
 
-    A narrow table leaves out the columns `least` first, then from the right; never the first
-    column, nor sentences.
+    Narrow terminals omit the columns `least` first, then columns from the right, but never the
+    first column or sentences.
     """
     names, cells = list(headings), [list(row) for row in rows]
     columns = []

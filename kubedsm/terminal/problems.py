@@ -1,5 +1,5 @@
-"""Base class of errors that end a command with one line."""
+"""Base class of user-facing errors, reported in a single line."""
 
 
 class Problem(Exception):
-    """Failure outside of this program: one line for the user, exit code 1."""
+    """External failure: single-line message, exit code 1."""

@@ -1,4 +1,4 @@
-"""Execution of a command line: every end is one line at most, and never a traceback."""
+"""Execution of a command line: failures are reported in a single line, never as a traceback."""
 
 import difflib
 import errno
@@ -20,10 +20,10 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 class Commands(click.Group):
-    """Group of commands that are imported on request.
+    """Group of lazily imported commands.
 
-    `modules` has the module of each command. The command is the module's attribute of the same
-    name, or the one named after a colon.
+    `modules` maps each command to a module. The command is the attribute of the same name, or the
+    attribute named after a colon.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **kwargs: Any) -> None:
@@ -50,7 +50,7 @@ class Commands(click.Group):
 
 
 def nearest(given: str, known: Sequence[str]) -> str:
-    """Return a sentence with the name nearest to a mistyped one; empty if none is near."""
+    """Return a sentence suggesting the nearest known name; empty without suggestion."""
     found = difflib.get_close_matches(given, known, n=1)
     return f" Did you mean {found[0]}?" if found else ""
 
@@ -84,10 +84,10 @@ class _Ended(NamedTuple):
 
 
 def _classify(error: BaseException) -> _Ended | None:
-    """Return the end that the error comes to; None for a bug."""
+    """Return exit code and message of an error; None for a bug."""
     match error:
         case SystemExit():
-            # rich exits like this when the reader of a pipe has gone.
+            # rich exits this way after the reader of a pipe has disappeared.
             piped = isinstance(error.__context__, BrokenPipeError)
             return _Ended(PIPE_CLOSED if piped else error.code)
         case click.exceptions.NoArgsIsHelpError():
@@ -106,7 +106,7 @@ def _classify(error: BaseException) -> _Ended | None:
                 return _Ended(1, _describe(_first(problems)))
         case Problem() | OSError():
             return _Ended(1, _describe(error))
-    # Code that runs during an import may convert the interrupt to another exception.
+    # Code executed during an import may convert the interrupt to another exception.
     if isinstance(error, click.Abort) or _began_as_interrupt(error):
         return _Ended(INTERRUPTED, "interrupted")
     return None
@@ -134,9 +134,9 @@ def _describe(error: BaseException) -> str:
 
 
 def _replace_closed_streams() -> None:
-    """Open streams that the process was started without, before other files take their numbers.
+    """Open missing standard streams, before other files occupy their descriptors.
 
-    Each is opened the wrong way round: to read stdin or write stdout fails, as it must.
+    Each stream is opened in the opposite direction: reading stdin or writing stdout fails.
     """
     for name, flags, mode in (
         ("stdin", os.O_WRONLY, "r"),
@@ -148,9 +148,9 @@ def _replace_closed_streams() -> None:
 
 
 def reserve_stdout() -> None:
-    """Redirect file descriptor 1, which libraries and child processes write to, to stderr.
+    """Redirect file descriptor 1, the output of libraries and child processes, to stderr.
 
-    `sys.stdout` keeps the output that the process was started with, under another number.
+    `sys.stdout` retains the original output under another descriptor.
     """
     shared = sys.stdout
     if shared is not sys.__stdout__ or shared is None:  # replaced within this process, or closed
@@ -169,6 +169,6 @@ def reserve_stdout() -> None:
 
 
 def _give_up_output() -> None:
-    """Discard output that is still buffered, also at the end of the process."""
-    with suppress(OSError):  # a stream that is no file has no number
+    """Discard remaining buffered output, including at process exit."""
+    with suppress(OSError):  # streams other than files have no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

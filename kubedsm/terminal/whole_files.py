@@ -1,7 +1,7 @@
-"""Atomic file writes: each file is written next to its target, then renamed.
+"""Atomic file writes: content is written to a temporary sibling, then renamed.
 
-A concurrent reader, and a user whose disk is full or whose writer was interrupted, has the file as
-it was before. Every error names the target.
+Concurrent readers, interrupted writers and full disks leave the previous content intact. Every
+error message names the target.
 """
 
 import errno
@@ -21,7 +21,7 @@ _LONGEST = 200
 
 @contextmanager
 def _name_errors(path: Path) -> Iterator[None]:
-    """Attribute errors in the block to this file, or to its missing folder."""
+    """Attribute exceptions in the block to this file, or to a missing directory."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def _name_errors(path: Path) -> Iterator[None]:
 
 
 class _TargetFile(io.FileIO):
-    """Open file whose errors name the target."""
+    """Unbuffered file; exceptions mention the target."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         super().__init__(descriptor, "wb")
@@ -45,10 +45,10 @@ class _TargetFile(io.FileIO):
 
 @contextmanager
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Yield a file whose content replaces the target at the end, unless an error ends the block.
+    """Yield a temporary file, whose content replaces the target unless an error ends the block.
 
-    An existing file keeps its mode; `mode`, less the umask, is for a new one. A target that is no
-    regular file, such as /dev/stdout, is written directly. Raises OSError.
+    Existing files keep their permissions; `mode`, minus the umask, applies to new files. Special
+    files, such as /dev/stdout, are written directly. Raises OSError.
     """
     with _name_errors(path):
         target = Path(os.path.realpath(path))
@@ -67,10 +67,10 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def _open_aside(target: Path, mode: int) -> tuple[int, Path | None]:
-    """Return the open file to write, and its path if the file is not the target itself."""
+    """Return an open descriptor, and the temporary path, if different from the target."""
     flags, kept = os.O_WRONLY | os.O_CLOEXEC, None
     if target.exists():
-        # A file that may not be written is not replaced either.
+        # Unwritable files are not replaced either.
         there = os.open(target, flags)
         if not target.is_file():
             return there, None
@@ -103,7 +103,7 @@ def append_whole(path: Path, line: bytes) -> None:
 
 
 def folder_for(path: Path) -> Path:
-    """Make the folder if it is missing, and check that files can be written. Raises OSError."""
+    """Create a missing folder, and check write permission. Raises OSError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

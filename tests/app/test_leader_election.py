@@ -275,7 +275,7 @@ def nothing(_text):
 async def test_who_needs_it_for_a_moment_waits_for_the_dead(world):
     found(world, "dead")
     mine, told = candidate(world), []
-    async with mine.elector.held(told.append):
+    async with mine.elector.hold_lease(told.append):
         assert mine.gate.is_open
         await asyncio.sleep(30)
         assert mine.gate.is_open
@@ -288,7 +288,7 @@ async def test_who_needs_it_for_a_moment_is_refused_beside_the_living(world):
     await asyncio.sleep(3)
     began = world.clock.monotonic()
     with pytest.raises(NotLeadingError, match="alive holds the lease kubedsm/kubedsm, and renews"):
-        async with candidate(world).elector.held(nothing):
+        async with candidate(world).elector.hold_lease(nothing):
             raise AssertionError
     assert world.clock.monotonic() - began < 5
     leading.cancel()
@@ -298,7 +298,7 @@ async def test_who_needs_it_for_a_moment_is_refused_beside_the_living(world):
 async def test_who_needs_it_for_a_moment_is_told_what_forbids_it(world):
     faults = EachLease(lambda count: True, RequestFault(answer(403, "Forbidden")))
     with pytest.raises(Forbidden):
-        async with candidate(world, faults=faults).elector.held(nothing):
+        async with candidate(world, faults=faults).elector.hold_lease(nothing):
             raise AssertionError
 
 

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm.app.load_reading import read
+from kubedsm.app.load_reading import read_load
 from kubedsm.app.prometheus import Sample
 from kubedsm.model.measured import Answers, Usage
 from kubedsm.model.model import Tier, Workload
@@ -27,7 +27,7 @@ def said(**queries):
         name: tuple(Sample(labels, value, 0.0) for labels, value in series)
         for name, series in queries.items()
     }
-    return read(vectors, THERE, ("node", "instance"), 60.0)
+    return read_load(vectors, THERE, ("node", "instance"), 60.0)
 
 
 def of_pod(name, value, **more):

@@ -7,7 +7,8 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.optimizer.placing.cloud import allocation_score
-from kubedsm.plugins.node_scores import scale_scores, scale_spread, spread_score
+from kubedsm.plugins.plugin import scale_scores
+from kubedsm.plugins.spread import scale_spread, spread_score
 from kubedsm_lab.baselines.in_turn import InTurn, Room
 from kubedsm_lab.baselines.kube_scheduler import (
     KubeScheduler,

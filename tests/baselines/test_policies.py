@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 from kubedsm_lab.baselines.registry import POLICIES
 from support.policy_clusters import MI, PROMISED, node, pod, snapshot
 

@@ -18,7 +18,7 @@ from kubedsm_lab.bench.burst.policy_process import (
     find_policy,
 )
 from kubedsm_lab.bench.burst.run import Plan, run
-from kubedsm_lab.emulator.actors.pod_state import is_ready
+from kubedsm_lab.emulator.api.object_state import is_ready
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated

@@ -22,9 +22,11 @@ def test_a_listener_without_limits_is_noticed(monkeypatch):
     endless = attrs.evolve(listening.METRICS, connections=10_000, per_address=10_000)
     monkeypatch.setattr(server, "METRICS", endless)
     monkeypatch.setattr(hostile_connections, "_PATIENCE", 2.0)
+    monkeypatch.setattr(hostile_connections, "_EACH", 45)
     assert "metrics: more than 128 connections" in attack()
 
 
 def test_a_line_for_each_request_is_noticed(monkeypatch):
     monkeypatch.setattr(said_by_cause, "PERIOD", -math.inf)
+    monkeypatch.setattr(hostile_connections, "_EACH", 10)
     assert any("lines into the log" in violation for violation in attack())

@@ -102,10 +102,10 @@ def a_bug(monkeypatch):
 def a_task_nobody_waits_for(monkeypatch):
     tasks = []
 
-    def come(_):
+    def leave_task(_):
         tasks.append(asyncio.get_running_loop().create_task(asyncio.sleep(1e9), name="stray"))
 
-    monkeypatch.setattr(Bystander, "come", come)
+    monkeypatch.setattr(Bystander, "schedule_arrival", leave_task)
 
 
 def too_many_moved(monkeypatch):
@@ -127,20 +127,20 @@ def leaders_act_too_long(monkeypatch):
 def writes_leave_whenever_they_can(monkeypatch):
     async def request(gate, request, *, timeout):
         if request.method in READS or gate.is_open:
-            return await gate._cluster.request(request, timeout=timeout)
+            return await gate.cluster.request(request, timeout=timeout)
         raise not_sent(request)
 
     monkeypatch.setattr(WriteGate, "request", request)
 
 
 def nobody_takes_over(monkeypatch):
-    attempt = Elector._attempt
+    attempt = Elector._try_acquire
 
     async def patient(elector):
-        await elector._look()
+        await elector._observe_lease()
         return 5.0 if elector.holder not in ("", elector.identity) else await attempt(elector)
 
-    monkeypatch.setattr(Elector, "_attempt", patient)
+    monkeypatch.setattr(Elector, "_try_acquire", patient)
 
 
 BIND = "process:create-pods/binding:4"
@@ -165,7 +165,7 @@ ASKED = "call:create-pods/binding:2"
         (too_many_moved, "cloud-to-edge", "call:create-pods/binding:2:400", "I3: 1 pods of"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "kubedsm-0-1 caught step start"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: caught"),
-        (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1 takes other"),
+        (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1: the mirror"),
         (a_task_nobody_waits_for, "burst", "call:create-events:0:409", "leaked: stray"),
         (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 10 watches"),
     ],

@@ -217,12 +217,12 @@ def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in
         (True, None, None)
     }
     shown = explain("web-7f-x", items=items).stdout
-    assert "would be put" not in shown
+    assert "would be scheduled" not in shown
     assert "its schedulerName is default-scheduler" in shown
     assert "spec.template.spec.schedulerName: kubedsm in Deployment shop/web" in shown
     shown = explain("bare", items=items).stdout
-    assert "It is on e1, and it was not KubeDSM that put it there." in shown
-    assert "create the pod anew with spec.schedulerName: kubedsm" in shown
+    assert "shop/bare is on e1: its schedulerName is default-scheduler" in shown
+    assert "recreate the pod with spec.schedulerName: kubedsm" in shown
     assert "opt in" not in explain("a", items=[node("e1"), pod("a")]).stdout
 
 
@@ -239,8 +239,8 @@ def test_what_refuses_several_nodes_alike_is_said_once(explain):
         pod("web", spec=None, nodeSelector={"a": "b"}),
     ]
     output = explain("web", items=items).output
-    assert output.count("NodeAffinity") == 1
-    assert "as above" in output
+    assert "NodeAffinity rejects 2 nodes." in output
+    assert "2: e1, e2" in output
 
 
 def test_that_no_node_is_large_enough_is_said(explain):
@@ -258,18 +258,26 @@ def test_that_no_node_is_large_enough_is_said(explain):
 def test_the_table_says_it_too(explain):
     result = explain("a", items=[node("e1", cpu="500m"), node("c1", "cloud"), pod("a")])
     assert "NodeResourcesFit: Insufficient cpu" in result.stdout
-    assert "It would be put on c1." in result.stdout
+    assert "It would be scheduled to c1 now." in result.stdout
     result = explain("a", items=[node("e1", cpu="500m"), pod("a")])
     assert "0/1 nodes are available: 1 Insufficient cpu." in result.stdout
     result = explain("a", items=[node("e1"), pod("a", on="e1")])
-    assert "It is on e1." in result.stdout
+    assert "shop/a is on e1, an edge node." in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name a pod, or say --all"),
-        (("a", "--all"), "name a pod, or say --all"),
+        ((), "name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
+        (("a", "--all"), "; or --all"),
+        (("a/b/c",), "a/b/c cannot be explained: name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
+        (("foo/x",), "there is no pod foo/x; name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
+        (("foo", "x"), "foo x cannot be explained: name POD"),
+        (("node/a/b",), "node/a/b cannot be explained"),
+        (("node/n9",), "there is no node n9"),
+        (("deploy/cart",), "there is no workload deployment/cart"),
+        (("-n", "shop", "other/a"), "other/a is not in namespace shop"),
+        (("migration/plan-1/a",), "only the scheduler that decided it knows migration plan-1/a"),
         (("nobody",), "there is no pod nobody"),
         (("twice",), "several pods are called twice: other/twice, shop/twice"),
         (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),

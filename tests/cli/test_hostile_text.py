@@ -14,13 +14,17 @@ import structlog
 
 from kubedsm.cli.console import log_to, print_json, remark
 from kubedsm.cli.main import MODULES
-from kubedsm.dashboard.answers import asking
-from kubedsm.dashboard.answers.answer import Answer
-from kubedsm.dashboard.messages import Snapshot, decoded, encoded
-from kubedsm.dashboard.rows import NewsRow, PodRow, StatusRow
-from kubedsm.dashboard.terminal.news_lines import line_of
-from kubedsm.dashboard.terminal.picture import picture
-from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.dashboard.rows import (
+    NewsRow,
+    PodRow,
+    Snapshot,
+    StatusRow,
+    decode_message,
+    encode_message,
+)
+from kubedsm.dashboard.server.questions import explanation_response
+from kubedsm.dashboard.terminal.picture import TypedSnapshot, news_line, render_picture
+from kubedsm.explain.explanation import Explanation
 from kubedsm.kube.calls import writes
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
@@ -102,7 +106,7 @@ def log_json():
     structlog.get_logger().warning(HOSTILE, error=HOSTILE)
 
 
-SEEN = Seen(
+SEEN = TypedSnapshot(
     at=1.0,
     status=StatusRow(HOSTILE, (HOSTILE,)),
     pods={"shop/a": PodRow("shop/w", "waiting", 0.0, message=HOSTILE)},
@@ -117,8 +121,10 @@ PRINTERS = {
     "table": lambda: sys.stdout.write(
         printed(table(("a", "b"), [(HOSTILE, HOSTILE)], title=HOSTILE))
     ),
-    "watch": lambda: sys.stdout.write(printed(picture(SEEN, 1.0, HOSTILE, HOSTILE, 80, 24), 80)),
-    "watch in a pipe": lambda: echo(line_of(SEEN.news["1"])),
+    "watch": lambda: sys.stdout.write(
+        printed(render_picture(SEEN, 1.0, HOSTILE, HOSTILE, 80, 24), 80)
+    ),
+    "watch in a pipe": lambda: echo(news_line(SEEN.news["1"])),
 }
 
 
@@ -141,15 +147,15 @@ def test_what_is_printed_is_escaped(monkeypatch, printer):
 
 def test_the_page_gets_no_unprintable_text():
     snapshot = Snapshot(1, 1.0, {"status": {"now": SEEN.status}, "pods": SEEN.pods})
-    line = encoded(snapshot).decode()
+    line = encode_message(snapshot).decode()
     assert is_clean(line)
-    headline = decoded(line.encode()).rows["status"]["now"].headline
+    headline = decode_message(line.encode()).rows["status"]["now"].headline
     assert r"\u202e" in headline
     assert "\u202e" not in headline
 
 
 def test_an_answer_on_the_page_is_escaped():
-    body = asking.as_json(Answer(HOSTILE, ((HOSTILE,),))).body
+    body = explanation_response(Explanation(HOSTILE, ((HOSTILE,),))).body
     assert is_clean(body.decode())
     title = msgspec.json.decode(body)["title"]
     assert r"\u202e" in title

@@ -11,7 +11,7 @@ from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN,
 from kubedsm.kube.client.port import Forbidden, Request
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.annotations import RequestedMove
-from kubedsm.rebalancing.migration_requests import requested_moves
+from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     PODS,
@@ -53,7 +53,7 @@ async def test_what_is_approved_is_done_and_said(capsys):
 
 async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
     async with proposing(pods=1) as scene:
-        moves = requested_moves(await scene.until_proposed())
+        moves = list_requested_moves(await scene.until_proposed())
         bad = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
 
         def spoil(change):
@@ -167,7 +167,7 @@ async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
             proposed = world.runtime.migrator.proposed
             approver = Requests(let_approve(world), ConfigMapName(OWN, OWN), world.clock)
             with pytest.raises(Forbidden):
-                await approver.send("", requested_moves(proposed))
+                await approver.send("", list_requested_moves(proposed))
             found = await approver.cluster.request(
                 Request("GET", f"/api/v1/namespaces/{OWN}/configmaps/{OWN}"), timeout=5
             )

@@ -9,7 +9,7 @@ from kubedsm.cli.cluster import read_snapshot
 from kubedsm.cli.execution import carry_out
 from kubedsm.cli.packing_advice import advise
 from kubedsm.config.settings import load
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.move_scenes import ReadyPods
 from support.packings import half_full, in_pieces, large, placed

@@ -32,7 +32,7 @@ EITHER = "give --scenario, or --compare and folders: one of the two"
         (("--scenario", "load.json", "--namespace", "A"), 2, "--namespace: 'A' is not such a name"),
         (("--scenario", "load.json", "--seconds", "0"), 2, "--seconds"),
         (("--scenario", "none.json"), 1, "none.json: No such file or directory"),
-        (("--scenario", "bad.json"), 1, "bad.json: apis: missing"),
+        (("--scenario", "bad.json"), 1, "bad.json: Object missing required field `apis`"),
         (("--scenario", "load.json", "--config", "bad.json"), 1, "bad.json: "),
         (("--scenario", "load.json", "--requests", "bad.json"), 1, "bad.json: is of load that has"),
         (("--scenario", "load.json", "--out", "bad.json"), 2, "bad.json"),

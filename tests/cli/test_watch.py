@@ -108,7 +108,7 @@ async def test_a_cluster_that_is_followed_has_its_targets_or_none(tmp_path, wher
                 terminal.interrupt()
                 assert await terminal.ended() == 0
     assert ("50%" in shown) == (where != "nowhere")
-    assert ("lacks 1" in shown) == (where != "nowhere")
+    assert ("1 missing" in shown) == (where != "nowhere")
     assert where != "nowhere" or not re.search(r"[0-9]%|lacks", shown)
     assert "0.00" not in shown
     assert "kept" not in shown

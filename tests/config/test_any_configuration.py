@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.origins import mistakes
+from kubedsm.config.origins import list_mistakes
 from kubedsm.config.settings import Configuration, dump, load, schema
 from support.any_configurations import configurations, documents, latencies, objectives
 from support.examples import examples
@@ -21,7 +21,7 @@ def test_anything_is_a_configuration_or_one_line(text):
         given = load(text, "x")
     except DocumentError as error:
         message = str(error)
-        assert str(mistakes(text, "x")[0]) == message
+        assert str(list_mistakes(text, "x")[0]) == message
     else:
         assert load(dump(given), "again") == given
         message = "x: a configuration"
@@ -34,7 +34,7 @@ def test_anything_is_a_configuration_or_one_line(text):
 def test_every_configuration_comes_back_from_its_text(configuration):
     text = dump(configuration)
     assert load(text, "dumped") == configuration
-    assert mistakes(text, "dumped") == []
+    assert list_mistakes(text, "dumped") == []
     SCHEMA.validate(msgspec.yaml.decode(text))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.load_aware import NodeCapacity
-from kubedsm.config.origins import mistakes
+from kubedsm.config.origins import list_mistakes
 from kubedsm.config.settings import dump, load
 
 
@@ -109,11 +109,11 @@ def test_a_response_time_needs_both_queries():
 
 def test_all_mistakes_are_found_those_after_one_in_a_list_too():
     text = "loadAware: {capacity: [{net: 3, disk: 1B/s}, {disk: x}], prometheus: x, weight: -1}"
-    places = {".".join(mistake.place) for mistake in mistakes(text, "c.yaml")}
+    places = {".".join(mistake.place) for mistake in list_mistakes(text, "c.yaml")}
     assert places == {
         f"loadAware.{key}" for key in ("capacity.0.net", "capacity.1.disk", "prometheus", "weight")
     }
 
 
 def test_the_window_is_put_into_queries():
-    assert loaded("{window: 90s}").asked("rate(x[$window])") == "rate(x[90000ms])"
+    assert loaded("{window: 90s}").fill_window("rate(x[$window])") == "rate(x[90000ms])"

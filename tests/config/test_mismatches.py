@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm.cli.inputs import mirror_of
-from kubedsm.config.mismatches import mismatches
+from kubedsm.config.mismatches import list_mismatches
 from kubedsm.config.settings import load
 from kubedsm.kube.wire import dump as dumps
 from support.dumps import dump_of, node, pod
@@ -15,7 +15,7 @@ LABEL = "kubectl label node NAME kubedsm.io/tier"
 def said_of(*items, text=""):
     configuration = load(text, "test")
     snapshot = mirror_of(dumps.read(dump_of(*items), "dump"), configuration).snapshot()
-    return list(mismatches(snapshot, configuration))
+    return list(list_mismatches(snapshot, configuration))
 
 
 PODS = (

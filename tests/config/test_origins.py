@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kubedsm.config.origins import Origins, mistakes
+from kubedsm.config.origins import Origins, list_mistakes
 from kubedsm.config.settings import load
 from kubedsm.model.model import Workload
 
@@ -58,7 +58,7 @@ services:
 latency: {edge: 1s}
 objective: {kind: latency}
 """
-    assert [str(each) for each in mistakes(text, "c.yaml")] == [
+    assert [str(each) for each in list_mistakes(text, "c.yaml")] == [
         "c.yaml: suggester.mod: unknown key; did you mean mode?",
         "c.yaml: suggester.period: 0s is not between 10ms and 24h",
         "c.yaml: batch.max: 5ms is shorter than idle, 1s",
@@ -66,7 +66,7 @@ objective: {kind: latency}
         "c.yaml: services.7: '7' is not namespace/name, namespace/*, */name or *",
         "c.yaml: objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms",
     ]
-    assert mistakes(TEXT, "c.yaml") == []
-    [unreadable] = mistakes("a: [", "c.yaml")
+    assert list_mistakes(TEXT, "c.yaml") == []
+    [unreadable] = list_mistakes("a: [", "c.yaml")
     assert str(unreadable).startswith("c.yaml: not YAML: ")
-    assert len(mistakes(b"\xff" * 1_000_000, "c.yaml")) == 1
+    assert len(list_mistakes(b"\xff" * 1_000_000, "c.yaml")) == 1

@@ -12,7 +12,7 @@ from kubedsm.config.documents import (
     refuse_others,
 )
 from kubedsm.config.settings import Configuration, load_file
-from kubedsm.config.yaml_text import parsed, parsed_all
+from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 
 LEAVES = st.none() | st.booleans() | st.integers(-5, 2**70) | st.text(max_size=8)
 JSON = st.recursive(
@@ -34,7 +34,7 @@ def parser(request):
 
 @given(JSON)
 def test_what_was_written_is_read(value):
-    assert parsed(yaml.safe_dump(value)) == value
+    assert parse_yaml(yaml.safe_dump(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_what_was_written_is_read(value):
     ],
 )
 def test_what_scalars_and_aliases_mean(text, value):
-    assert parsed(text) == value
+    assert parse_yaml(text) == value
 
 
 def test_several_documents():
-    assert parsed_all("a: 1\n---\n[b]\n---\n") == [{"a": 1}, ["b"], None]
+    assert parse_all_yaml("a: 1\n---\n[b]\n---\n") == [{"a": 1}, ["b"], None]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_several_documents():
 )
 def test_what_is_refused(text, says):
     with pytest.raises(DocumentError, match=says) as refused:
-        parsed(text)
+        parse_yaml(text)
     assert "\n" not in str(refused.value)
 
 
@@ -105,7 +105,7 @@ def test_what_is_refused(text, says):
 )
 def test_what_is_no_configuration_is_told_for_what_it_is(text, what):
     with pytest.raises(DocumentError, match=f"^this is {what}.*, not a configuration of KubeDSM$"):
-        parsed(text, CONFIGURATION)
+        parse_yaml(text, CONFIGURATION)
 
 
 @pytest.mark.parametrize("said", [None, [], {}, {"kind": 7}, {"services": {}}, {"nodes": 7}])

@@ -6,8 +6,9 @@ import aiohttp
 import attrs
 import pytest
 
-from kubedsm.dashboard.answers import asking
+from kubedsm.dashboard.server import questions
 from kubedsm.observability.reading import Leadership
+from kubedsm.planner.requests import InProcessPlanner
 from support.watched import watched
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
@@ -45,15 +46,15 @@ async def test_what_is_on_the_page_can_be_asked_about():
         assert (status, answer["title"]) == (200, "What would be done")
         assert [part["title"] for part in answer["sections"]] == [
             "Edge shares",
-            "Pods that would be placed",
+            "Pods that would be scheduled",
             "Lines for the ConfigMap",
         ]
         assert len(world.pods("half")) == 2
         for path, status, told in (
-            ("why?pod=default/x", 404, "nothing is known of a pod default/x\n"),
-            ("why?move=plan-9/x", 404, "nothing is known of a move plan-9/x\n"),
-            ("why?decision=one", 404, "nothing is known of a decision one\n"),
-            ("why?pod=a&node=b", 400, "a pod, a node, a workload, a move or a decision: "),
+            ("why?pod=default/x", 404, "nothing is known about pod default/x\n"),
+            ("why?move=plan-9/x", 404, "nothing is known about migration plan-9/x\n"),
+            ("why?decision=one", 404, "nothing is known about decision one\n"),
+            ("why?pod=a&node=b", 400, "name one of pod, node, workload, move, decision\n"),
             ("why?pot=a", 400, "pot: unknown"),
             ("what-if?qos=default/half:2", 400, "qos: default/half: 2 is not between 0 and 1\n"),
             ("what-if?cpu=3", 400, "cpu: unknown, only qos and replicas can be changed\n"),
@@ -68,14 +69,14 @@ async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
         asker, begun, go_on = Asker(session, url), asyncio.Event(), asyncio.Event()
         world.deploy("half", 1)
         await world.until_bound(1, 10)
-        think = asking.Asking._answered
+        think = InProcessPlanner.solve
 
-        async def slowly(self, question):
+        async def slowly(self, question, **how):
             begun.set()
             await go_on.wait()
-            return await think(self, question)
+            return await think(self, question, **how)
 
-        monkeypatch.setattr(asking.Asking, "_answered", slowly)
+        monkeypatch.setattr(InProcessPlanner, "solve", slowly)
         first = asyncio.create_task(asker.get("what-if?qos=default/half:1"))
         await begun.wait()
         others = [asyncio.create_task(asker.get(f"what-if?qos=default/half:0.{n}")) for n in (1, 2)]
@@ -92,10 +93,10 @@ async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypat
         world.runtime.synced.clear()
         assert await asker.get("what-if?") == (503, "the cluster is not known yet\n")
     standby = Leadership(False, "kubedsm-2_b9c4-uuid", "edge")
-    assert asking.standby_words(standby) == (
+    assert questions.describe_standby(standby) == (
         "this scheduler is a standby and plans nothing; kubedsm-2 leads: ask there"
         " (if that is a pod: kubectl -n edge port-forward pod/kubedsm-2 10270)"
     )
-    assert "the leader is not known" in asking.standby_words(Leadership(False, ""))
-    hindered = asking.Asking(world.runtime, None, lambda: standby)
-    assert hindered._hindrance() == asking.standby_words(standby)
+    assert "the leader is not known" in questions.describe_standby(Leadership(False, ""))
+    hindered = questions.Questions(world.runtime, lambda: standby)
+    assert hindered._obstacle() == questions.describe_standby(standby)

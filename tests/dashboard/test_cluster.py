@@ -31,7 +31,7 @@ async def test_what_there_is_of_a_cluster_is_drawn(browser):
                 part = sum(getattr(pod, resource) for pod in pods) / getattr(
                     rows["nodes"][node], resource
                 )
-                assert said == f"{resource} {100 * part:.0f} %"
+                assert said == f"{resource} {100 * part:.0f}%"
                 told += 1
         assert told
         await expect(page.locator(".outside")).to_contain_text("waiting: 4")

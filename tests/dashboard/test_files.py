@@ -3,10 +3,10 @@
 import gzip
 import re
 
-from kubedsm.dashboard.server.app import served_files
+from kubedsm.dashboard.server.app import read_static_files
 from kubedsm_lab.replay.plots import COLOURS
 
-FILES = {name: content.decode() for name, content in served_files().items()}
+FILES = {name: content.decode() for name, content in read_static_files().items()}
 OURS = {name: text for name, text in FILES.items() if not name.startswith("vendor/")}
 #: bytes of all of it, licences apart: as it is sent, and as it lies there
 SENT, ROOM = 80_000, 180_000

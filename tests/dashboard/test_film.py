@@ -3,9 +3,8 @@
 import json
 
 from kubedsm.dashboard import recording as films
-from kubedsm.dashboard.messages import Changes, Snapshot
-from kubedsm.dashboard.recording import Film
-from kubedsm.dashboard.rows import StatusRow
+from kubedsm.dashboard.recording import Recording
+from kubedsm.dashboard.rows import Changes, Snapshot, StatusRow
 
 
 def changes(version, **rows):
@@ -15,7 +14,7 @@ def changes(version, **rows):
 
 
 def film(**bounds):
-    return Film(Snapshot(1, 1.0, {"status": {"now": StatusRow("first")}}, run="r"), **bounds)
+    return Recording(Snapshot(1, 1.0, {"status": {"now": StatusRow("first")}}, run="r"), **bounds)
 
 
 def test_what_was_missed_comes_at_one_go():

@@ -8,13 +8,13 @@ from support.modules import modules_served
 pytestmark = in_browser
 
 _WITH = """async ({ test }) => {
-  const { Film, after } = await import("/page/film.js");
-  const { differences } = await import("/page/differences.js");
+  const { Recording, after } = await import("/page/recording.js");
+  const { differences } = await import("/page/comparison.js");
   const { scale, shareLine, spans } = await import("/page/tracks.js");
-  const { stretch, zoomed, including, lasting } = await import("/page/times.js");
+  const { stretch, zoomed, including, lasting } = await import("/page/formats.js");
   const snapshot = (version, at, rows, run) => ({ type: "snapshot", version, at, rows, run });
   const changes = (version, at, rows) => ({ type: "changes", version, at, rows });
-  const told = (film, messages) => { for (const each of messages) film.add(each, 100); };
+  const told = (recording, messages) => { for (const each of messages) recording.add(each, 100); };
   const pods = (tables) => Object.fromEntries(tables.pods);
   %s
 }"""
@@ -35,14 +35,14 @@ async def test_any_moment_is_as_if_all_messages_were_taken_one_by_one(modules):
         const rows = { [`p${v % 90}`]: v % 7 ? { node: `n${v}` } : null };
         messages.push(changes(v, 1000 + v, { pods: rows }));
       }
-      const film = new Film();
-      told(film, messages);
-      let tables = after(film.at(0), []);
+      const recording = new Recording();
+      told(recording, messages);
+      let tables = after(recording.at(0), []);
       const states = messages.map((message) => pods(tables = after(tables, [message])));
       const order = messages.map((_, i) => (i * 577) % messages.length);
-      const wrong = order.filter((i) => JSON.stringify(pods(film.at(messages[i].at + 0.5)))
+      const wrong = order.filter((i) => JSON.stringify(pods(recording.at(messages[i].at + 0.5)))
         !== JSON.stringify(states[i]));
-      return [wrong, film.at(1001).nodes === film.last.nodes];
+      return [wrong, recording.at(1001).nodes === recording.last.nodes];
     """)
     assert wrong == []
     assert same
@@ -50,14 +50,15 @@ async def test_any_moment_is_as_if_all_messages_were_taken_one_by_one(modules):
 
 async def test_no_more_is_kept_than_there_is_room_for(modules):
     size, begins, first, marks, last = await modules("""
-      const film = new Film({ room: 200_000, span: 1e9 });
-      film.add(snapshot(1, 1000, { pods: { old: { node: "n" } } }, "a"), 100);
+      const recording = new Recording({ room: 200_000, span: 1e9 });
+      recording.add(snapshot(1, 1000, { pods: { old: { node: "n" } } }, "a"), 100);
       for (let v = 2; v < 6000; v += 1) {
         const news = { [v]: { at: 1000 + v, kind: "event", text: `${v}` } };
-        film.add(changes(v, 1000 + v, { pods: { [`p${v % 9}`]: { node: `n${v}` } }, news }), 100);
+        const pods = { [`p${v % 9}`]: { node: `n${v}` } };
+        recording.add(changes(v, 1000 + v, { pods, news }), 100);
       }
-      return [film.size, film.begins, pods(film.at(0)).old.node,
-        film.history.marks[0].seen >= film.begins, film.last.pods.get("p8").node];
+      return [recording.size, recording.begins, pods(recording.at(0)).old.node,
+        recording.history.marks[0].seen >= recording.begins, recording.last.pods.get("p8").node];
     """)
     assert size <= 200_000
     assert begins > 4000
@@ -66,20 +67,23 @@ async def test_no_more_is_kept_than_there_is_room_for(modules):
 
 async def test_what_is_long_ago_is_forgotten(modules):
     begins = await modules("""
-      const film = new Film({ room: 1e9, span: 3600 });
-      for (let v = 1; v < 9000; v += 1) film.add(changes(v, v, { pods: { p: { node: `${v}` } } }));
-      return film.begins;
+      const recording = new Recording({ room: 1e9, span: 3600 });
+      for (let v = 1; v < 9000; v += 1) {
+        recording.add(changes(v, v, { pods: { p: { node: `${v}` } } }));
+      }
+      return recording.begins;
     """)
     assert 8999 - 3600 - 501 <= begins <= 8999 - 3600 + 1
 
 
 async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to_be(modules):
     gaps, shares = await modules("""
-      const film = new Film();
+      const recording = new Recording();
       const of = (edge) => ({ workloads: { w: { edge, total: 4, promise: 1 } } });
-      told(film, [snapshot(1, 100, of(1), "a"), changes(2, 101, of(2)), changes(2, 101, of(2)),
+      told(recording, [snapshot(1, 100, of(1), "a"), changes(2, 101, of(2)), changes(2, 101, of(2)),
         changes(9, 130, of(3))]);
-      return [film.history.gaps, film.history.shares.get("w").map(({ at, edge }) => [at, edge])];
+      const { gaps, shares } = recording.history;
+      return [gaps, shares.get("w").map(({ at, edge }) => [at, edge])];
     """)
     assert gaps == [{"from": 101, "to": 130}]
     assert shares == [[100, 1], [101, 2], [130, 3]]
@@ -87,15 +91,16 @@ async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to
 
 async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_another(modules):
     kept, anew = await modules("""
-      const film = new Film();
+      const recording = new Recording();
       const open = { moves: { "plan-1/p": { pod: "p", state: "moving", at: 100, began: 100 } } };
-      told(film, [snapshot(7, 100, { pods: { old: {} }, ...open }, "a"),
+      told(recording, [snapshot(7, 100, { pods: { old: {} }, ...open }, "a"),
         snapshot(1, 160, { pods: { fresh: {} } }, "b"), changes(2, 161, { pods: { more: {} } })]);
-      const { gaps, moves } = film.history;
-      const kept = [pods(film.at(150)), pods(film.last), gaps, [...moves.values()][0].ends,
-        film.version, film.run];
-      told(film, [snapshot(1, 50, { pods: { other: {} } }, "c")]);
-      return [kept, [film.begins, film.ends, pods(film.at(0)), film.history.gaps]];
+      const { gaps, moves } = recording.history;
+      const kept = [pods(recording.at(150)), pods(recording.last), gaps,
+        [...moves.values()][0].ends, recording.version, recording.run];
+      told(recording, [snapshot(1, 50, { pods: { other: {} } }, "c")]);
+      const { begins, ends, history } = recording;
+      return [kept, [begins, ends, pods(recording.at(0)), history.gaps]];
     """)
     assert kept == [
         {"old": {}},
@@ -143,7 +148,7 @@ async def test_what_keeps_up_with_now_rests_in_between(modules):
 async def test_two_moments_differ_by_what_moved_came_and_went(modules):
     """A pod in whose place another one is, in its turn replaced, was moved."""
     found = await modules("""
-      const tables = (pods, moves, edge, state) => after(new Film().last, [snapshot(1, 1, {
+      const tables = (pods, moves, edge, state) => after(new Recording().last, [snapshot(1, 1, {
         pods: Object.fromEntries(Object.entries(pods).map(([key, node]) => [key, {
           workload: "w", node }])),
         moves: Object.fromEntries(Object.entries(moves).map(([pod, replacement]) => [pod, {

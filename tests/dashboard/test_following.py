@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
-from kubedsm.dashboard.messages import Snapshot
+from kubedsm.dashboard.rows import Snapshot
 from kubedsm.dashboard.server import stream as streams
 from kubedsm.dashboard.server.access import Access, TokenFile
 from kubedsm.dashboard.terminal.following import Away, NotShownError, follow
@@ -118,4 +118,4 @@ async def test_what_is_not_understood_is_no_traceback():
 
     app = web.Application()
     app.add_routes([web.get("/page/stream", told)])
-    assert "is not understood: it may be of another version" in await refused(app)
+    assert "is not understood: it may be another version" in await refused(app)

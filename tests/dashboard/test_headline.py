@@ -51,19 +51,19 @@ OVER = having(MOVE, state="completed", step="", since=0.0, ended=998.0)
 CASES = {
     "one that is watched": (
         having(ALONE, role="watching"), QUIET, {},
-        "the cluster is followed; nothing is decided here",
+        "watching the cluster; nothing is decided here",
     ),
     "a standby": (
         having(ALONE, role="standby", leader="kubedsm-0"), QUIET, {},
-        "standing by: kubedsm-0 leads",
+        "standby: kubedsm-0 leads",
     ),
     "a standby without a leader": (
         having(ALONE, role="standby"), QUIET, {},
-        "standing by: it is not known who leads",
+        "standby: the leader is not known",
     ),
     "one move": (
         ALONE, moves(MOVE), {},
-        "moving shop/cart-a from cloud-1 to edge-1: waiting for shop/cart-x to be Ready, 4 s",
+        "migrating shop/cart-a from cloud-1 to edge-1: waiting for shop/cart-x to be Ready, 4 s",
     ),
     "some of several, the longest step first": (
         ALONE,
@@ -74,41 +74,44 @@ CASES = {
             having(OVER, decision=6),
         ),
         {},
-        "moving 2 of 3: waiting for shop/cart-x to be Ready, 4 s",
+        "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s",
     ),
     "a step that begins": (
         ALONE, moves(having(MOVE, step="evicting shop/cart-a", since=999.5)), {},
-        "moving shop/cart-a from cloud-1 to edge-1: evicting shop/cart-a",
+        "migrating shop/cart-a from cloud-1 to edge-1: evicting shop/cart-a",
     ),
     "between two steps": (
         ALONE, moves(having(MOVE, step="", since=0.0)), {},
-        "moving shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3",
+        "migrating shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3",
     ),
     "moves that are over": (
         ALONE, moves(OVER, having(OVER, pod="shop/cart-b", ended=997.5)), {},
-        "moved shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3 (and 1 move more)",
+        (
+            "migrated shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3"
+            " (and 1 migration more)"
+        ),
     ),
     "one that was taken back": (
         ALONE, moves(having(OVER, state="taken back", reason="overdue")), {},
-        "taken back: the move of shop/cart-a from cloud-1 to edge-1 (overdue)",
+        "migration rolled back: shop/cart-a from cloud-1 to edge-1 (overdue)",
     ),
     "one over for long": (
-        ALONE, moves(having(OVER, ended=900.0)), {}, "all is quiet, and every promise is kept",
+        ALONE, moves(having(OVER, ended=900.0)), {}, "idle: every QoS target is met",
     ),
     "a site that is cut off": (
         ALONE, there(nodes=dict.fromkeys(("n1", "n2"), having(NODE, state="cut off"))),
         {Tier.CLOUD: 1},
-        "site north (n1, n2) is cut off: what runs there is left alone",
+        "site north (n1, n2) is cut off: its pods are left alone",
     ),
     "a site that is back": (
         ALONE, there(nodes={"n1": having(NODE, state="settling")}), {},
-        "site north is back, and left alone until it has been back for a while",
+        "site north is back, and left alone for its stabilisation period",
     ),
     "new pods": (
         ALONE, QUIET, {Tier.EDGE: 4, Tier.CLOUD: 1},
-        "placed 5 new pods, 4 at the edge and 1 in the cloud",
+        "scheduled 5 new pods, 4 to the edge and 1 to the cloud",
     ),
-    "a new pod": (ALONE, QUIET, {Tier.EDGE: 1}, "placed 1 new pod at the edge"),
+    "a new pod": (ALONE, QUIET, {Tier.EDGE: 1}, "scheduled 1 new pod to the edge"),
     "a pod that waits": (
         ALONE, there(waiting={"shop/cart-y": WAITS}), {},
         "shop/cart-y waits for a node: 0/2 nodes are available: 2 Too many pods.",
@@ -118,14 +121,14 @@ CASES = {
         "2 pods wait for a node; shop/cart-z: 0/2 nodes are available: 2 Too many pods.",
     ),
     "moves that have not begun": (
-        ALONE, moves(having(MOVE, state="planned", began=0.0)), {}, "1 move waits to begin",
+        ALONE, moves(having(MOVE, state="planned", began=0.0)), {}, "1 migration waits to begin",
     ),
     "what is proposed": (
         having(ALONE, proposal="1a2b3c4d"), moves(having(MOVE, state="proposed")), {},
-        "1 move would be worth it: kubedsm approve 1a2b3c4d",
+        "1 migration proposed: kubedsm approve 1a2b3c4d",
     ),
     "nothing to do": (
-        ALONE, there(workloads={}), {}, "no pod asks for schedulerName: kubedsm",
+        ALONE, there(workloads={}), {}, "no pod has schedulerName: kubedsm",
     ),
     "promises that are not kept": (
         ALONE, there(workloads={"shop/cart": lacking(2), "shop/pay": lacking(1)}), {},
@@ -133,13 +136,13 @@ CASES = {
     ),
     "a target that is missed while moves are paused": (
         having(ALONE, paused=True), there(workloads={"shop/cart": lacking(2), "shop/pay": KEPT}),
-        {}, "degraded: 1 of 2 services below its edge target; moves are paused",
+        {}, "degraded: 1 of 2 services below its edge target; migrations are paused",
     ),
     "moves that are paused": (
         having(ALONE, paused=True), QUIET, {},
-        "all is quiet, and moves are paused; every promise is kept",
+        "idle: every QoS target is met; migrations are paused",
     ),
-    "all well": (ALONE, QUIET, {}, "all is quiet, and every promise is kept"),
+    "all well": (ALONE, QUIET, {}, "idle: every QoS target is met"),
 }  # fmt: skip
 
 

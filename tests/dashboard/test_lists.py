@@ -62,7 +62,7 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
     rows = {"status": {"now": status}, "moves": moves, "pods": pods, "workloads": {}}
     async with told(rows) as url, browser.page(url) as page:
         await expect(page.get_by_role("list", name="What is wrong")).to_contain_text("north is cut")
-        await expect(page.get_by_text("stands by; other-host leads")).to_be_visible()
+        await expect(page.get_by_text("standby; other-host leads")).to_be_visible()
         await expect(page).to_have_title("trouble, moving 1 - KubeDSM")
         await expect(page.get_by_role("status")).to_have_text("moving 1 of 1")
         under_way, proposed, over = await page.locator(".moves li").all_inner_texts()
@@ -73,7 +73,7 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
         first, other = await page.locator(".waiting > ul > li").all_inner_texts()
         assert re.match(r"a/first for 1 min [34]\d s\n+.*2 lack cpu", first)
         assert "and 1 more of a/w" in first
-        assert "Held by NodeAffinity" in other
+        assert "Rejected by NodeAffinity" in other
         assert await violations(page) == []
 
 
@@ -84,9 +84,9 @@ async def test_workloads_that_lack_most_come_first_and_what_is_cut_is_found(brow
         rows = page.locator(".workloads li")
         await expect(rows).to_have_count(12)
         texts = [text.replace("\n", " ") for text in await rows.all_inner_texts()]
-        assert texts[0].startswith("z/none 0 of 4, 3 short of 75 %")
-        assert texts[1].startswith("z/half 1 of 4, 1 short of 50 %")
-        await expect(rows.first.get_by_label("0 % at the edge, 75 % promised")).to_be_visible()
+        assert texts[0].startswith("z/none 0 of 4, 3 missing, target 75%")
+        assert texts[1].startswith("z/half 1 of 4, 1 missing, target 50%")
+        await expect(rows.first.get_by_label("0% at the edge, target 75%")).to_be_visible()
         await expect(page.get_by_role("button", name="and 290 more")).to_be_visible()
         await page.keyboard.press("/")
         await page.keyboard.type("service-2")
@@ -99,7 +99,7 @@ async def test_workloads_that_lack_most_come_first_and_what_is_cut_is_found(brow
 
 async def test_where_nothing_is_yet_it_is_said_what_will_be(browser):
     async with told({}) as url, browser.page(url, width=390) as page:
-        await expect(page.get_by_text("No pod asks for schedulerName kubedsm yet.")).to_be_visible()
+        await expect(page.get_by_text("No pod has schedulerName kubedsm yet.")).to_be_visible()
         await expect(page.get_by_text("There are no pods.")).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") == 390
 
@@ -128,19 +128,19 @@ async def test_who_has_no_token_is_asked_for_it(browser, tmp_path):
         assert await violations(page) == []
         await token.fill("wrong")
         await token.press("Enter")
-        await expect(page.get_by_text("not the right one")).to_be_visible()
+        await expect(page.get_by_text("Wrong token")).to_be_visible()
         await token.fill("right")
         await token.press("Enter")
         await expect(page.get_by_role("status")).to_have_text("begun")
 
 
 async def test_a_standby_says_why_it_shows_nothing_and_who_leads(browser):
-    status = StatusRow("standing by: kubedsm-1 leads", role="standby", leader="kubedsm-1")
+    status = StatusRow("standby: kubedsm-1 leads", role="standby", leader="kubedsm-1")
     async with told({"status": {"now": status}}) as url, browser.page(url) as page:
         said = "This replica is a standby and remembers no decisions and no migrations; kubedsm-1"
         for part in (".news", ".moves"):
             await expect(page.locator(part)).to_contain_text(f"{said} leads: open its page.")
-        await expect(page.get_by_text("Nothing has happened yet")).to_have_count(0)
+        await expect(page.get_by_text("No news yet")).to_have_count(0)
 
 
 async def test_a_workload_whose_target_is_not_known_has_no_figure_of_one(browser):
@@ -149,5 +149,5 @@ async def test_a_workload_whose_target_is_not_known_has_no_figure_of_one(browser
     async with told(rows) as url, browser.page(url) as page:
         part = page.locator(".workloads")
         await expect(part).to_contain_text("1 of 4")
-        await expect(part).not_to_contain_text("promised")
-        await expect(part.get_by_role("img", name="25 % at the edge", exact=True)).to_be_visible()
+        await expect(part).not_to_contain_text("target")
+        await expect(part.get_by_role("img", name="25% at the edge", exact=True)).to_be_visible()

@@ -6,8 +6,16 @@ from typing import get_args
 import msgspec
 import pytest
 
-from kubedsm.dashboard.messages import Changes, Snapshot, decoded, encoded
-from kubedsm.dashboard.rows import NodeRow, PodRow, StatusRow, Table
+from kubedsm.dashboard.rows import (
+    Changes,
+    NodeRow,
+    PodRow,
+    Snapshot,
+    StatusRow,
+    Table,
+    decode_message,
+    encode_message,
+)
 from kubedsm.model.model import Tier
 
 TABLES = {table: {} for table in get_args(Table)}
@@ -23,17 +31,17 @@ NODES = {"e1": NodeRow(Tier.EDGE, 1, 2, 3, state="cordoned"), "x": NodeRow(None,
     ],
 )
 def test_a_message_comes_back_as_it_was(message):
-    assert decoded(encoded(message)) == message
+    assert decode_message(encode_message(message)) == message
 
 
 def test_what_a_later_version_adds_is_left_out():
-    later = json.loads(encoded(Changes(1, 1.0, {"nodes": NODES})))
+    later = json.loads(encode_message(Changes(1, 1.0, {"nodes": NODES})))
     later["rows"]["nodes"]["e1"]["colour"] = "blue"
     later["rows"]["clouds"] = {"c": {}}
-    assert decoded(json.dumps(later).encode()) == Changes(1, 1.0, {"nodes": NODES})
+    assert decode_message(json.dumps(later).encode()) == Changes(1, 1.0, {"nodes": NODES})
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b'{"type":"other"}', b'{"type":"changes"}'])
 def test_what_is_no_message_is_refused(line):
     with pytest.raises(msgspec.DecodeError):
-        decoded(line)
+        decode_message(line)

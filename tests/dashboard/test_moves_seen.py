@@ -32,9 +32,9 @@ from support.worlds import emulated
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 STEPS = [
-    "its turn came, and e1 has room held for it",
-    "{pod} was taken from its owner",
-    "its owner made {new}",
+    "its turn came, and capacity is reserved on e1",
+    "{pod} was detached from its owner",
+    "the owner created {new}",
     "{new} was bound to e1",
     "{new} was Ready",
     "{new} had stayed Ready",
@@ -79,14 +79,14 @@ async def test_a_move_is_followed_from_its_decision_to_its_end():
             assert f"waiting for {new} to be Ready" in steps
             assert links == {pod, new}
             assert not any(row.get("move") for row in viewer["pods"].values())
-            moving = f"moving {pod} from c1 to e1"
+            moving = f"migrating {pod} from c1 to e1"
             assert f"{moving}: waiting until {new} has stayed Ready for a while, 2 s" in headlines
-            assert headlines[-1] == "all is quiet, and every promise is kept"
+            assert headlines[-1] == "idle: every QoS target is met"
             assert viewer.news("move") == [
                 f"{moving}: its promise lacks 1 pod of 1",
-                f"moved {pod} from c1 to e1: its promise lacks 1 pod of 1",
+                f"migrated {pod} from c1 to e1: its promise lacks 1 pod of 1",
             ]
-            assert viewer.news("suggestion") == [f"decided to move {pod} from c1 to e1"]
+            assert viewer.news("suggestion") == [f"decided to migrate {pod} from c1 to e1"]
             assert not viewer.news("event")  # which would say the same again
             assert (viewer.status["movesDone"], "moving" in viewer.status) == (1, False)
 
@@ -111,7 +111,8 @@ async def test_a_film_that_nobody_watches_has_a_move_that_takes_a_moment():
             await asyncio.sleep(2)
             looking.cancel()
             told = [
-                msgspec.json.decode(line)["rows"].get("moves", {}) for line in stream.film.lines()
+                msgspec.json.decode(line)["rows"].get("moves", {})
+                for line in stream.recording.lines()
             ]
             states = [row["state"] for rows in told for row in rows.values() if row]
             [row] = scene.snapshot().rows["moves"].values()
@@ -140,11 +141,14 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
             *_, lost, back = [text for _, text in row["story"]]
             why = "the replacement was not Ready in time"
             assert lost == f"waiting for {new} to be Ready failed: {why}"
-            assert back == f"{row['pod']} was given back to its owner"
-            said = f"of {row['pod']} from c1 to e1"
-            [told] = [text for text in viewer.news("move") if text.startswith("taken back")]
-            assert told == f"taken back: the move {said} ({row['reason']})"
-            assert f"The move {said} was taken back: {row['reason']}." in viewer.status["troubles"]
+            assert back == f"{row['pod']} was restored to its owner"
+            route = f"{row['pod']} from c1 to e1"
+            [told] = [
+                text for text in viewer.news("move") if text.startswith("migration rolled back")
+            ]
+            assert told == f"migration rolled back: {route} ({row['reason']})"
+            trouble = f"The migration of {route} was rolled back: {row['reason']}."
+            assert trouble in viewer.status["troubles"]
             await asyncio.sleep(REMEMBERED)
             viewer.look()
             assert "troubles" not in viewer.status
@@ -163,10 +167,10 @@ async def test_what_is_proposed_is_shown_as_long_as_it_stands():
             assert [row["state"] for row in rows] == ["proposed", "proposed"]
             proposal = viewer.status["proposal"]
             assert viewer.status["headline"] == (
-                f"2 moves would be worth it: kubedsm approve {proposal}"
+                f"2 migrations proposed: kubedsm approve {proposal}"
             )
             [news] = viewer.news("suggestion")
-            assert news.startswith("would move 2 pods: default/web-")
+            assert news.startswith("would migrate 2 pods: default/web-")
             world.api.delete(NODES, "", "e1")
             await viewer.watch(5)
             assert not viewer["moves"]

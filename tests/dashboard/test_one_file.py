@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from kubedsm.dashboard.server.app import served_files
+from kubedsm.dashboard.server.app import read_static_files
 from kubedsm.dashboard.single_file import Recorded, one_file
 
 FILMS = [Recorded("KubeDSM", b'{"a": "</script>"}\n{"b": 1}'), Recorded("<other> & more", b"{}")]
@@ -40,7 +40,7 @@ def test_films_are_in_it_whole(written):
 
 
 def test_modules_are_those_that_are_served_and_find_each_other_by_name(written):
-    files = served_files()
+    files = read_static_files()
     for name, text in modules(written).items():
         served = files[name.removeprefix("page/")].decode()
         assert text.replace('"page/', '"./') == served.replace('"page/', '"./')

@@ -6,7 +6,7 @@ from math import dist
 
 import pytest
 
-from kubedsm.dashboard.server.app import served_files
+from kubedsm.dashboard.server.app import read_static_files
 from kubedsm_lab.replay.plots import COLOURS
 
 #: what eyes see that lack red, green or blue, in linear light (Machado and others, 2009)
@@ -46,7 +46,7 @@ def oklab(light):
 
 @pytest.mark.parametrize("dark", [0, 1], ids=["light", "dark"])
 def test_colours_stand_out_from_what_they_are_on(dark):
-    css = served_files()["page.css"].decode()
+    css = read_static_files()["page.css"].decode()
     for name in ("ground", "raised"):
         below = re.findall(rf"--{name}: (#\w+);", css)[dark]
         assert [each[dark] for each in COLOURS if contrast(each[dark], below) < 3] == []

@@ -29,7 +29,7 @@ async def test_both_films_are_at_the_same_moment_whatever_it_is(browser, films):
     async with browser.page(films) as page:
         assert await page.title() == "kubedsm replay short, seed 1"
         await expect(page.get_by_role("status").first).to_have_text(ABOUT)
-        sides = page.locator(".film")
+        sides = page.locator(".recording")
         await expect(sides).to_have_count(2)
         for at, title in enumerate(("KubeDSM", "kube-scheduler")):
             await expect(sides.nth(at).get_by_role("heading", name=title).first).to_be_visible()
@@ -60,6 +60,6 @@ async def test_it_plays(browser, films):
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 async def test_nothing_about_it_keeps_anybody_out(browser, films, width, height):
     async with browser.page(films, width, height, dark=width == 390) as page:
-        await expect(page.locator(".film")).to_have_count(2)
+        await expect(page.locator(".recording")).to_have_count(2)
         await keep(page, f"recorded-{width}")
         assert await violations(page) == []

@@ -45,7 +45,7 @@ async def test_a_pod_is_seen_from_waiting_with_its_rule_until_it_is_ready():
             await asyncio.sleep(12)
             viewer.look()
             [_, trouble] = viewer.status["troubles"]
-            assert trouble.startswith(f"{name} cannot be placed: 0/1 nodes are available")
+            assert trouble.startswith(f"{name} cannot be scheduled: 0/1 nodes are available")
 
             world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
             await world.until_bound(1, 5)
@@ -59,7 +59,7 @@ async def test_a_pod_is_seen_from_waiting_with_its_rule_until_it_is_ready():
             assert viewer.pods("default/web") == [("ready", "e2")]
             kept = {"edge": 1, "total": 1, "promise": 1.0, "weight": 1.0, "ready": 1}
             assert viewer["workloads"]["default/web"] == {"kind": "Deployment", **kept}
-            assert viewer.status["headline"] == "all is quiet, and every promise is kept"
+            assert viewer.status["headline"] == "idle: every QoS target is met"
             assert viewer.status["bound"] == 1
             assert viewer.status["bindP50"] > 10_000
 
@@ -200,7 +200,7 @@ async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cord
             assert viewer.news("state") == [
                 "node e1 is cordoned",
                 "node e1 is unreachable",
-                "node e1 takes pods again",
+                "node e1 accepts pods again",
             ]
 
 

@@ -20,10 +20,10 @@ async def test_a_move_is_followed_by_its_arc(browser):
         await expect(arc).to_be_visible()
         # The arc says how far it is, and the header what is waited for.
         await expect(arc).to_have_accessible_name(re.compile(r"\d of \d: wait"))
-        await expect(page.get_by_role("banner")).to_contain_text("moving default/web-")
+        await expect(page.get_by_role("banner")).to_contain_text("migrating default/web-")
         await there.world.until(lambda: there.world.placed("web") == {"e1": 1}, 10)
         # It stays for as long as it takes to be seen.
         await expect(arc).to_have_accessible_name(re.compile("completed$"))
         await expect(arc).to_have_count(0)
-        moves = page.get_by_role("region", name="Moves")
+        moves = page.get_by_role("region", name="Migrations")
         await expect(moves).to_contain_text("completed")

@@ -12,8 +12,8 @@ import attrs
 import pytest
 from aiohttp import web
 
+from kubedsm.dashboard.server import app as page_server
 from kubedsm.dashboard.server import stream as streams
-from kubedsm.dashboard.server import viewers
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.http_limits import PAGE, listen
@@ -122,26 +122,30 @@ async def test_a_film_is_all_that_was_told():
         async with session.get("/page/stream") as answer:
             while (await event(answer))["version"] < 2:
                 pass
-        async with session.get("/page/film") as answer:
+        async with session.get("/page/recording") as answer:
             assert answer.headers["Content-Encoding"] == "gzip"
             lines = (await answer.text()).splitlines()
         assert [json.loads(line)["type"] for line in lines] == ["snapshot", "changes"]
-        async with session.get("/page/film", headers={"Accept-Encoding": "identity"}) as answer:
+        async with session.get(
+            "/page/recording", headers={"Accept-Encoding": "identity"}
+        ) as answer:
             assert (await answer.text()).splitlines() == lines
         known = {"after": 1, "run": json.loads(lines[0])["run"]}
-        async with session.get("/page/film", params=known) as answer:
+        async with session.get("/page/recording", params=known) as answer:
             assert (await answer.text()).splitlines() == lines[1:]
-        async with session.get("/page/film", params=known | {"run": "another"}) as answer:
+        async with session.get("/page/recording", params=known | {"run": "another"}) as answer:
             assert (await answer.text()).splitlines() == lines
 
 
 async def test_another_site_learns_nothing():
     async with page(ToldScene()) as (_, session):
-        for path in ("/", "/page/live.js", "/page/film"):
+        for path in ("/", "/page/live.js", "/page/recording"):
             async with session.get(path, headers={"Host": "evil.example"}) as answer:
                 assert answer.status == 421
                 assert (await answer.text()).count("\n") == 1
-        async with session.get("/page/film", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+        async with session.get(
+            "/page/recording", headers={"Sec-Fetch-Site": "cross-site"}
+        ) as answer:
             assert answer.status == 403
         # A link to the page may be anywhere.
         async with session.get("/", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
@@ -156,11 +160,11 @@ async def test_without_the_token_there_is_the_page_and_nothing_on_it(tmp_path):
         for public in ("/", "/page/live.js"):
             async with session.get(public) as answer:
                 assert answer.status == 200
-        for guarded in ("/page/stream", "/page/film", "/page/else"):
+        for guarded in ("/page/stream", "/page/recording", "/page/else"):
             for wrong in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "secret"}):
                 async with session.get(guarded, headers=wrong) as answer:
                     assert answer.status == 401
-        async with session.get("/page/film", headers=bearer) as answer:
+        async with session.get("/page/recording", headers=bearer) as answer:
             assert answer.status == 200
 
 
@@ -230,7 +234,7 @@ async def test_a_viewer_that_goes_is_no_error(caplog):
 
 
 async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is_full(monkeypatch):
-    monkeypatch.setattr(viewers, "MOST", 2)
+    monkeypatch.setattr(page_server, "MOST", 2)
     async with (
         page(ToldScene()) as (stream, session),
         session.get("/page/stream") as first,
@@ -248,10 +252,10 @@ async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is
 
 async def test_viewers_that_read_nothing_keep_nobody_from_the_page():
     async with page(ToldScene()) as (stream, session), silent_viewers(session, 230):
-        await until(lambda: stream.viewers == viewers.MOST)
+        await until(lambda: stream.viewers == page_server.MOST)
         async with session.get("/") as answer:
             assert answer.status == 200
         async with session.get("/page/stream") as answer:
             assert answer.status == 200
             await event(answer)
-        assert stream.viewers <= viewers.MOST
+        assert stream.viewers <= page_server.MOST

@@ -51,7 +51,7 @@ async def test_a_cluster_is_seen_where_nothing_is_decided():
         async with runtime_in(world, viewer, "follow"):
             await viewer.watch(3)
             assert viewer.status["role"] == "watching"
-            assert viewer.status["headline"] == "the cluster is followed; nothing is decided here"
+            assert viewer.status["headline"] == "watching the cluster; nothing is decided here"
             world.scale("web", 3)
             await viewer.watch(1)
             assert viewer.pods("default/web")[-1] == ("waiting", "")
@@ -67,14 +67,14 @@ async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
         async with world.scheduler(listener=viewer.scene) as runtime:
             await runtime.synced.wait()
             viewer.look()
-            assert viewer.status["headline"] == "standing by: other leads"
+            assert viewer.status["headline"] == "standby: other leads"
             viewer.leadership = Leadership(False, "")
             viewer.look()
-            assert viewer.status["troubles"][0].startswith("No scheduler leads")
+            assert viewer.status["troubles"][0].startswith("No scheduler is known to lead")
             viewer.leadership = Leadership(True, "we")
             viewer.look()
             assert viewer.status["role"] == "leading"
-            assert viewer.news("state") == ["nobody is known to lead", "this scheduler leads"]
+            assert viewer.news("state") == ["no leader is known", "this scheduler leads"]
 
 
 async def test_a_dry_run_says_where_a_pod_would_go_and_leaves_it_waiting():
@@ -122,10 +122,10 @@ async def test_configurations_and_the_pause_switch_are_followed():
             await say(**{"config.yaml": "suggester: {mode: perhaps}"})
             assert "suggester.mode" in viewer.status["refusal"]
             [trouble] = viewer.status["troubles"]
-            assert trouble.startswith("The configuration that was given last is refused: ")
+            assert trouble.startswith("The latest configuration is refused: ")
             assert [text.partition(":")[0] for text in viewer.news("state")] == [
-                "moves are paused",
-                "moves may be made again",
+                "migrations are paused",
+                "migrations are resumed",
                 "another configuration is in force",
                 "the configuration is refused",
             ]
@@ -145,7 +145,7 @@ async def test_pods_that_others_hold_back_say_who_does():
             rows = {row["workload"]: row for row in viewer["pods"].values()}
             gated, theirs = rows["default/gated"], rows["default/theirs"]
             assert gated["state"] == "gated"
-            assert gated["message"].endswith("gates are taken off: example.com/quota")
+            assert gated["message"].endswith("gates are removed: example.com/quota")
             assert (theirs["state"], theirs["message"]) == (
                 "waiting",
                 "it waits for the scheduler other",
@@ -182,7 +182,7 @@ async def test_a_site_that_is_cut_off_is_told_as_one_thing():
             await asyncio.sleep(GRACE + 15)
             viewer.look()
             assert {viewer["nodes"][name]["state"] for name in NORTH} == {"cut off"}
-            said = "site north (n1, n2) is cut off: what runs there is left alone"
+            said = "site north (n1, n2) is cut off: its pods are left alone"
             assert viewer.status["headline"] == said
             world.cluster.reconnect(*NORTH)
             await asyncio.sleep(20)
@@ -192,8 +192,8 @@ async def test_a_site_that_is_cut_off_is_told_as_one_thing():
             await asyncio.sleep(SETTLE)
             viewer.look()
             assert viewer.news("state") == [
-                "site north is cut off: what runs on n1, n2 is left alone",
+                "site north is cut off: pods on n1, n2 are left alone",
                 "site north is back: n1, n2",
-                "node n1 takes pods again",
-                "node n2 takes pods again",
+                "node n1 accepts pods again",
+                "node n2 accepts pods again",
             ]

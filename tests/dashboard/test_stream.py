@@ -84,7 +84,7 @@ async def test_what_is_told_is_encoded_once_for_all(monkeypatch):
     scene = ToldScene()
     async with looking(scene) as stream:
         monkeypatch.setattr(
-            "kubedsm.dashboard.server.stream.encoded",
+            "kubedsm.dashboard.server.stream.encode_message",
             lambda message: encoded.append(message) or b"{}",
         )
         viewers = [stream.messages(None) for _ in range(50)]
@@ -121,5 +121,5 @@ async def test_what_may_soon_be_over_is_seen_with_nobody_viewing():
         await asyncio.sleep(AT_ONCE)
         scene.say("over")
         await asyncio.sleep(2 * GLANCE)
-        said = [headline(json.loads(line)) for line in stream.film.lines()]
+        said = [headline(json.loads(line)) for line in stream.recording.lines()]
         assert said == ["begun", "short", "over"]

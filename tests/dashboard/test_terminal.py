@@ -6,11 +6,22 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.dashboard.messages import Snapshot
-from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, PodRow, StatusRow, WorkloadRow
-from kubedsm.dashboard.terminal.news_lines import News, line_of, text_of
-from kubedsm.dashboard.terminal.picture import picture
-from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.dashboard.rows import (
+    MoveRow,
+    NewsRow,
+    NodeRow,
+    PodRow,
+    Snapshot,
+    StatusRow,
+    WorkloadRow,
+)
+from kubedsm.dashboard.terminal.picture import (
+    NewsCursor,
+    TypedSnapshot,
+    news_line,
+    news_text,
+    render_picture,
+)
 from kubedsm.model.model import Tier
 from support.printed import printed, spans
 
@@ -22,7 +33,7 @@ MOVE = MoveRow(
     "shop/cart-6", "shop/cart", "n9", "e1", "cloud-to-edge", "its promise lacks 1 pod of 3",
     "moving", 90.0, step="waiting for shop/cart-7 to be Ready", since=96.0, done=3, steps=8,
 )  # fmt: skip
-SEEN = Seen(
+SEEN = TypedSnapshot(
     at=100.0,
     status=StatusRow(
         HEADLINE, ("site north is cut off",), role="standby", leader="other-host", paused=True
@@ -57,7 +68,7 @@ SEEN = Seen(
 
 
 def drawn(seen=SEEN, width=100, height=40, away=""):
-    return printed(picture(seen, 102.0, WHERE, away, width, height), width)
+    return printed(render_picture(seen, 102.0, WHERE, away, width, height), width)
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -68,14 +79,14 @@ def test_it_fits_and_nothing_in_it_is_cut(width, height):
     assert max(map(len, lines)) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
     words = " ".join(said.split())
-    for whole in (HEADLINE, "shop/cart", "lacks 1", "shop/big", "lacks 3", "cut off"):
+    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "cut off"):
         assert whole in words
 
 
 def test_it_says_how_each_thing_stands():
     words = " ".join(drawn().split())
     for said in (
-        f"KubeDSM at {WHERE}, standby, other-host leads, moving is paused",
+        f"KubeDSM at {WHERE}, standby, other-host leads, migrations are paused",
         "site north is cut off",
         "0.5/4",
         "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 6 s",
@@ -88,9 +99,9 @@ def test_it_says_how_each_thing_stands():
 def test_the_last_news_come_first_and_warnings_stand_out():
     said = drawn()
     assert said.index("could not be moved") < said.index("placed 2 pods")
-    colours = dict(spans(picture(SEEN, 102.0, WHERE, "", 100, 40)))
+    colours = dict(spans(render_picture(SEEN, 102.0, WHERE, "", 100, 40)))
     assert colours["shop/cart-6 could not be moved"] == "yellow"
-    assert colours["lacks 3"] == colours["cut off"] == "red"
+    assert colours["3 missing"] == colours["cut off"] == "red"
 
 
 def test_of_many_nodes_those_are_shown_that_somebody_has_to_know_of():
@@ -118,7 +129,7 @@ def crowded(nodes, services, names="short", *, promise=1.0):
     """A cluster in which each node runs pods of most services, and pods are migrated."""
     name = [NAMES[names].format(number, number) for number in range(nodes)]
     workloads = [f"team-{number % 3}/svc-{number:02}" for number in range(services)]
-    return Seen(
+    return TypedSnapshot(
         at=100.0,
         status=StatusRow("degraded: some services below their edge target", ("A trouble.",) * 5),
         nodes={
@@ -179,7 +190,7 @@ def test_amounts_have_the_units_people_read():
         str(at): PodRow("a/b", "ready", 1.0, 500, memory, name)
         for at, (name, memory) in enumerate([("big", 7945689498), ("small", 300 << 20)])
     }
-    said = drawn(Seen(0.0, StatusRow(""), nodes={"big": node, "small": small}, pods=pods))
+    said = drawn(TypedSnapshot(0.0, StatusRow(""), nodes={"big": node, "small": small}, pods=pods))
     assert "7.4 of 16 Gi" in said
     assert "300.0 of 512 Mi" in said
 
@@ -187,18 +198,18 @@ def test_amounts_have_the_units_people_read():
 def test_without_known_targets_no_figure_is_shown():
     said = drawn(crowded(12, 4, promise=None))
     assert "10 of 33" in said
-    for wrong in ("target ", "0.00", "0%", "kept", "lacks"):
+    for wrong in ("target ", "0.00", "0%", " met", "missing"):
         assert wrong not in said
 
 
 def test_a_scheduler_that_does_not_answer_is_told_with_what_was_seen_last():
     said = drawn(away=f"nothing answers at {WHERE}")
-    assert f"nothing answers at {WHERE}; this is how it was" in said
+    assert f"nothing answers at {WHERE}; this is the last state" in said
     assert HEADLINE in said
 
 
 def test_nothing_at_all_is_a_picture_too():
-    assert drawn(Seen(0.0, StatusRow("all is quiet"))).splitlines()[1] == "all is quiet"
+    assert drawn(TypedSnapshot(0.0, StatusRow("all is quiet"))).splitlines()[1] == "all is quiet"
 
 
 def test_news_are_told_once_and_another_scheduler_s_anew():
@@ -206,7 +217,7 @@ def test_news_are_told_once_and_another_scheduler_s_anew():
         rows = {str(n): NewsRow(float(n), "state", f"{run}{n}") for n in numbers}
         return Snapshot(1, 1.0, {"news": rows}, run)
 
-    news = News()
+    news = NewsCursor()
     told = [
         [row.text for row in news.since(snapshot(run, *numbers))]
         for run, numbers in [
@@ -221,18 +232,18 @@ def test_news_are_told_once_and_another_scheduler_s_anew():
 
 
 def test_a_line_says_when_and_whether_it_is_a_warning():
-    assert line_of(SEEN.news["10"]) == (
+    assert news_line(SEEN.news["10"]) == (
         "1970-01-01T00:01:30.000000Z  warning: shop/cart-6 could not be moved"
     )
 
 
 def test_what_news_are_about_is_said_once():
     row = NewsRow(1.0, "event", "Migrated: moved to e1", pod="shop/cart-6")
-    assert text_of(row) == "Migrated: moved to e1 (shop/cart-6)"
-    assert text_of(SEEN.news["10"]) == SEEN.news["10"].text
+    assert news_text(row) == "Migrated: moved to e1 (shop/cart-6)"
+    assert news_text(SEEN.news["10"]) == SEEN.news["10"].text
 
 
 def test_what_is_only_proposed_says_how_it_is_carried_out():
-    said = drawn(Seen(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
-    assert "moves are only proposed" in said
+    said = drawn(TypedSnapshot(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
+    assert "migrations are only proposed" in said
     assert "kubedsm approve 3f2a91c0" in said

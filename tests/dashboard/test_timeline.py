@@ -1,4 +1,4 @@
-"""The timeline of a film: any moment by key and pointer, played on, and compared with another."""
+"""The timeline of a recording: moments by key and pointer, playing, and comparison."""
 
 from contextlib import asynccontextmanager
 
@@ -10,13 +10,13 @@ pytestmark = in_browser
 
 #: a pod that is on n1, n2 and n3 at 0, 10 and 20 s; what is told of it at 10 s; the end at 60 s
 _FILM = """
-  const { Film } = await import("/page/film.js");
+  const { Recording } = await import("/page/recording.js");
   const { Timeline } = await import("/page/timeline.js");
-  const { tablesAt } = await import("/page/film.js");
+  const { tablesAt } = await import("/page/recording.js");
   const { html, render } = await import("/page/vendor/htm-preact.js");
   const filmed = (begins) => {
-    const film = new Film();
-    const at = (seconds, rows) => film.add({ type: seconds ? "changes" : "snapshot",
+    const recording = new Recording();
+    const at = (seconds, rows) => recording.add({ type: seconds ? "changes" : "snapshot",
       version: 1 + seconds, at: begins + seconds, rows, run: "a" });
     for (let s = 0; s <= 60; s += 1) {
       const node = `n${1 + Math.min(2, Math.floor(s / 10))}`;
@@ -27,17 +27,17 @@ _FILM = """
           decision: 4 } } } : {}),
       });
     }
-    return film;
+    return recording;
   };
   let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000,
     compared: null, chosen: null };
-  const films = [filmed(1000)];
-  if (!live) films.push(filmed(1000));
+  const recordings = [filmed(1000)];
+  if (!live) recordings.push(filmed(1000));
   const set = (more) => {
     state = { ...state, ...more };
-    const nodes = tablesAt(films, state.moment).map((tables) => tables.pods.get("p").node);
+    const nodes = tablesAt(recordings, state.moment).map((tables) => tables.pods.get("p").node);
     document.title = [...nodes, state.chosen?.kind ?? "", state.chosen?.key ?? ""].join(" ").trim();
-    render(html`<${Timeline} ...${{ films, titles: ["one", "other"], state, set }} />`,
+    render(html`<${Timeline} ...${{ recordings, titles: ["one", "other"], state, set }} />`,
       document.body);
   };
   set({});

@@ -38,11 +38,11 @@ CASES = {
     ),
     "a site": (
         told(nodes={name: node("cut off", "north") for name in ("e2", "e1")}),
-        ["Site north is cut off (e1, e2): what runs there is left alone."],
+        ["Site north is cut off (e1, e2): its pods are left alone."],
     ),
     "pods": (
         told(waiting={"shop/cart-a": WAITS, "shop/cart-b": WAITS}),
-        ["shop/cart-a, and 1 pod more cannot be placed: Too many pods."],
+        ["shop/cart-a, and 1 pod more cannot be scheduled: Too many pods."],
     ),
     "pods that came a moment ago": (
         told(waiting={"shop/cart-a": PodRow("shop/cart", "waiting", NOW - 1, message="Full.")}),
@@ -50,11 +50,11 @@ CASES = {
     ),
     "an API server that is silent": (
         told(watches={"pods": SimpleNamespace(trouble="no answer for 20 s")}),
-        ["What is known of pods may be old: no answer for 20 s."],
+        ["The mirror of pods may be outdated: no answer for 20 s."],
     ),
     "a pause switch that cannot be read": (
         told(pause_unknown="forbidden"),
-        ["It is not known whether moves are paused, so none is begun: forbidden."],
+        ["The pause switch cannot be read, so no migration begins: forbidden."],
     ),
     "a slow loop": (
         told(StatusRow("", loop_lag=1000)),
@@ -65,7 +65,7 @@ CASES = {
         told(caught={"plans": 2, "event": 0}, events_lost=3),
         [
             "3 Events could not be written; see the log.",
-            "Mistakes of the scheduler's own were caught, 2 in plans; see the log.",
+            "Internal errors of the scheduler were caught, 2 in plans; see the log.",
         ],
     ),
 }

@@ -6,12 +6,12 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.answers.what_if import (
+from kubedsm.dashboard.server.what_if import (
     MOST_WORKLOADS,
-    BadQuestionError,
-    Changed,
-    changed,
-    told,
+    BadRequestError,
+    Changes,
+    explain_what_if,
+    parse_what_if,
 )
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
@@ -82,18 +82,18 @@ def test_pods_that_are_added_are_placed_or_wait():
 
 
 def test_it_is_told_with_the_lines_to_paste():
-    say = changed(["shop/web:1"], ["shop/web: 2"], WORKLOADS)
-    answer = told(asked(*say), say, CONFIGURATION)
+    say = parse_what_if(["shop/web:1"], ["shop/web: 2"], WORKLOADS)
+    answer = explain_what_if(asked(*say), say, CONFIGURATION)
     assert lines_of(answer) == [
-        "4 pods would be moved; then 1 pod of what is promised would be missing at the edge."
+        "4 pods would be migrated; then 1 pod would be missing at the edge."
     ]
-    assert "shop/web | 0 of 1 | 2 of 3 | 3 (100 %)" in section(answer, "Edge shares")
-    assert section(answer, "Pods that would be placed") == ["shop/web | 2 | c1"]
+    assert "shop/web | 0 of 1 | 2 of 3 | 3 (100%)" in section(answer, "Edge shares")
+    assert section(answer, "Pods that would be scheduled") == ["shop/web | 2 | c1"]
     assert answer.sections[-1].code == "services:\n  shop/web:\n    qos: 1.0\n    weight: 2.0\n"
-    say = changed([], ["shop/web: 10"], WORKLOADS)
-    full = told(asked(*say), say, CONFIGURATION)
-    assert lines_of(full)[1] == "2 pods would wait, for want of a node."
-    nothing = told(asked(), Changed((), ()), CONFIGURATION)
+    say = parse_what_if([], ["shop/web: 10"], WORKLOADS)
+    full = explain_what_if(asked(*say), say, CONFIGURATION)
+    assert lines_of(full)[1] == "2 pods would wait: no node is feasible."
+    nothing = explain_what_if(asked(), Changes((), ()), CONFIGURATION)
     assert nothing.sections[0].title == "Edge shares"
     assert not any(part.code for part in nothing.sections)
 
@@ -105,7 +105,7 @@ def test_it_is_told_with_the_lines_to_paste():
         (["shop/web:"], [], "qos: shop/web: nothing is not between 0 and 1"),
         (["shop/web:nan"], [], "qos: shop/web: nan is not between 0 and 1"),
         (["shop/web:-0.1"], [], "qos: shop/web: -0.1 is not between 0 and 1"),
-        (["shop/x:1"], [], "qos: no pods of ours are of a workload shop/x"),
+        (["shop/x:1"], [], "qos: no opted-in workload is called shop/x"),
         (["shop/web:1", "shop/web:0"], [], "qos: shop/web is given twice"),
         (["a:1"] * (MOST_WORKLOADS + 1), [], f"qos: more than {MOST_WORKLOADS} workloads"),
         ([], ["shop/web:-1"], "replicas: shop/web: -1 is not between +0 and +100"),
@@ -115,13 +115,13 @@ def test_it_is_told_with_the_lines_to_paste():
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(qos, replicas, why):
-    with pytest.raises(BadQuestionError) as error:
-        changed(qos, replicas, WORKLOADS)
+    with pytest.raises(BadRequestError) as error:
+        parse_what_if(qos, replicas, WORKLOADS)
     assert str(error.value) == why
 
 
 def test_what_can_be_is_understood():
-    say = changed(["shop/web:0.80"], ["shop/web:+2"], WORKLOADS)
-    assert say == Changed((("shop/web", 0.8),), ((WEB.workload, 2),))
-    assert changed([], ["shop/web: 0"], WORKLOADS) == Changed((), ())
-    assert math.isclose(changed(["shop/web:1e-1"], [], WORKLOADS).qos[0][1], 0.1)
+    say = parse_what_if(["shop/web:0.80"], ["shop/web:+2"], WORKLOADS)
+    assert say == Changes((("shop/web", 0.8),), ((WEB.workload, 2),))
+    assert parse_what_if([], ["shop/web: 0"], WORKLOADS) == Changes((), ())
+    assert math.isclose(parse_what_if(["shop/web:1e-1"], [], WORKLOADS).qos[0][1], 0.1)

@@ -6,13 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.answers.why_decision import about_decision
-from kubedsm.dashboard.answers.why_move import about_move
-from kubedsm.dashboard.answers.why_node import about_node
-from kubedsm.dashboard.answers.why_pod import about_pod
-from kubedsm.dashboard.answers.why_workload import about_workload, workload_named
-from kubedsm.dashboard.rows import MoveRow
-from kubedsm.model.sites import NOTHING_AWAY, Away
+from kubedsm.explain.node import NodeExplainer
+from kubedsm.explain.subjects import Subject, find_workload
+from kubedsm.explain.workload import WorkloadExplainer
+from kubedsm.model.sites import Away
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -40,98 +37,114 @@ async def swapped():
         yield running
 
 
+def explained(runtime, kind, name):
+    return runtime.explanations.collect(Subject(kind, name))()
+
+
 async def test_each_is_told_with_its_reason_first():
     async with swapped() as runtime:
-        decisions, snapshot = runtime.decisions, runtime.mirror.snapshot()
+        record, snapshot = runtime.decisions.record, runtime.mirror.snapshot()
 
-        node = about_node(decisions, "e1", NOTHING_AWAY, (), {})()
+        node = explained(runtime, "node", "e1")
         assert lines_of(node)[0] == (
             "e1 is an edge node; it holds 4 pods, and 0 of 4 cpu and 4.29 of 8 GiB memory are free"
-            " to be requested."
+            " for requests."
         )
-        assert section(node, "What it holds")[1] == (
-            "default/web | 2 | 2 cpu, 1.86 GiB memory | 2 of 2 at the edge (80 %): kept"
+        assert section(node, "Pods on it")[1] == (
+            "default/web | 2 | 2 cpu, 1.86 GiB memory | 2 of 2 at the edge (80%): met"
         )
-        [rejected] = section(node, "Rejected by it lately")
+        [rejected] = section(node, "Recently rejected")
         assert rejected.startswith("then | default/web-")
         assert rejected.endswith(" | NodeResourcesFit: Insufficient cpu | decision 2")
-        assert len(section(node, "Moves from it and to it")) == 4
+        assert len(section(node, "Migrations from and to it")) == 4
+        assert (node.facts.free["cpu"], node.facts.allocatable["cpu"]) == (0, 4000)
         away = Away(cut={"s": frozenset({"e1"})})
-        cut = about_node(decisions, "e1", away, (), {})()
-        assert lines_of(cut)[1] == "It takes no pods now: it is cut off."
+        policy = CONFIGURATION.policy
+        cut = NodeExplainer(snapshot.nodes["e1"], snapshot, policy, (), away).explain()
+        assert lines_of(cut)[1] == "It accepts no pods now: it is cut off."
+        assert section(cut, "Recently rejected") is None
 
-        [batch, *_] = [e for e in decisions.record.newest_first() if e.pods]
-        decision = about_decision(decisions.record, str(batch.number), {})()
-        assert lines_of(decision)[0] == "Decision 2 at then put 2 new pods: 2 in the cloud."
-        suggestion = about_decision(decisions.record, "3", {})()
-        assert lines_of(suggestion)[0] == "Decision 3 at then was to move 2 pods: 2 completed."
-        [first, _] = decisions.record.entry(3).moves
-        row = MoveRow("p", "w", "e1", "c1", "edge-to-cloud", purpose="", state="moving", at=9.0)
-        begun = about_decision(decisions.record, "3", {first.id: row})()
-        assert lines_of(begun)[0].endswith("was to move 2 pods: 1 moving, 1 completed.")
+        [batch, *_] = [e for e in record.newest_first() if e.pods]
+        decision = explained(runtime, "decision", str(batch.number))
+        assert lines_of(decision)[0] == "Decision 2 at then scheduled 2 new pods: 2 to the cloud."
+        suggestion = explained(runtime, "decision", "3")
+        assert lines_of(suggestion)[0] == "Decision 3 at then was to migrate 2 pods: 2 completed."
         assert section(suggestion, "Edge shares") == [
             "default/log | 4 of 4 | 3 of 4",
             "default/web | 0 of 2 | 1 of 2",
         ]
 
-        outcome = next(
-            m for m in decisions.record.entry(3).moves if m.move.pod.workload.name == "web"
-        )
-        row = MoveRow(
-            *(str(outcome.move.pod), "default/web", "c1", "e1", "cloud-to-edge"),
-            purpose="its promise lacks 2 pods of 2",
-            state="completed",
-            at=9.0,
-            began=10.0,
-            ended=14.0,
-            story=((10.0, "took it from its owner"),),
-        )
-        move = about_move(decisions.record, outcome.id, row, snapshot, CONFIGURATION)()
+        outcome = next(m for m in record.entry(3).moves if m.move.pod.workload.name == "web")
+        move = explained(runtime, "migration", outcome.id)
         assert lines_of(move)[0] == (
-            f"{outcome.move.pod} was moved from c1 to e1: its promise lacks 2 pods of 2."
+            f"{outcome.move.pod} was migrated from c1 to e1: its promise lacks 2 pods of 2."
         )
         assert ("pod", str(outcome.replacement)) in links_of(move)
-        assert section(move, "What it gains")[1] == (
-            "default/web had 0 of its 2 pods at the edge; all moves of the decision together make"
-            " that 1 of 2."
+        assert section(move, "Benefit")[1] == (
+            "default/web had 0 of its 2 pods at the edge; all migrations of the decision together"
+            " make that 1 of 2."
         )
-        assert section(move, "What it costs")[1] == "It took 4 s, until then."
-        assert section(move, "Its story") == ["then | took it from its owner"]
-        assert "default/web has 2 of its 2 pods at the edge now." in section(
-            move, "What it brought"
-        )
+        [*_, took] = [line for line in section(move, "Cost") if line.startswith("It took")]
+        assert took.endswith(" s, until then.")
+        assert section(move, "Steps")[:3] == [
+            "then | its turn came, and capacity is reserved on e1",
+            f"then | {outcome.move.pod} was detached from its owner",
+            f"then | the owner created {outcome.replacement}",
+        ]
+        assert "default/web has 2 of its 2 pods at the edge now." in section(move, "Effect")
+        assert move.facts.id == outcome.id
 
-        pod = about_pod(decisions, str(outcome.replacement))()
+        pod = explained(runtime, "pod", str(outcome.replacement))
         assert (
-            f"it took the place of {outcome.move.pod} on c1, its promise lacks 2 pods of 2"
+            f"it replaces {outcome.move.pod} on c1, its promise lacks 2 pods of 2"
             in lines_of(pod)[0]
         )
         assert ("move", outcome.id) in links_of(pod)
 
-        web = about_workload(
-            snapshot, CONFIGURATION, workload_named(snapshot, "default/web"), None
-        )()
+        web = explained(runtime, "workload", "deployment/default/web")
         [first, second] = lines_of(web)
         assert first == (
-            "default/web has 2 of its 2 pods at the edge and is promised 2 (80 %): the promise is"
-            " kept."
+            "default/web has 2 of its 2 pods at the edge and targets 2 (80%): the QoS target is"
+            " met."
         )
-        assert second == "Promised by services, default/web: qos."
-        assert section(web, "Where its pods are") == ["e1 | edge | 2"]
+        assert second == "Its QoS target is set by services, default/web: qos."
+        assert section(web, "Nodes of its pods") == ["e1 | edge | 2"]
+
+
+async def test_a_migration_in_progress_is_told_with_its_step():
+    async with (
+        emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world,
+        world.scheduler() as runtime,
+    ):
+        world.deploy("log", 4)
+        await world.until_bound(4, 10)
+        await asyncio.sleep(5)
+        world.deploy("web", 1)
+        record = runtime.decisions.record
+        await world.until(lambda: any(e.moves for e in record.newest_first()), 60)
+        [key, *_] = [m.key for e in record.newest_first() for m in e.moves]
+        await world.until(
+            lambda: explained(runtime, "migration", key).title.endswith("is being migrated"), 60
+        )
+        migration = explained(runtime, "migration", key)
+        assert " is in progress: " in lines_of(migration)[1]
+        entry, _ = record.migration(key)
+        decision = explained(runtime, "decision", str(entry.number))
+        assert " 1 moving" in lines_of(decision)[0]
 
 
 async def test_what_keeps_the_missing_ones_away_is_told_of_each():
     async with swapped() as runtime:
         asked = load("services: {default/log: {qos: 1}, default/web: {qos: 0.8}}", "test")
         snapshot = runtime.mirror.snapshot()
-        log = workload_named(snapshot, "default/log")
+        log = find_workload(snapshot, "default/log")
         found = await runtime.planner.solve(runtime.migrator.what_if((), ()))
-        answer = about_workload(snapshot, asked, log, found)()
+        answer = WorkloadExplainer(snapshot, asked, log, found).explain()
         assert lines_of(answer)[0] == (
-            "default/log has 2 of its 4 pods at the edge and is promised 4 (100 %): 2 pods missing."
+            "default/log has 2 of its 4 pods at the edge and targets 4 (100%): 2 pods missing."
         )
-        assert all(" | c1 | " in row for row in section(answer, "What keeps the missing away"))
-        without = about_workload(snapshot, asked, log, None)()
-        assert {row.split(" | ")[2] for row in section(without, "What keeps the missing away")} == {
-            "the edge rejects it: NodeResourcesFit on 1 node"
+        assert all(" | c1 | " in row for row in section(answer, "Pods kept off the edge"))
+        without = WorkloadExplainer(snapshot, asked, log).explain()
+        assert {row.split(" | ")[2] for row in section(without, "Pods kept off the edge")} == {
+            "no edge node is feasible: NodeResourcesFit rejects 1 node"
         }

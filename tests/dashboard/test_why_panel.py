@@ -20,7 +20,7 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
         pod = page.get_by_role("button", name="default/large-").first
         await pod.click()
         panel = page.get_by_role("complementary", name="Pod default/large-")
-        await expect(panel).to_contain_text("it is rejected by NodeResourcesFit on 2 nodes.")
+        await expect(panel).to_contain_text("NodeResourcesFit rejects 2 nodes.")
         await expect(panel.get_by_role("heading", name="Pod default/large-")).to_be_focused()
         assert [each for each in await violations(page) if "why" in each] == []
         await panel.get_by_role("button", name="e1").first.click()
@@ -43,8 +43,8 @@ async def test_of_a_moment_that_is_past_is_told_what_was_so_and_what_is_known_no
         panel = page.get_by_role("complementary", name="Pod default/large-")
         await panel.get_by_role("button", name=re.compile(r"^\d\d:\d\d:\d\d$")).click()
         await expect(panel).to_contain_text(re.compile(r"At \d\d:\d\d:\d\d:"))
-        await expect(panel).to_contain_text("By all that the scheduler knows now:")
-        await expect(panel).to_contain_text("it is rejected by NodeResourcesFit on 2 nodes.")
+        await expect(panel).to_contain_text("By the current state of the scheduler:")
+        await expect(panel).to_contain_text("NodeResourcesFit rejects 2 nodes.")
 
 
 async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagined(
@@ -56,7 +56,7 @@ async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagi
         while b"NodeResourcesFit" not in film:
             # Not compressed: of that, there is a new one every five seconds.
             plain = {"Accept-Encoding": "identity"}
-            async with session.get(f"{url.rstrip('/')}/page/film", headers=plain) as answer:
+            async with session.get(f"{url.rstrip('/')}/page/recording", headers=plain) as answer:
                 film = await answer.read()
             await asyncio.sleep(0.1)
     path = tmp_path / "recorded.html"
@@ -77,7 +77,7 @@ async def test_what_if_is_answered_and_nothing_is_changed(browser):
         await there.world.until_bound(2, 10)
         await page.get_by_role("button", name="What if?").click()
         panel = page.get_by_role("complementary", name="What if?")
-        await expect(panel).to_contain_text("Nothing is changed by this")
+        await expect(panel).to_contain_text("Nothing is changed")
         await panel.get_by_label("QoS factor of default/half").fill("1")
         await panel.get_by_label("pods added to default/half").fill("3")
         row = panel.get_by_role("row", name=re.compile(r"half \d of 2 \d of 5 5 "))

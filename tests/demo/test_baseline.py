@@ -5,13 +5,13 @@ import multiprocessing
 
 import pytest
 
-from kubedsm_lab.demo.baseline import Baseline, baseline, replayed
+from kubedsm_lab.demo.baseline import Baseline, baseline, replay_baseline
 from kubedsm_lab.demo.frame import Standing, until
 from kubedsm_lab.demo.setting import PROMISES
 
 
 def test_it_is_measured_as_the_demo_is_and_moves_nothing():
-    timeline = replayed(1, 2)
+    timeline = replay_baseline(1, 2)
     assert (timeline.end, timeline.moves) == (10.0, ())
     assert set(timeline.services) == set(PROMISES)
     whole, early = (Standing.of(until(timeline, end), PROMISES) for end in (60, 5))
@@ -22,7 +22,7 @@ def test_it_is_measured_as_the_demo_is_and_moves_nothing():
 
 @pytest.fixture
 def expected():
-    return replayed(1, 1)
+    return replay_baseline(1, 1)
 
 
 async def test_its_process_answers_and_one_that_is_left_is_ended(expected):

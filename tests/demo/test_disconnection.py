@@ -39,7 +39,7 @@ async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
     assert (
         printed(render(away[-1], 200, 50)).count("cut off") == 4
     )  # in words, each of two nodes, and how it goes
-    assert "site north is back, and left alone until it has been back for a while" in {
+    assert "site north is back, and left alone for its stabilisation period" in {
         frame.headline for frame in frames
     }
     told = as_json(last)["disconnect"]

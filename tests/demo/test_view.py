@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kubedsm.dashboard.state.headline import line_of
+from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm_lab.demo.disconnection import Disconnection
+from kubedsm_lab.demo.frame import CUT_OFF
 from kubedsm_lab.demo.results import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
@@ -24,7 +25,14 @@ FRAMES = {
     "starting": attrs.evolve(
         FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
     ),
-    "cut off": attrs.evolve(FRAME, cut=CUT),
+    "cut off": attrs.evolve(
+        FRAME,
+        cut=CUT,
+        nodes=[
+            attrs.evolve(node, state=CUT_OFF if node.name in CUT.nodes else "")
+            for node in FRAME.nodes
+        ],
+    ),
 }
 
 
@@ -42,7 +50,7 @@ def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
     assert ("15.7 of 15.8 Gi" in picture) == (width >= 80)
     assert "10 a, 5 b, 10 c, 2 d" in picture
     if frame.services:
-        for service, kept in (("a", "kept"), ("b", "lacks 1"), ("c", "lacks 3")):
+        for service, kept in (("a", "met"), ("b", "1 missing"), ("c", "3 missing")):
             assert any(line.startswith(f"{service} ") and kept in line for line in lines)
 
 
@@ -60,7 +68,7 @@ def test_the_last_picture_says_all_of_the_ending(width, frame):
 def test_a_wide_picture_has_kube_scheduler_beside_it():
     lines = printed(render(FRAME, 80, 24), 80).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
-    assert "kube-scheduler" in printed(render(FRAME, 50, 24), 50)
+    assert "kube-scheduler" in printed(render(FRAME, 50, 30), 50)
     alone = attrs.evolve(FRAME, theirs=None, replay="none")
     assert "kube-scheduler" not in printed(render(alone, 100, 24), 100)
 
@@ -68,12 +76,12 @@ def test_a_wide_picture_has_kube_scheduler_beside_it():
 def test_tall_pictures_list_the_last_moves():
     moves = {name: msgspec.structs.replace(MOVE, pod=f"default/{name}") for name in "abcdef"}
     frame = attrs.evolve(FRAME, moves=moves)
-    listed = {h: printed(render(frame, 80, h), 80).count("41 s  moving") for h in (18, 24, 40)}
-    assert listed == {18: 0, 24: 3, 40: 4}
+    listed = {h: printed(render(frame, 80, h), 80).count("41 s  migrating") for h in (18, 24, 40)}
+    assert listed == {18: 0, 24: 1, 40: 4}
 
 
 def test_colours_are_of_promises_and_never_of_load():
-    promises = {("kept", "green"), ("lacks 1", "yellow"), ("lacks 3", "red")}
+    promises = {("met", "green"), ("1 missing", "yellow"), ("3 missing", "red")}
     meaningful = {
         (text, colour) for text, colour in spans(render(FRAME, 100, 40)) if colour in MEAN
     }
@@ -88,5 +96,5 @@ def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
         tell(attrs.evolve(FRAME, seconds=seconds))
     lines = console.file.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
-    assert lines[1].endswith(line_of(MOVE))
-    assert "kube-scheduler edge share 0.60" in lines[3]
+    assert lines[1].endswith(describe_migration(MOVE))
+    assert "came to 0.60 and 50%" in lines[3]

@@ -14,6 +14,7 @@ from support.command_line import kubedsm
 from support.processes import PATIENCE, Process, Server, unreachable
 
 pytestmark = pytest.mark.http
+NAMES = "name one of pod, node, workload, migration, decision"
 
 
 class Scheduler(Process):
@@ -94,10 +95,16 @@ def test_decisions_are_served_newest_first(server, scheduler):
         ("/decisions?limit=many", 400, "limit: many is not between 1 and 512"),
         ("/decisions?limit=1&limit=2", 400, "limit: given twice"),
         ("/decisions?pod=", 400, "pod: empty"),
-        ("/decisions?name=web", 400, "name: unknown, only pod, limit can be asked for"),
-        ("/decisions/pending?pod=web", 400, "pod: unknown, only nothing can be asked for"),
-        ("/decisions/explain", 400, "pod: missing"),
-        ("/decisions/explain?pod=nobody", 404, "nothing was decided about a pod nobody"),
+        ("/decisions?name=web", 400, "name: unknown, only pod, limit is accepted"),
+        ("/decisions/pending?pod=web", 400, "pod: unknown, only nothing is accepted"),
+        ("/decisions/explain", 400, NAMES),
+        ("/decisions/explain?node=n9", 404, "no decision is recorded about node n9"),
+        (
+            "/decisions/explain?pod=a&node=b",
+            400,
+            "name one of pod, node, workload, migration, decision",
+        ),
+        ("/decisions/explain?pod=nobody", 404, "no decision is recorded about pod nobody"),
     ],
 )
 def test_bad_questions_get_one_line(scheduler, path, code, says):
@@ -114,8 +121,32 @@ def test_a_bound_pod_is_explained_by_the_running_scheduler(server, scheduler):
     assert all(n["feasible"] for n in said["nodes"])
     assert said["decidedAt"]
     done = kubedsm("explain", name, "--server", scheduler.url)
-    assert f"put on {said['chosen']}" in done.stdout
+    assert f"{name} is on {said['chosen']}" in done.stdout
     assert "least allocated" in done.stdout
+
+
+def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_scheduler(
+    server, scheduler
+):
+    at = ("--server", scheduler.url)
+    [node] = explained("node/n5", *at)
+    assert (node["node"], node["tier"], node["allocatable"]["cpu"]) == ("n5", "cloud", 22000)
+    assert node["sentences"][0].startswith("n5 is a cloud node; it holds ")
+    for name in (["deployment/web"], ["deploy", "web"], ["-n", "default", "deploy/web"]):
+        [workload] = explained(*name, *at)
+        assert (workload["workload"], workload["total"], workload["missing"]) == (
+            *("default/web", 3, 0),
+        )
+    [decision] = explained("decision/1", *at)
+    assert decision["number"] == 1
+    done = kubedsm("explain", "migration/plan-9/x", *at, "--kubeconfig", server.kubeconfig)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "only the scheduler that decided it knows migration plan-9/x" in done.stderr
+    cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
+    [same] = explained("node/n5", *cluster)
+    assert same["sentences"][0] == node["sentences"][0]
+    [same] = explained("deploy/web", *cluster)
+    assert (same["edge"], same["wanted"]) == (workload["edge"], workload["wanted"])
 
 
 def test_all_pending_pods_are_explained_by_the_running_scheduler(server, scheduler):
@@ -134,7 +165,7 @@ def test_a_pod_of_another_scheduler_is_told_as_such(server, scheduler):
     assert (said["leftTo"], said["chosen"], said["nodesAsOf"]) == ("default-scheduler", None, "now")
     cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
     shown = kubedsm("explain", "theirs", *cluster).stdout
-    assert "KubeDSM leaves it alone: its schedulerName is default-scheduler." in shown
+    assert ": its schedulerName is default-scheduler, so KubeDSM" in shown
     server.call("DELETE", "/api/v1/namespaces/default/pods/theirs")
 
 
@@ -152,13 +183,13 @@ def test_without_a_scheduler_the_events_tell(server, scheduler):
     assert said.keys() == told.keys()
     assert (said["pod"], said["chosen"], said["bound"]) == (told["pod"], told["chosen"], True)
     assert said["summary"] == told["summary"]
-    assert "edge share of default/web 0/3 -> 3/3, promised 1" in said["summary"]
+    assert "edge share of default/web 0/3 -> 3/3, target 1" in said["summary"]
     assert (said["nodesAsOf"], said["moves"]) == ("now", [])
     assert said["decidedAt"] >= told["decidedAt"]
     [waiting] = explained("--all", *cluster)
     assert (waiting["chosen"], waiting["bound"]) == (None, False)
     assert waiting["message"].startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
-    assert "nodes as they are now" in kubedsm("explain", name, *cluster).stdout
+    assert "as they are now" in kubedsm("explain", name, *cluster).stdout
 
 
 def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, scheduler):

@@ -23,9 +23,9 @@ def not_installed(tmp_path, monkeypatch):
     write(tmp_path, "sitecustomize.py", "import sys\nsys.modules['highspy'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "highspy", None)
-    available.installed.cache_clear()
+    available.is_installed.cache_clear()
     yield
-    available.installed.cache_clear()
+    available.is_installed.cache_clear()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.actors.conditions import find
+from kubedsm_lab.emulator.api.object_state import find_condition
 from kubedsm_lab.emulator.api.resources import EVENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.paper import node
@@ -36,7 +36,7 @@ async def test_it_places_its_own_by_room_and_by_no_tier_and_says_why_not():
         assert sorted(on[name] for name in "abcdef") == ["e1"] * 2 + ["plain"] * 4
         assert (on["large"], on["ours"]) == (None, None)
         assert "kubedsm.io/tier" not in (pods["a"]["metadata"].get("labels") or {})
-        said = find(pods["large"]["status"]["conditions"], "PodScheduled")
+        said = find_condition(pods["large"]["status"]["conditions"], "PodScheduled")
         assert said["message"] == "0/2 nodes are available: 2 Insufficient cpu."
         told = [event["reason"] for event in cluster.api.list(EVENTS, NS)]
         assert (told.count("Scheduled"), told.count("FailedScheduling")) == (6, 1)

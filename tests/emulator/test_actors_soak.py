@@ -6,8 +6,8 @@ import time
 import looptime
 import pytest
 
-from kubedsm_lab.emulator.actors.pod_state import is_active
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import is_active
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,

@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm_lab.emulator.actors.node_lifecycle import eviction_intervals
-from kubedsm_lab.emulator.actors.pod_state import DISCONNECTED
+from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.actor_world import condition, emulated
 

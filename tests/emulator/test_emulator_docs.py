@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
-from kubedsm_lab.emulator.actors.pod_state import DISCONNECTED
+from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.resources import SERVED
 from support.api_requests import asked
 

@@ -9,7 +9,6 @@ from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.api.selectors import (
     SelectorError,
     label_selector_of,
-    parse_fields,
     parse_labels,
     selection,
 )
@@ -115,18 +114,18 @@ POD = {
     ],
 )
 def test_fields_of_a_pod(text: str, matches: bool) -> None:
-    assert parse_fields(PODS, text).matches(POD) is matches
+    assert selection(PODS, "", "", text).matches(POD) is matches
 
 
 def test_fields_of_other_kinds() -> None:
     node = {"metadata": {"name": "n2"}, "spec": {"unschedulable": True}}
-    assert parse_fields(NODES, "spec.unschedulable=true").matches(node)
-    assert parse_fields(NODES, "spec.unschedulable=false").matches({**node, "spec": {}})
+    assert selection(NODES, "", "", "spec.unschedulable=true").matches(node)
+    assert selection(NODES, "", "", "spec.unschedulable=false").matches({**node, "spec": {}})
     event = {"metadata": {}, "involvedObject": {"name": "a", "uid": "1"}, "type": "Warning"}
     wanted = "involvedObject.name=a,involvedObject.uid=1,type=Warning,reason!=x"
-    assert parse_fields(EVENTS, wanted).matches(event)
+    assert selection(EVENTS, "", "", wanted).matches(event)
     terminating = {"metadata": {}, "status": {"phase": "Terminating"}}
-    assert parse_fields(NAMESPACES, "status.phase=Terminating").matches(terminating)
+    assert selection(NAMESPACES, "", "", "status.phase=Terminating").matches(terminating)
 
 
 @pytest.mark.parametrize(
@@ -139,5 +138,5 @@ def test_fields_of_other_kinds() -> None:
 )
 def test_a_pod_cannot_be_selected_by_just_anything(text: str, message: str) -> None:
     with pytest.raises(ApiError) as refused:
-        parse_fields(PODS, text)
+        selection(PODS, "", "", text)
     assert (refused.value.status, refused.value.message) == (400, message)

@@ -122,7 +122,7 @@ async def test_a_mark_on_another_schedulers_pod_is_ignored_and_told_once():
         assert "deletionTimestamp" not in left["metadata"]
         [event] = tenant.events("MigrationMarkIgnored")
         assert event["type"] == "Warning"
-        assert f"Carries {LABEL}, but no move of ours" in event["message"]
+        assert f"Carries {LABEL}, but no migration of ours" in event["message"]
 
 
 OWNERS = {
@@ -209,7 +209,7 @@ async def test_a_pod_that_cannot_be_restored_is_tried_ever_more_rarely():
         world.api.patch(PODS, TENANT, "left", {"metadata": metadata}, MERGE)
         await asyncio.sleep(3600)
         told = tenant.events("MigrationFailed")
-        assert all("neither given back nor evicted" in event["message"] for event in told)
+        assert all("neither restored nor evicted" in event["message"] for event in told)
         assert 4 <= how_often(told) <= 9
         await neighbour_is_served(world)
 

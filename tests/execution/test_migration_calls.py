@@ -5,6 +5,7 @@ import asyncio
 import attrs
 import pytest
 
+from kubedsm.execution.migration_calls import Accepted
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Conflict, Invalid, Unreachable
 from kubedsm.kube.wire.annotations import MoveMark
@@ -66,11 +67,12 @@ class Called:
 
     def evicts(self, ready_to_keep=2):
         step = asked(StepKind.EVICT, self.pod)
-        return lambda *asks: self.still.step_calls.evict(ready_to_keep, step, self.pod, *asks)
+        accepted = Accepted(min_ready=0.0, grace=0.0, ready_to_keep=ready_to_keep, found=None)
+        return lambda *asks: self.still.step_calls.evict(step, self.pod, accepted, *asks)
 
     def restores(self):
         step = asked(StepKind.RESTORE, self.pod)
-        return lambda *asks: self.still.step_calls.restore(step, self.pod, *asks)
+        return lambda *asks: self.still.step_calls.restore(step, self.pod, None, *asks)
 
 
 async def test_an_eviction_waits_longer_and_longer_for_a_budget_that_refuses_it():
@@ -115,7 +117,7 @@ async def test_a_detaching_that_is_over_when_its_pod_was_read_is_not_sent():
     called.noted.fault = lambda request: setattr(called, "wanted", False)
     step = asked(StepKind.DETACH, called.pod)
     detach = called.still.step_calls.detach
-    await called.during(lambda *asks: detach(step, called.pod, *asks), 5)
+    await called.during(lambda *asks: detach(step, called.pod, None, *asks), 5)
     assert called.noted.writes() == []
 
 
@@ -134,7 +136,7 @@ async def test_only_what_was_not_applied_for_sure_refuses_a_detaching(outcome, t
     called = Called(lambda request: OUTCOMES[outcome] if request.method == "PATCH" else None)
     step = asked(StepKind.DETACH, called.pod)
     detach = called.still.step_calls.detach
-    await called.during(lambda *asks: detach(step, called.pod, *asks), 5)
+    await called.during(lambda *asks: detach(step, called.pod, None, *asks), 5)
     assert [type(event) for event in called.told] == [told]
 
 
@@ -167,13 +169,13 @@ async def test_a_detached_pod_whose_eviction_a_budget_refuses_is_given_back():
 async def test_a_replacement_is_not_awaited_when_pod_and_owner_are_gone():
     """As after the deletion of their namespace: no live read of the pod can tell whose it was."""
     called = Called()
-    found = (await called.still.check(MoveMode.RECREATE)).found
+    accepted = await called.still.check(MoveMode.RECREATE)
     called.still.api.delete(PODS, "default", called.still.pod, grace_seconds=0)
     called.still.remove(called.still.top)
     called.noted.requests.clear()
     step = asked(StepKind.AWAIT_REPLACEMENT, called.pod)
     awaits = called.still.step_calls.await_replacement
-    await called.during(lambda *asks: awaits(found, step, called.pod, *asks), 10)
+    await called.during(lambda *asks: awaits(step, called.pod, accepted, *asks), 10)
     assert called.told == [CallRefused(step.id, "the owner is gone")]
     assert len(called.noted.requests) <= 2
 

@@ -42,7 +42,7 @@ async def test_another_pod_of_that_name_is_not_detached_though_the_watch_has_not
     still, told = Still(), []
     earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
     step = Step(1, StepKind.DETACH, earlier.uid, "e1", 10.0, move="m")
-    await still.step_calls.detach(step, earlier, lambda: True, told.append)
+    await still.step_calls.detach(step, earlier, None, lambda: True, told.append)
     assert told == [PodGone("earlier")]
     assert not still.known().detached
 

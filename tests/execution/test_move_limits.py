@@ -93,8 +93,8 @@ def test_a_workload_that_fails_again_and_again_rests_longer_each_time():
     for failures in range(3):
         now = 200.0 * failures
         made.begin_cooldown(WEB, now, failed=True)
-        assert WEB in made.resting(now + 59.9 + BACK_OFF.after(failures))
-        assert WEB not in made.resting(now + 60.0 + BACK_OFF.after(failures))
+        assert WEB in made.resting(now + 59.9 + BACK_OFF.delay_after(failures))
+        assert WEB not in made.resting(now + 60.0 + BACK_OFF.delay_after(failures))
     made.begin_cooldown(WEB, 600.0, failed=False)
     made.begin_cooldown(WEB, 700.0, failed=True)
     assert WEB not in made.resting(760.0 + BACK_OFF.first)

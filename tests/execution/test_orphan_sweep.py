@@ -152,7 +152,7 @@ async def test_what_could_not_be_restored_is_tried_again_ever_more_rarely(scene)
         await asyncio.sleep(0.5)
         assert len(made.plans.begun) == failures + 1
         made.restored(pod, StepState.FAILED)
-        await asyncio.sleep(DELAYS.after(failures) - 1)
+        await asyncio.sleep(DELAYS.delay_after(failures) - 1)
         made.sweep()
         await asyncio.sleep(0.5)
         assert len(made.plans.begun) == failures + 1
@@ -237,4 +237,4 @@ async def test_the_next_leader_tells_of_the_migrations_that_it_ends():
             await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
             await asyncio.sleep(2)
     told = [event["message"] for event in world.events("Migrated")]
-    assert told == ["Moved to e1; begun by an earlier leader"] * 2
+    assert told == ["Migrated to e1; begun by an earlier leader"] * 2

@@ -9,13 +9,14 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.client import Answering, answering, effects_since
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.effects import Effect, Response, summed_up
-from kubedsm.explain.entries import MoveOutcome, Outcome
-from kubedsm.explain.explainer import Decisions
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.effects import Around, Effect, Response, summarize_effects
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.server import Diagnostics
+from kubedsm.explain.subjects import Explanations, Subject
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Tier
+from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
 from kubedsm.planner.requests import InProcessPlanner, PlanningContext
 from kubedsm.process.clock import VirtualClock
@@ -28,6 +29,10 @@ from support.processes import free_port
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
 
 
+def explanations_of(decisions, thinker=None):
+    return Explanations(decisions, thinker, Configuration, lambda: NOTHING_AWAY, lambda: None)
+
+
 @pytest.fixture
 def served():
     """Unless it is entered it serves nothing."""
@@ -35,7 +40,8 @@ def served():
     policy = configuration.policy
     decisions = Decisions(DecisionRecord(VirtualClock()), mirror, lambda: policy)
     known = PlanningContext(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
-    return decisions, Diagnostics(decisions, InProcessPlanner(known), port=0)
+    explanations = explanations_of(decisions, InProcessPlanner(known))
+    return decisions, Diagnostics(explanations, port=0)
 
 
 async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(served):
@@ -52,15 +58,19 @@ async def test_what_is_wanted_beside_must_be_served(served):
     async with diagnostics:
         port = int(diagnostics.url.rpartition(":")[2])
         with pytest.raises(AddressUnavailableError, match=f":{port}: Address already in use"):
-            async with Diagnostics(decisions, None, port, beside=web.Application()):
+            async with Diagnostics(explanations_of(decisions), port, beside=web.Application()):
                 pass
 
 
 async def test_what_moves_brought_is_known_to_a_report(served):
     decisions, diagnostics = served
     web, before = pod("web", "web", resources(1)), ClusterScore(0, {}, 0)
-    measured = Response(0.1, {Tier.CLOUD: 0.1}), Response(0.07, {Tier.EDGE: 0.04})
-    effects = Effect((0.08, 0.06), measured), Effect((0.06, 0.05), untold="too few requests"), None
+    measured = Around(Response(0.1, cloud=0.1), Response(0.07, edge=0.04))
+    effects = (
+        Effect(Around(0.08, 0.06), measured),
+        Effect(Around(0.06, 0.05), untold="too few requests"),
+        None,
+    )
     move = Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE)
     moves = [
         MoveOutcome(f"m{at}", move, Outcome.COMPLETED, effect=effect)
@@ -70,7 +80,7 @@ async def test_what_moves_brought_is_known_to_a_report(served):
     now = decisions.record._clock.wall()
     async with diagnostics:
         found = await effects_since(diagnostics.url, now - 1, "shop")
-        assert summed_up(found) == {
+        assert summarize_effects(found) == {
             "moves": 2,
             "measured": 1,
             "expectedChange": pytest.approx(-0.02),
@@ -110,6 +120,6 @@ async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
 
     async with Server(silent) as other:
         with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
-            await client.ask(other.url, "web")
+            await client.explain(other.url, Subject("pod", "web"))
         with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
             await answering(other.url)

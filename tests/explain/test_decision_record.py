@@ -8,9 +8,8 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain import decision_record as record_module
-from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import Kind
-from kubedsm.explain.pending_pods import PendingPods
+from kubedsm.explain.decision_record import DecisionRecord, Kind
+from kubedsm.explain.decisions import PendingPods
 from kubedsm.model.model import Node as CoreNode
 from kubedsm.model.model import (
     NodeName,
@@ -26,6 +25,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES, PODS, SERVICES
+from support.asked import as_sent
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -42,7 +42,8 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 def explanations(world, name):
     decisions = world.runtime.decisions
     recalled = [decisions.recall(uid, full) for uid, full in decisions.named(name).items()]
-    return [e.as_json() for e in decisions.explain(each for each in recalled if each)]
+    facts = decisions.explain(each for each in recalled if each)
+    return [as_sent(each) for each in facts]
 
 
 @attrs.define
@@ -75,7 +76,7 @@ async def test_a_batch_is_noted_with_what_was_chosen_and_what_it_gained():
         world.deploy("web", 5)
         world.deploy("huge", 1, cpu="64")
         await world.until_bound(5, 2)
-        said = newest(world).as_json()
+        said = as_sent(newest(world).facts())
         assert said["kind"] == "batch"
         assert said["at"].startswith("2026-01-01T00:00:00.")
         assert said["at"].endswith("Z")
@@ -106,8 +107,8 @@ async def test_nodes_are_explained_as_they_were_when_it_was_decided():
         assert said["nodesAsOf"] == "decision"
         assert said["decidedAt"] < "2026-01-01T00:00:02"
         assert said["summary"] == (
-            "cloud node; edge share of default/web 0/5 -> 4/5, promised 1;"
-            " 1 of 2 nodes fitted, 1 Insufficient cpu"
+            "cloud node; edge share of default/web 0/5 -> 4/5, target 1;"
+            " 1 of 2 nodes feasible, 1 Insufficient cpu"
         )
 
 
@@ -116,11 +117,11 @@ async def test_the_scheduled_event_says_why():
         world.deploy("web", 5)
         await world.until_bound(5, 2)
         await asyncio.sleep(2)
-        share = "edge share of default/web 0/5 -> 4/5, promised 1"
+        share = "edge share of default/web 0/5 -> 4/5, target 1"
         messages = {e["message"].partition(": ")[2] for e in world.events("Scheduled")}
         assert messages == {
-            f"cloud node; {share}; 1 of 2 nodes fitted, 1 Insufficient cpu",
-            f"edge node; {share}; 2 of 2 nodes fitted",
+            f"cloud node; {share}; 1 of 2 nodes feasible, 1 Insufficient cpu",
+            f"edge node; {share}; 2 of 2 nodes feasible",
         }
 
 
@@ -178,10 +179,10 @@ async def test_a_pod_of_another_scheduler_is_told_as_such_single_and_among_all_t
         decisions = world.runtime.decisions
         [(theirs, _)] = decisions.named(name_of(world.pods("theirs")[0])).items()
         [(huge, _)] = decisions.named(name_of(world.pods("huge")[0])).items()
-        said = decisions.left_alone(theirs)()
+        said = decisions.facts_of_pod(theirs, "theirs")()
         assert (said.left_to, said.chosen, said.nodes_as_of) == ("default-scheduler", None, "now")
         assert "kubedsm in Deployment default/theirs" in said.opt_in
-        assert decisions.left_alone(huge) is None
+        assert decisions.facts_of_pod(huge, "huge")().left_to is None
         waiting = await explained_pending(world)
         assert [(each["leftTo"], each["chosen"]) for each in waiting] == [
             (None, None),
@@ -211,7 +212,7 @@ async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
         await world.until(lambda: world.events("Migrated"), 5)
         [new] = world.pods()
         entry = newest(world)
-        [move] = entry.as_json()["moves"]
+        [move] = as_sent(entry.facts())["moves"]
         assert entry.kind is Kind.SUGGESTION
         assert (move["pod"], move["replacement"]) == (name_of(old), name_of(new))
         assert (move["from"], move["to"], move["kind"]) == ("c1", "e1", "cloud-to-edge")

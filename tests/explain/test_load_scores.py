@@ -4,8 +4,9 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.explain.answers import Explainer
-from kubedsm.explain.table import explanation_table
+from kubedsm.explain.explainer import Explainer
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.rendering import render_text
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
@@ -35,7 +36,7 @@ def test_each_node_that_is_known_has_its_score():
     found = measured(new).explain(new)
     assert {n.node: n.load for n in found.nodes} == {"e1": 100.0, "e2": 75.0, "e3": None}
     assert found.chosen == "e1"
-    assert "load score 75" in printed(explanation_table(found))
+    assert "load score 75" in printed(render_text(explain_pod(found)))
     blind = measured(new, attrs.evolve(POLICY, load=None)).explain(new)
     assert {n.load for n in blind.nodes} == {None}
 
@@ -66,4 +67,4 @@ async def test_the_scheduled_event_tells_the_score():
         await clock.sleep(1)
         [event] = world.events("Scheduled")
         # 2 of 4 cores, and almost nothing of 8 GiB
-        assert "load score 75; 1 of 1 nodes fitted" in event["message"]
+        assert "load score 75; 1 of 1 nodes feasible" in event["message"]

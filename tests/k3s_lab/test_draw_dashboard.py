@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from draw_dashboard.__main__ import HEADING, KINDS, ROW, WIDTH, draw, main
-from draw_dashboard.asking import Curve, filled, named
-from draw_dashboard.panels import UNITS, joined, layout_legend, written
+from draw_dashboard.__main__ import HEADING, ROW, WIDTH, draw, main
+from draw_dashboard.panels import KINDS, UNITS, format_value, join_rows, layout_legend
+from draw_dashboard.prometheus import Curve, fill_variables, series_name
 from support.dashboard import PANELS, one_of_each_kind
 
 TIMES = np.arange(0.0, 181.0)
@@ -29,7 +29,7 @@ class Answering:
     def __init__(self, *curves):
         self.curves = list(curves)
 
-    def answers(self, panel):
+    def query_panel(self, panel):
         return [self.curves for _ in panel["targets"]]
 
 
@@ -54,24 +54,26 @@ class Answering:
     ],
 )
 def test_numbers_are_written_by_their_unit(value, unit, text):
-    assert written(value, unit) == text
+    assert format_value(value, unit) == text
 
 
 def test_decimals_are_those_that_are_asked_for():
-    assert written(2.4, "short", 0) == "2"
-    assert written(0.666, "percentunit", 0) == "67%"
+    assert format_value(2.4, "short", 0) == "2"
+    assert format_value(0.666, "percentunit", 0) == "67%"
 
 
 def test_variables_of_grafana_are_filled_in():
-    assert filled('a{b=~"$b"}[${c}]', {"b": ".*", "c": "1m"}) == 'a{b=~".*"}[1m]'
+    assert fill_variables('a{b=~"$b"}[${c}]', {"b": ".*", "c": "1m"}) == 'a{b=~".*"}[1m]'
     with pytest.raises(KeyError, match="other"):
-        filled("a[$other]", {})
+        fill_variables("a[$other]", {})
 
 
 def test_a_series_is_called_by_its_labels_as_the_legend_says():
     labels = {"namespace": "shop", "workload": "cart"}
-    assert named({"legendFormat": "{{namespace}}/{{workload}}{{none}}"}, labels) == "shop/cart"
-    assert named({}, labels) == '{namespace="shop", workload="cart"}'
+    assert (
+        series_name({"legendFormat": "{{namespace}}/{{workload}}{{none}}"}, labels) == "shop/cart"
+    )
+    assert series_name({}, labels) == '{namespace="shop", workload="cart"}'
 
 
 def test_the_last_number_is_that_of_what_is_now():
@@ -93,7 +95,7 @@ def test_answers_of_a_table_are_joined_by_their_labels_and_sorted():
         [curve(values=[a], **by, workload="a"), curve(values=[b], **by, workload="b")]
         for a, b in ((1, 0.5), (1, 1), (0, 0.5), (3, 4))
     )
-    columns, rows = joined(panel, [shares, promised, gaps, pods])
+    columns, rows = join_rows(panel, [shares, promised, gaps, pods])
     assert columns == [
         "Namespace", "Kind", "Workload", "On the edge", "Promised", "Missing", "Pods",
     ]  # fmt: skip

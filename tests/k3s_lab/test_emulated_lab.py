@@ -73,9 +73,9 @@ def test_a_scenario_or_a_size_that_is_not_there_is_one_line(there):
 
 
 def test_no_pod_lost_and_an_edge_ratio_are_asked_for():
-    assert all(so for so, _ in check.of_results({"runs": [RUN]}))
+    assert all(so for so, _ in check.check_results({"runs": [RUN]}))
     for wrong in ({"edgeRatio": None}, {"edgeRatio": 0.0}, {"lostPodSeconds": 0.5}):
-        assert not all(so for so, _ in check.of_results({"runs": [RUN | wrong]}))
+        assert not all(so for so, _ in check.check_results({"runs": [RUN | wrong]}))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_no_pod_lost_and_an_edge_ratio_are_asked_for():
 )
 def test_requests_must_be_answered(due, answered, so):
     played = {"services": {"a": {"requests": due, "answered": answered}}}
-    assert list(check.of_requests(played)) == [
+    assert list(check.check_requests(played)) == [
         (so, f"a: {answered} of {due} requests were answered")
     ]
 
@@ -95,11 +95,13 @@ def test_every_query_must_have_an_answer(monkeypatch):
     def fetched(url, **parameters):
         return {"data": {"result": [] if empty in parameters["query"] else [1]}}
 
-    monkeypatch.setattr(check, "fetched", fetched)
+    monkeypatch.setattr(check, "fetch", fetched)
     for empty in ("node_disk", "container_cpu", "kubedsm_lab", "caught_errors", "load_age"):
-        assert not all(so for so, _ in check.of_queries("http://prometheus", configuration)), empty
+        assert not all(so for so, _ in check.check_queries("http://prometheus", configuration)), (
+            empty
+        )
     empty = "none of them"
-    said = dict(reversed(each) for each in check.of_queries("http://prometheus", configuration))
+    said = dict(reversed(each) for each in check.check_queries("http://prometheus", configuration))
     assert all(said.values())
     assert len(said) == 4 + 4 + 2 + len(check.CONDITIONS)
 
@@ -110,9 +112,9 @@ def test_pods_that_are_not_ready_are_waited_for_but_not_for_ever(monkeypatch):
         return {"metadata": {}, "status": {"conditions": conditions}}
 
     looks = iter([[pod("True"), pod("False")], [pod("True"), pod("True")]])
-    monkeypatch.setattr(check, "fetched", lambda _: {"items": next(looks)})
+    monkeypatch.setattr(check, "fetch", lambda _: {"items": next(looks)})
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    assert list(check.of_pods("http://server")) == [(True, "2 of 2 pods are Ready")]
-    monkeypatch.setattr(check, "fetched", lambda _: {"items": [pod("False")]})
+    assert list(check.check_pods("http://server")) == [(True, "2 of 2 pods are Ready")]
+    monkeypatch.setattr(check, "fetch", lambda _: {"items": [pod("False")]})
     monkeypatch.setattr(check, "PATIENCE", 0)
-    assert list(check.of_pods("http://server")) == [(False, "0 of 1 pods are Ready")]
+    assert list(check.check_pods("http://server")) == [(False, "0 of 1 pods are Ready")]

@@ -10,6 +10,7 @@ import sys
 import pytest
 from aiohttp import web
 
+from kubedsm.kube.client import credentials
 from kubedsm.kube.client.environment import SERVICE_ACCOUNT_VARIABLE, proxy_for
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import CredentialsError, Unreachable
@@ -139,11 +140,11 @@ async def test_in_a_pod_its_service_account_counts_unless_a_kubeconfig_is_given(
 
 async def test_outside_a_cluster_there_is_no_service_account(tmp_path):
     with pytest.raises(CredentialsError, match=r"^service account: Service host/port is not set"):
-        await KubernetesCluster.in_cluster(environ={}, service_account=tmp_path)
+        await credentials.in_cluster({}, tmp_path)
     environ = service_account(tmp_path)
     (tmp_path / "token").unlink()
     with pytest.raises(CredentialsError, match=r"^service account: Service token file does not"):
-        await KubernetesCluster.in_cluster(environ=environ, service_account=tmp_path)
+        await credentials.in_cluster(environ, tmp_path)
 
 
 async def test_a_token_file_is_read_again_when_its_token_is_no_longer_accepted(tmp_path):

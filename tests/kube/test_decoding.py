@@ -8,6 +8,7 @@ import pytest
 from kubedsm.kube.client.port import Expired, ServerError
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.schema import List
 from kubedsm.model.model import Resources, Taint, Toleration, Workload
 from kubedsm_lab.bench.scale.pairs import compare_watch_lines
 from kubedsm_lab.bench.watched_pods import watch_line
@@ -346,16 +347,17 @@ def test_a_deleted_pod_may_be_malformed():
 
 
 def test_a_page_of_a_list():
-    page = decoding.page(
-        "PodList", b'{"metadata":{"resourceVersion":"5","continue":"t"},"items":[{},1]}'
-    )
-    assert (page.resource_version, page.continue_token, len(page.items)) == ("5", "t", 2)
-    last = decoding.page("PodList", b'{"metadata":{"resourceVersion":"5"},"items":null}')
-    assert (last.continue_token, last.items) == ("", ())
+    body = b'{"metadata":{"resourceVersion":"5","continue":"t"},"items":[{},1]}'
+    page = decoding.read_json("PodList", body, List)
+    metadata = page.metadata
+    assert (metadata.resource_version, metadata.continue_, len(page.items)) == ("5", "t", 2)
+    body = b'{"metadata":{"resourceVersion":"5"},"items":null}'
+    last = decoding.read_json("PodList", body, List)
+    assert (last.metadata.continue_, last.items) == (None, None)
     with pytest.raises(
         WireError, match=r"^PodList: metadata: object missing required field `resou"
     ):
-        decoding.page("PodList", b'{"metadata":{}}')
+        decoding.read_json("PodList", b'{"metadata":{}}', List)
 
 
 def test_reads_every_object_a_real_api_server_sent():

@@ -22,8 +22,8 @@ from kubedsm.kube.client.port import (
     Unreachable,
 )
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import PODS
 from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.watched import PODS
 from kubedsm.process.clock import SystemClock
 from support.loopback import POST, config, says, talking
 from support.processes import PATIENCE

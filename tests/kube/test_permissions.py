@@ -7,11 +7,11 @@ import pytest
 from kubedsm.app.leader_election import Elector, LeaseTimes
 from kubedsm.app.live_configuration import (
     KEY,
-    said_in,
+    read_document_in,
 )
 from kubedsm.config.settings import load
 from kubedsm.explain import client
-from kubedsm.explain.answers import Explainer
+from kubedsm.explain.explainer import Explainer
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.calls.permissions import FEATURES
 from kubedsm.kube.calls.reads import cluster_uid
@@ -125,7 +125,7 @@ async def electing():
         front = EmulatedFront(world.cluster.routes, world.clock, faults=seen)
         gate = WriteGate(front, world.clock)
         elector = Elector(front, gate, world.clock, LeaseName(), LeaseTimes(), "one")
-        async with elector.held(print):
+        async with elector.hold_lease(print):
             await asyncio.sleep(20)
     return seen
 
@@ -139,7 +139,7 @@ async def following():
         given = {"metadata": {"name": OWN}, "data": {KEY: "suggester: {mode: 'off'}"}}
         world.api.create(CONFIGMAPS, given, namespace=OWN)
         async with world.scheduler():
-            await said_in(world.front, name)
+            await read_document_in(world.front, name)
             wrong = {"data": {KEY: "batch: {idle: 5}"}}
             world.api.patch(CONFIGMAPS, OWN, OWN, wrong, MERGE)
             await world.until(lambda: world.api.list(EVENTS, OWN), 10)
@@ -153,7 +153,7 @@ async def explaining():
         await world.until_bound(1, 10)
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
-        await client.from_cluster(world.front, explainer, pod)
+        await client.facts_from_cluster(world.front, explainer, pod)
         assert await cluster_uid(world.front, timeout=10)
     return seen
 

@@ -4,14 +4,17 @@ import inspect
 import json
 import socket
 
+import attrs
 import pytest
 
 from loadgen import recovery, sending, server
 from loadgen.checking import Check
 from loadgen.cli import loadgen, main
-from loadgen.driver import Limits
+from loadgen.driver import Clients, Limits
 from loadgen.generators import PAPER_REQUESTS, Wavy, normal, wavy
+from loadgen.hpa import Plan
 from loadgen.scenario import load, loads
+from loadgen.work import Work
 
 EXAMPLES = " such as 500ms, 90s or 2m"
 DIFFERENT = " are not different names with commas between"
@@ -228,7 +231,7 @@ def scenario_of(endpoint="http://127.0.0.1:1/", period=10, length=100):
     [
         ("", "empty"),
         (" \n", "empty"),
-        ("apis: []", "not JSON: Expecting value, line 1, column 1"),
+        ("apis: []", "not JSON: Expecting value: line 1 column 1 (char 0)"),
         ('{"apis": []}', "apis: empty"),
         (
             scenario_of(period=-5),
@@ -315,22 +318,24 @@ def test_who_has_no_command_yet_is_told_what_there_is(arguments, code, out, err,
 
 def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
     options = {}
-    for name, does in (
+    for name, does, *values in (
         ("run", sending.run),
-        ("check", sending.check),
-        ("closed", sending.closed),
-        ("hpa", sending.hpa),
-        ("serve", server.serve),
+        ("check", sending.check, Check),
+        ("closed", sending.closed, Clients),
+        ("hpa", sending.hpa, Plan),
+        ("serve", server.serve, Work),
     ):
         command = loadgen.get_command(None, name)
         options[name] = {each.name: each.default for each in command.params}
-        assert set(options[name]) == set(inspect.signature(does).parameters), name
+        taken = {*inspect.signature(does).parameters} - {"given"}
+        taken |= {field.name for value in values for field in attrs.fields(value)}
+        assert set(options[name]) == taken - {"find", "sla"}, name
     limits, check, sla = Limits(), Check(), recovery.Sla()
     assert options["run"]["max_connections"] == limits.max_connections
     assert options["run"]["timeout"] == f"{limits.timeout:g}s"
     assert options["check"]["rate"] == check.rate
     hpa = options["hpa"]
-    assert hpa["find_time"] == f"{recovery.FIND_SECONDS:g}s"
-    assert hpa["hold_time"] == f"{recovery.HOLD_SECONDS:g}s"
-    assert hpa["window"] == f"{recovery.WINDOW_SECONDS:g}s"
+    assert hpa["find_seconds"] == f"{recovery.FIND_SECONDS:g}s"
+    assert hpa["hold_seconds"] == f"{recovery.HOLD_SECONDS:g}s"
+    assert hpa["window_seconds"] == f"{recovery.WINDOW_SECONDS:g}s"
     assert (hpa["p99"], hpa["errors"]) == (f"{sla.p99:g}s", 100 * sla.errors)

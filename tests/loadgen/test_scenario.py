@@ -116,6 +116,7 @@ def changed(path, value):
 SILENCE = (
     " is not a number of milliseconds above 0; for silence, give a period longer than cycle_length"
 )
+SYNTAX = "not JSON: Expecting"
 PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
 
 
@@ -124,33 +125,34 @@ PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
     [
         ("", "empty"),
         (" \n", "empty"),
-        ("{", "not JSON: Expecting property name enclosed in double quotes, line 1, column 2"),
-        ("apis: []", "not JSON: Expecting value, line 1, column 1"),
-        (b"\xff", "not UTF-8 text"),
-        ("[" * 100_000, "nested too deeply"),
-        ('{"apis": ' + "9" * 5000 + "}", "a number with too many digits"),
-        ("[]", "not an object"),
-        ("{}", "apis: missing"),
-        ('{"apis": {}}', "apis: not a list"),
+        ("{", f"{SYNTAX} property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("apis: []", f"{SYNTAX} value: line 1 column 1 (char 0)"),
+        (
+            b"\xff",
+            "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
+        ("[]", "Expected `object`, got `array`"),
+        ("{}", "Object missing required field `apis`"),
+        ('{"apis": {}}', "apis: Expected `array`, got `object`"),
         ('{"apis": []}', "apis: empty"),
-        ('{"apis": [7]}', "apis[0]: not an object"),
-        (changed(("apis", 1, "name"), None), "apis[1].name: missing"),
+        ('{"apis": [7]}', "apis[0]: Expected `object`, got `int`"),
+        (changed(("apis", 1, "name"), None), "apis[1]: Object missing required field `name`"),
         (changed(("apis", 1, "name"), "a"), "apis[1].name: 'a' occurs twice"),
         (changed(("apis", 1, "name"), ""), "apis[1].name: not a line of text"),
-        (changed(("apis", 1, "name"), 7), "apis[1].name: not a line of text"),
-        (changed(("apis", 0, "endpoint"), None), "apis[0].endpoint: missing"),
+        (changed(("apis", 1, "name"), 7), "apis[1].name: Expected `str`, got `int`"),
         (changed(("apis", 0, "endpoint"), "a\nb"), "apis[0].endpoint: not a line of text"),
-        (changed(("apis", 0, "intervals"), None), "apis[0].intervals: missing"),
         (changed(("apis", 0, "intervals"), []), "apis[0].intervals: empty"),
-        (changed(("apis", 0, "intervals", 1), "x"), "apis[0].intervals[1]: not an object"),
-        (changed(PERIOD, None), "apis[1].intervals[0].api_call_period: missing"),
+        (
+            changed(("apis", 0, "intervals", 1), "x"),
+            "apis[0].intervals[1]: Expected `object`, got `str`",
+        ),
         (
             changed(PERIOD, "fast"),
-            "apis[1].intervals[0].api_call_period: not a number of milliseconds",
+            "apis[1].intervals[0].api_call_period: Expected `float`, got `str`",
         ),
         (
             changed(PERIOD, True),
-            "apis[1].intervals[0].api_call_period: not a number of milliseconds",
+            "apis[1].intervals[0].api_call_period: Expected `float`, got `bool`",
         ),
         (
             changed(PERIOD, -5),
@@ -174,7 +176,7 @@ PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
         ),
         (
             changed(PERIOD, "null").replace('"null"', "null"),
-            "apis[1].intervals[0].api_call_period: not a number of milliseconds",
+            "apis[1].intervals[0].api_call_period: Expected `float`, got `null`",
         ),
     ],
 )
@@ -191,6 +193,12 @@ def test_anything_else_is_refused_in_one_line(text):
     with pytest.raises(ScenarioError) as refused:
         loads(text, "load.json")
     assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"apis": ' + "9" * 5000 + "}"])
+def test_what_is_too_much_is_no_json(text):
+    with pytest.raises(ScenarioError, match=r"^load\.json: not JSON: "):
+        loads(text, "load.json")
 
 
 def test_a_file_that_is_not_there(tmp_path):

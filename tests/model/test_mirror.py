@@ -165,7 +165,7 @@ def test_a_pod_that_is_deleted_before_it_is_bound_gives_its_reservation_back():
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
     made.reserve("a", NodeName("n2"), ONE_CORE.requests)
     made.apply(PodApplied(pod("a", terminating=True)))
-    assert not made.reserved("a")
+    assert not made.has_reservation("a")
     assert made.snapshot().free["n2"].cpu == 4000
 
 
@@ -224,7 +224,7 @@ def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     made.apply(PodApplied(pod("c")))
     made.check_invariants()
     assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
-    made.unclaim("move-1")
+    made.end_claim("move-1")
     assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
 
 
@@ -237,7 +237,7 @@ def test_a_claim_takes_no_pod_of_another_template():
     made.claim("move", ReplacementClaim.of(hashed("old", "h1")))
     made.apply(PodApplied(hashed("of-a-rollout", "h2")))
     made.apply(PodApplied(pod("of-nobody")))
-    assert made.claimed_by("move") is None
+    assert made.find_replacement("move") is None
     made.apply(PodApplied(hashed("new", "h1")))
     assert made.claimant(Uid("new")) == "move"
 
@@ -247,7 +247,7 @@ def test_a_claim_takes_no_pod_that_asks_for_other_room_than_is_held():
     made.claim("move", ReplacementClaim.of(pod("old")))
     larger = PodClass(Resources(cpu=2000, pods=1), SchedulingRules())
     made.apply(PodApplied(pod("resized", pod_class=larger)))
-    assert made.claimed_by("move") is None
+    assert made.find_replacement("move") is None
     made.apply(PodApplied(pod("new")))
     assert made.claimant(Uid("new")) == "move"
 
@@ -257,7 +257,7 @@ def test_where_replacements_keep_the_name_a_claim_takes_no_pod_of_another():
     made = mirror(NodeApplied(node()), PodApplied(pod("old", "db-1", workload=database)))
     made.claim("move", ReplacementClaim.of(pod("old", "db-1", workload=database)))
     made.apply(PodApplied(pod("scaled-up", "db-2", workload=database)))
-    assert made.claimed_by("move") is None
+    assert made.find_replacement("move") is None
     made.apply(PodApplied(pod("new", "db-1", workload=database)))
     assert made.claimant(Uid("new")) == "move"
 

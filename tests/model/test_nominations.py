@@ -27,7 +27,7 @@ def test_nominated_room_is_nobodys_and_the_pod_is_not_placed():
     snapshot = mirror.snapshot()
     assert (snapshot.free["e1"].cpu, snapshot.free["e1"].pods) == (-1000, 108)
     assert high.uid not in snapshot.placed
-    assert not mirror.reserved(high.uid)
+    assert not mirror.has_reservation(high.uid)
     mirror.apply(PodDeleted(low.uid, low.namespace, low.name))
     with pytest.raises(ReservationError):
         mirror.reserve("another", "e1", resources(1.5, 1))
@@ -58,6 +58,6 @@ def test_the_pod_itself_may_still_reserve_room_elsewhere():
     mirror.apply(NodeApplied(node("e2", Tier.EDGE, 2, 8, labels=EDGE)))
     mirror.nominate(high, "e1")
     mirror.reserve(high.uid, "e2", high.requests)
-    assert mirror.reserved(high.uid)
+    assert mirror.has_reservation(high.uid)
     assert mirror.snapshot().placed[high.uid] == "e2"
     mirror.check_invariants()

@@ -75,21 +75,21 @@ def test_the_first_label_names_the_site_of_an_edge_node():
 
 
 def test_what_is_away_by_a_snapshot_alone():
-    away = Away.seen(snapshot(CUT, PODS), SITE_LABELS)
+    away = Away.from_snapshot(snapshot(CUT, PODS), SITE_LABELS)
     assert away.cut == {"north": {"n1", "n2"}}
     assert away.nodes == away.cut_nodes == {"n1", "n2"}
     assert away.workloads == {WEB}
     assert away.serving == {WEB: 1}
-    assert not Away.seen(snapshot(CUT[1:], PODS), SITE_LABELS)
+    assert not Away.from_snapshot(snapshot(CUT[1:], PODS), SITE_LABELS)
 
 
 def test_apart_from_it_nothing_goes_there_and_what_serves_there_counts():
     unsteady = node("u1", "east")
     before = snapshot([*CUT, unsteady], PODS)
     away = attrs.evolve(
-        Away.seen(before, SITE_LABELS), unsteady={"east": frozenset({unsteady.name})}
+        Away.from_snapshot(before, SITE_LABELS), unsteady={"east": frozenset({unsteady.name})}
     )
-    seen = away.apart(before)
+    seen = away.close_sites(before)
     closed = {name for name, n in seen.nodes.items() if n.taints[:1] and "site" in n.taints[0].key}
     assert closed == {"n1", "n2", "u1"}
     assert before.shares()[WEB] == Share(2, 3)
@@ -101,7 +101,7 @@ def test_apart_from_it_nothing_goes_there_and_what_serves_there_counts():
 
 
 def test_what_stands_in_has_the_cloud_alone():
-    seen = Away.seen(snapshot(CUT, PODS), SITE_LABELS).in_cloud(
+    seen = Away.from_snapshot(snapshot(CUT, PODS), SITE_LABELS).in_cloud(
         snapshot([*CUT, node("c", tier=Tier.CLOUD)], PODS)
     )
     assert {name for name, n in seen.nodes.items() if not n.taints} == {"c"}
@@ -109,6 +109,6 @@ def test_what_stands_in_has_the_cloud_alone():
 
 def test_no_room_is_made_for_what_waits_on_its_account():
     before = snapshot(CUT, PODS)
-    seen = Away.seen(before, SITE_LABELS).left_alone(before)
+    seen = Away.from_snapshot(before, SITE_LABELS).close_waiting(before)
     assert {uid for uid, each in seen.pods.items() if each.gated} == {"w4"}
     assert {p.uid for p in seen.schedulable(seen.pods.values())} == {"a2"}

@@ -55,7 +55,7 @@ def test_a_snapshot_does_not_change_afterwards():
 
 
 def test_a_namespace_carries_its_name_even_if_we_were_not_told_of_it():
-    named = (Surroundings(), Surroundings().having(Namespace("x", {"a": "1"})))
+    named = (Surroundings(), Surroundings().with_object(Namespace("x", {"a": "1"})))
     for surroundings in named:
         assert surroundings.namespace_selected((), "x")
         assert not surroundings.namespace_selected(None, "x")

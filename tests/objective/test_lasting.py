@@ -10,7 +10,7 @@ def after(*moments):
     first, *later = moments
     periods = QuietPeriods(first)
     for moment in later:
-        periods = periods.changed(moment)
+        periods = periods.end_period(moment)
     return periods
 
 

@@ -114,9 +114,14 @@ def test_of_those_that_came_within_the_window_the_part_is_added_that_the_mean_la
 
 def test_what_nobody_measured_of_a_workload_is_what_it_requests():
     new = pod("db-0", "db", resources(0.5, 2))
-    assert Loads.of(GOAL, shot()).expected(new).tolist() == [500.0, 2.0 * GIB, 0.0, 0.0]
+    assert Loads.of(GOAL, shot()).estimate_use(new).tolist() == [500.0, 2.0 * GIB, 0.0, 0.0]
     partly = attrs.evolve(SAMPLE, workloads={DB: Usage(cpu=7.0, disk=1.0)})
-    assert Loads.of(GOAL, shot(sample=partly)).expected(new).tolist() == [7.0, 2.0 * GIB, 0.0, 1.0]
+    assert Loads.of(GOAL, shot(sample=partly)).estimate_use(new).tolist() == [
+        7.0,
+        2.0 * GIB,
+        0.0,
+        1.0,
+    ]
 
 
 def test_what_is_not_known_of_a_node_is_left_out():

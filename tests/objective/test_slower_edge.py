@@ -68,8 +68,8 @@ def test_no_more_is_wanted_of_a_slower_workload_than_the_edge_has():
     assert promises(web) == QosTarget(0.8, 2.0, most=2)
     assert promises(api) == QosTarget(0.8, 2.0)
     assert without_caps(promises)(web) == QosTarget(0.8, 2.0)
-    assert promises(web).wanted(5) == 2
-    assert promises(api).wanted(5) == 4
+    assert promises(web).count_wanted(5) == 2
+    assert promises(api).count_wanted(5) == 4
 
 
 def test_where_nothing_is_slower_the_promises_are_the_same_ones():

@@ -34,7 +34,7 @@ def test_a_standby_is_ready_if_it_knows_who_leads():
     assert "[+]leader-election ok: other-pod leads" in standby.text(verbose=False)
     lost = ready([], Leadership(leading=False), CurrentConfiguration())
     assert not lost.well
-    assert "[-]leader-election failed: nobody is known to lead" in lost.text(verbose=False)
+    assert "[-]leader-election failed: no leader is known" in lost.text(verbose=False)
 
 
 def test_a_refused_configuration_is_told_and_leaves_it_ready():
@@ -51,7 +51,7 @@ def test_a_loop_that_fails_for_long_makes_the_process_unhealthy():
     assert alive({}).text(verbose=True).startswith("[+]event-loop ok\n[+]loops ok\n")
     failing = alive({"recorder": HOPELESS_AFTER - 1})
     assert failing.well
-    assert "[+]loops/recorder ok: fails again and again for 299 s" in failing.text(verbose=False)
+    assert "[+]loops/recorder ok: has failed repeatedly for 299 s" in failing.text(verbose=False)
     hopeless = alive({"recorder": HOPELESS_AFTER, "suggester": 1.0})
     assert not hopeless.well
     assert "[-]loops/recorder failed: " in hopeless.text(verbose=False)

@@ -8,8 +8,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
 from kubedsm.model.events import Change
-from kubedsm.observability.instruments import Instruments
-from kubedsm.observability.registry import written
+from kubedsm.observability.instruments import Instruments, format_metrics
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.process.clock import VirtualClock
@@ -144,7 +143,7 @@ async def test_a_pod_whose_end_is_learned_of_afterwards_is_forgotten():
     assert set(instruments._waiting) == {ours.uid}
     instruments.changed(Change(pod_before=ours))
     assert instruments._waiting == {}
-    assert b"_created" not in written(instruments.registry)
+    assert b"_created" not in format_metrics(instruments.registry)
 
 
 async def test_a_migration_is_counted_by_its_kind_and_how_it_ended():
@@ -265,7 +264,7 @@ async def test_what_is_not_proven_is_counted_with_its_gap_and_no_priority_for_a_
     placed = Certificate("pods placed", Status.FEASIBLE, 188, 203, of="priority 100")
     instruments.unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
     instruments.unproven("batch", ())
-    text = written(instruments.registry).decode()
+    text = format_metrics(instruments.registry).decode()
     assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
     assert total(text, "kubedsm_unproven_decisions_total", kind="suggestion") == 0
     gaps = "kubedsm_decision_gap_ratio"

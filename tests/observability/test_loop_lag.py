@@ -8,7 +8,7 @@ from prometheus_client import Histogram
 from prometheus_client.registry import CollectorRegistry
 from structlog.testing import capture_logs
 
-from kubedsm.observability.loop_lag import LOOK, watch_the_loop
+from kubedsm.observability.instruments import SAMPLE, watch_the_loop
 from kubedsm.process.clock import VirtualClock
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -42,7 +42,7 @@ async def watched(lags, seconds):
 
 
 async def test_a_loop_that_is_in_time_is_not_late():
-    assert await watched([], 100.5 * LOOK) == ([100, 100, 100], [])
+    assert await watched([], 100.5 * SAMPLE) == ([100, 100, 100], [])
 
 
 async def test_lags_are_counted_and_the_long_ones_said_once_a_minute():

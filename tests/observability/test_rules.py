@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubedsm.observability.instruments import Instruments
-from kubedsm.observability.registry import Families, written
+from kubedsm.observability.instruments import Families, Instruments, format_metrics
 from kubedsm.process.clock import VirtualClock
 from support.manifests import BASE, MONITORING, made
 
@@ -76,7 +75,7 @@ def test_promtool_accepts_the_rules(tmp_path):
 @promtool
 def test_promtool_has_nothing_to_say_about_the_metrics():
     registry = Instruments(VirtualClock(), "kubedsm", "server").registry
-    text = written(registry, Families(tuple(TABLE["families"](TABLE["NOTHING"]))))
+    text = format_metrics(registry, Families(tuple(TABLE["families"](TABLE["NOTHING"]))))
     done = subprocess.run(
         [PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False
     )

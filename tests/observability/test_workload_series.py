@@ -2,8 +2,8 @@
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
-from kubedsm.observability.registry import Families, written
-from kubedsm.observability.workloads import MOST, chosen, gap, workload_families
+from kubedsm.observability.gauges import MOST, choose_workloads, qos_gap, workload_families
+from kubedsm.observability.instruments import Families, format_metrics
 from support.metered import samples, total
 
 
@@ -12,15 +12,17 @@ def workloads(namespace, count):
 
 
 def text_of(shares):
-    return written(Families(tuple(workload_families(shares, lambda _: QosTarget())))).decode()
+    return format_metrics(
+        Families(tuple(workload_families(shares, lambda _: QosTarget())))
+    ).decode()
 
 
 def test_one_namespace_with_many_leaves_room_for_the_others():
     shares = workloads("greedy", 10 * MOST) | workloads("shop", 3) | workloads("zoo", 1)
-    taken = chosen(shares)
+    taken = choose_workloads(shares)
     assert len(taken) == MOST
     assert set(workloads("shop", 3)) | set(workloads("zoo", 1)) <= set(taken)
-    assert chosen(dict(reversed(shares.items()))) == taken
+    assert choose_workloads(dict(reversed(shares.items()))) == taken
 
 
 def test_sums_count_those_without_series():
@@ -40,8 +42,8 @@ def test_no_name_can_make_a_series_of_its_own():
 
 
 def test_more_on_the_edge_than_promised_is_no_gap():
-    assert gap(Share(4, 4), 0.5) == 0
-    assert gap(Share(1, 4), 0.5) == 0.25
+    assert qos_gap(Share(4, 4), 0.5) == 0
+    assert qos_gap(Share(1, 4), 0.5) == 0.25
 
 
 def test_without_workloads_there_is_nothing_to_divide_by():

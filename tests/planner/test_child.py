@@ -30,7 +30,7 @@ QUESTION = pack_frame(
 def child():
     path = str(Path(support.__file__).parents[1])
     with subprocess.Popen(
-        [sys.executable, "-m", "kubedsm.planner"],
+        [sys.executable, "-m", "kubedsm.planner.child_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -24,7 +24,7 @@ FOLLOWED = {Uid("p1-0"), Uid("p2-1")}
 def told(calls, follower):
     """As it is between processes: some together, as bytes."""
     for call in load_message(dump_message(list(calls))):
-        call.repeat(follower)
+        call.repeat_on(follower)
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -24,8 +24,13 @@ from kubedsm.optimizer.programming.programme import Status
 from kubedsm.planner import worker as worker_module
 from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.rebalancing_requests import PackRequest, SuggestRequest
-from kubedsm.planner.requests import InProcessPlanner, NoResponseError, PlanningContext
-from kubedsm.planner.scheduling_requests import PlaceRequest, PreemptRequest
+from kubedsm.planner.requests import (
+    InProcessPlanner,
+    NoResponseError,
+    PlaceRequest,
+    PlanningContext,
+    PreemptRequest,
+)
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import SaidByCause
@@ -170,7 +175,7 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
             here = await on.here.solve(room)
             assert await on.worker.solve(room) == here, seed
             away = Away(cut={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
-            for view in (None, away.apart, away.in_cloud):
+            for view in (None, away.close_sites, away.in_cloud):
                 placing = PlaceRequest((urgent.uid,), 0.0, 60.0, view=view)
                 placed = await on.here.solve(placing)
                 assert await on.worker.solve(placing) == placed, seed

@@ -10,7 +10,7 @@ from kubedsm.model.model import (
     Toleration,
 )
 from kubedsm.plugins.fit import shortages, unschedulable_message
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 from support.literal_fit import reasons, rejection, static_reasons
 from support.placement_instances import GPU, node, resources
 

@@ -40,9 +40,9 @@ def reasons(newcomer, nodes, others=(), surroundings=None):
 
 
 def knowing(*things):
-    surroundings = Surroundings().knowing(Claim).knowing(Volume).knowing(StorageClass)
+    surroundings = Surroundings().with_kind(Claim).with_kind(Volume).with_kind(StorageClass)
     for thing in things:
-        surroundings = surroundings.having(thing)
+        surroundings = surroundings.with_object(thing)
     return surroundings
 
 
@@ -229,7 +229,7 @@ def test_where_another_pod_wants_it_far():
 )
 @pytest.mark.parametrize("own", [True, False], ids=["its own rule", "the other's rule"])
 def test_namespaces_of_a_term(term, meant, own):
-    known = Surroundings().having(Namespace("other", {"team": "x"}))
+    known = Surroundings().with_object(Namespace("other", {"team": "x"}))
     for namespace in ("shop", "other", "third"):
         one = pod("one", {"app": "a"}, namespace=namespace, on="n1" if own else None)
         two = pod("two", anti_affinity=(term,), on=None if own else "n1")
@@ -369,7 +369,7 @@ def test_a_claim_made_for_the_pod_is_waited_for():
 
 def test_what_is_unknown_of_volumes_is_no_obstacle():
     assert set(reasons(pod("a", claims=MOUNTS), XYZ).values()) == {""}
-    only_claims = Surroundings().having(BOUND)
+    only_claims = Surroundings().with_object(BOUND)
     assert set(reasons(pod("a", claims=MOUNTS), XYZ, (), only_claims).values()) == {""}
 
 

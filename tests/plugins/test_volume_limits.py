@@ -25,10 +25,10 @@ def knowing(limits, **volumes):
     """Claims by name, each bound to a volume of its own: its driver and handle."""
     known = Surroundings()
     for name, csi in volumes.items():
-        known = known.having(Claim("shop", name, volume=f"pv-{name}", bound=True))
-        known = known.having(Volume(f"pv-{name}", csi=csi and CSIVolume(*csi)))
+        known = known.with_object(Claim("shop", name, volume=f"pv-{name}", bound=True))
+        known = known.with_object(Volume(f"pv-{name}", csi=csi and CSIVolume(*csi)))
     for node, drivers in limits.items():
-        known = known.having(CSINode(node, drivers))
+        known = known.with_object(CSINode(node, drivers))
     return known
 
 
@@ -99,7 +99,7 @@ def test_what_is_unknown_does_not_count():
         partly = attrs.evolve(known, **{kind: None})
         assert refused(mounting("new", "a"), [there], partly) == set()
     # Of pods that are there already nothing is asked.
-    gone = known.lacking(Claim, ("shop", "b"))
+    gone = known.without_object(Claim, ("shop", "b"))
     assert refused(mounting("new", "a"), [there], gone) == set()
 
 

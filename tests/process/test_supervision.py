@@ -156,7 +156,7 @@ async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
     supervisor = Supervisor(VirtualClock(epoch=0.0), random.Random(0))
     caught_of = supervisor.caught
     supervisor._throttle.more = lambda *_: 0
-    assert supervisor.isolate("part", action, list(range(1, 9))) == [3, 6]
+    assert supervisor.isolate_failures("part", action, list(range(1, 9))) == [3, 6]
     assert sorted(done) == [1, 2, 4, 5, 7, 8]
     assert caught_of == {"part": 2}
     expected(caught)
@@ -203,15 +203,15 @@ async def test_a_loop_that_fails_again_and_again_is_named_until_it_works(caught)
 
     kept = asyncio.create_task(supervisor.keep("loop", loop))
     await asyncio.sleep(0.4)
-    assert (supervisor.parts(), supervisor.failing()) == ({"loop"}, {})
+    assert (supervisor.list_parts(), supervisor.list_failing()) == ({"loop"}, {})
     await asyncio.sleep(200)
-    assert supervisor.failing()["loop"] == pytest.approx(200.1 - 0.2)
+    assert supervisor.list_failing()["loop"] == pytest.approx(200.1 - 0.2)
     breaks = False
     await asyncio.sleep(100)
-    assert supervisor.failing() == {}
+    assert supervisor.list_failing() == {}
     kept.cancel()
     await asyncio.wait([kept])
-    assert supervisor.parts() == set()
+    assert supervisor.list_parts() == set()
     expected(caught)
 
 
@@ -227,7 +227,7 @@ async def test_a_loop_that_has_worked_for_a_while_is_begun_anew_soon(caught):
     keeping = asyncio.create_task(supervisor.keep("part", loop))
     await asyncio.sleep(9 * WORKED_AFTER)
     assert max(b - a - WORKED_AFTER for a, b in pairwise(began)) < 2
-    assert max(supervisor.failing().values()) < 2 * WORKED_AFTER
+    assert max(supervisor.list_failing().values()) < 2 * WORKED_AFTER
     keeping.cancel()
     await asyncio.wait([keeping])
     expected(caught)

@@ -3,13 +3,12 @@
 import asyncio
 
 import msgspec
-import orjson
 import pytest
 
-from kubedsm.explain.effects import summed_up
-from kubedsm.explain.explanation import EffectAnswer
+from kubedsm.explain.effects import Effect, summarize_effects
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
+from support.asked import as_sent
 from support.metered import Metered
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, open_edge, quiet, settle_on_cloud
 from support.worlds import emulated
@@ -28,7 +27,7 @@ def effects(world):
 
 
 def answers(said):
-    return [msgspec.convert(each, EffectAnswer) for each in said]
+    return [msgspec.convert(each, Effect) for each in said]
 
 
 async def moved(world, *times, replicas=2, edge=ONE_PLACE, **said):
@@ -72,8 +71,8 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
             assert metered(change, **labels, le="-0.02") == 1
             assert metered(change, **labels, le="-0.05") == 0
             [entry] = [e for e in world.runtime.decisions.record.newest_first() if e.moves]
-            listed = orjson.loads(orjson.dumps(entry.as_json()))["moves"]
-            assert summed_up(answers(each["effect"] for each in listed)) == {
+            listed = as_sent(entry.facts())["moves"]
+            assert summarize_effects(answers(each["effect"] for each in listed)) == {
                 "moves": 1,
                 "measured": 1,
                 "expectedChange": pytest.approx(-0.04),
@@ -122,11 +121,11 @@ async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_to
             await asyncio.sleep(31)
             tell(world, 50, 100)
             told = (
-                "expected of 2 moves together 120 -> 40 ms;"
+                "expected of 2 migrations together 120 -> 40 ms;"
                 " measured 80 -> 75 ms (edge 40 -> 50, cloud 120 -> 100)"
             )
             assert effects(world) == [told, told]
-            summed = summed_up(answers(move.effect.as_json() for move in moves(world)))
+            summed = summarize_effects(move.effect for move in moves(world))
             assert summed["measuredChange"] == pytest.approx(-0.0025)
             assert summed["expectedChange"] == pytest.approx(-0.04)
             assert metered("kubedsm_move_effects_total", result="shorter") == 2

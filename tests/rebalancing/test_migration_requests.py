@@ -12,7 +12,7 @@ from kubedsm.kube.wire.annotations import (
     MoveRequest,
     RequestedMove,
 )
-from kubedsm.rebalancing.migration_requests import requested_moves
+from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
@@ -58,7 +58,7 @@ async def test_moves_that_are_said_are_made_in_mode_off_as_far_as_they_hold():
         world = scene.world
         await asyncio.sleep(1)
         suggestion = PROPOSING.policy.suggest(world.runtime.mirror.snapshot(), lambda _: None)
-        first, second = requested_moves(suggestion)
+        first, second = list_requested_moves(suggestion)
         world.api.delete(PODS, "default", second.pod.partition("/")[2], grace_seconds=0)
         await asyncio.sleep(1)
         scene.ask(moves=(first, second))
@@ -82,7 +82,7 @@ STALE = {
 @pytest.mark.parametrize(("changes", "why"), STALE.values(), ids=STALE)
 async def test_what_does_not_hold_any_more_is_refused_and_said(changes, why):
     async with proposing(pods=1) as scene:
-        [move] = requested_moves(await scene.until_proposed())
+        [move] = list_requested_moves(await scene.until_proposed())
         scene.ask(moves=[msgspec.structs.replace(move, **changes)])
         answer = await scene.answer()
         assert (answer.state, answer.cause) == ("refused", "stale")
@@ -92,7 +92,7 @@ async def test_what_does_not_hold_any_more_is_refused_and_said(changes, why):
 
 async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
     async with proposing(pods=1) as scene:
-        [move] = requested_moves(await scene.until_proposed())
+        [move] = list_requested_moves(await scene.until_proposed())
         patch = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
         scene.world.api.patch(PODS, "default", move.pod.partition("/")[2], patch, MERGE)
         await asyncio.sleep(1)
@@ -104,7 +104,7 @@ async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
 
 async def test_where_there_is_no_room_any_more_the_move_is_not_begun():
     async with proposing(pods=1) as scene:
-        [move] = requested_moves(await scene.until_proposed())
+        [move] = list_requested_moves(await scene.until_proposed())
         full = {"status": {"allocatable": {"cpu": "100m", "memory": "8Gi", "pods": "110"}}}
         scene.world.api.patch(NODES, "", "e1", full, MERGE, subresource="status")
         await asyncio.sleep(1)
@@ -139,7 +139,7 @@ async def test_an_id_that_nothing_is_proposed_under_is_refused_with_the_one_that
 
 async def test_a_second_request_waits_for_nobody():
     async with proposing() as scene:
-        moves = requested_moves(await scene.until_proposed())
+        moves = list_requested_moves(await scene.until_proposed())
         scene.ask("r1", moves=moves[:1])
         await scene.world.until(lambda: scene.answers("r1"), 5)
         scene.ask("r2", moves=moves[1:])
@@ -165,7 +165,7 @@ async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
 
 async def test_after_one_request_the_next_one_is_carried_out():
     async with proposing() as scene:
-        moves = requested_moves(await scene.until_proposed())
+        moves = list_requested_moves(await scene.until_proposed())
         for id_, move in zip(("r1", "r2"), moves, strict=True):
             scene.ask(id_, moves=[move])
             answer = await scene.answer(id_)
@@ -174,7 +174,7 @@ async def test_after_one_request_the_next_one_is_carried_out():
 
 async def test_an_approval_names_a_proposal_and_no_moves():
     async with proposing(pods=1) as scene:
-        moves = requested_moves(await scene.until_proposed())
+        moves = list_requested_moves(await scene.until_proposed())
         scene.put(str(MoveRequest("r1", scene.world.clock.wall(), "", tuple(moves))), APPROVED)
         answer = await scene.answer()
         assert (answer.state, answer.cause) == ("refused", "unreadable")
@@ -204,7 +204,7 @@ class AnswersRefused:
 async def test_if_it_cannot_be_written_that_a_request_is_taken_nothing_is_moved(outcome, tries):
     faults = AnswersRefused(outcome)
     async with proposing(faults=faults) as scene:
-        scene.ask(moves=requested_moves(await scene.until_proposed()))
+        scene.ask(moves=list_requested_moves(await scene.until_proposed()))
         await asyncio.sleep(60)
         assert faults.count == tries
         assert not scene.world.witness.of("detach")
@@ -213,7 +213,7 @@ async def test_if_it_cannot_be_written_that_a_request_is_taken_nothing_is_moved(
 @pytest.mark.parametrize(("ahead", "taken"), [(110.0, True), (130.0, False)])
 async def test_a_request_of_a_clock_that_is_more_than_two_minutes_ahead_is_left_alone(ahead, taken):
     async with proposing() as scene:
-        scene.ask(age=-ahead, moves=requested_moves(await scene.until_proposed()))
+        scene.ask(age=-ahead, moves=list_requested_moves(await scene.until_proposed()))
         await asyncio.sleep(9)
         assert bool(scene.answers()) is taken
 
@@ -221,7 +221,7 @@ async def test_a_request_of_a_clock_that_is_more_than_two_minutes_ahead_is_left_
 @pytest.mark.parametrize(("characters", "taken"), [(100_000, True), (100_001, False)])
 async def test_a_request_of_more_than_100000_characters_is_not_read(characters, taken):
     async with proposing() as scene:
-        moves = tuple(requested_moves(await scene.until_proposed()))
+        moves = tuple(list_requested_moves(await scene.until_proposed()))
         request = str(MoveRequest("r1", scene.world.clock.wall(), "", moves))
         scene.put(request.ljust(characters))
         await asyncio.sleep(9)
@@ -258,7 +258,7 @@ async def test_who_leads_next_neither_repeats_a_request_nor_forgets_it():
             async with world.scheduler():
                 await settle_on_cloud(world, "web", 2)
                 open_edge(world)
-                scene.ask(moves=requested_moves(await scene.until_proposed()))
+                scene.ask(moves=list_requested_moves(await scene.until_proposed()))
                 await world.until(scene.answers, 5)
             async with world.scheduler():
                 answer = await scene.answer()

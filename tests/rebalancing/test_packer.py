@@ -7,10 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm.explain.table import explanation_table
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.rendering import render_text
 from kubedsm.model.sites import Away
 from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from support.asked import as_sent
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.printed import printed
@@ -143,8 +145,8 @@ async def test_in_the_mode_suggest_it_is_only_said():
             [told] = decisions.explain([decisions.recall(uid, name)])
             assert told.packing.startswith("1 move would make room on n")
             assert told.packing.endswith(", mode is suggest")
-            assert told.as_json()["packing"] == told.packing
-            assert f"Packing: {told.packing}" in printed(explanation_table(told))
+            assert as_sent(told)["packing"] == told.packing
+            assert f"Packing: {told.packing}" in printed(render_text(explain_pod(told)))
         assert placed(world) == 0
 
 

@@ -37,7 +37,7 @@ async def test_one_of_three_goes_to_a_node_that_is_new_and_none_is_ever_missing(
         assert ready.lowest == 3
         [moved] = world.events("Migrated")
         assert moved["message"] == (
-            f"Moved to {new}, so that no single node holds all of default/web"
+            f"Migrated to {new}, so that no single node holds all of default/web"
         )
         await asyncio.sleep(5)
         [told] = world.events("Migrated", about="Deployment")

@@ -316,7 +316,7 @@ async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
         assert event["message"] == "Packing: no room was made: it took too long"
         runtime = world.runtime
         assert not runtime.preemptor._nominations
-        assert not runtime.mirror.held_for([runtime.mirror.pods()[-1].uid])
+        assert not runtime.mirror.sum_nominations([runtime.mirror.pods()[-1].uid])
 
 
 async def test_a_node_that_is_lost_meanwhile_is_no_end():

@@ -10,7 +10,7 @@ from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, equal_rates
-from kubedsm_lab.replay.provenance import of_runs, told, typed_command
+from kubedsm_lab.replay.provenance import describe_runs, quote_command
 from kubedsm_lab.replay.report import EFFECT_HEADINGS, HEADINGS, MEANINGS, SERVICE_HEADINGS
 from kubedsm_lab.replay.sources import Source, recipe
 from kubedsm_lab.replay.world import Run, Setup
@@ -152,7 +152,7 @@ def test_every_column_is_explained(headings):
 )
 def test_the_command_can_be_typed_again(arguments, shown, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/bin/kubedsm", "replay", *arguments])
-    assert typed_command() == f"kubedsm replay {shown}"
+    assert quote_command() == f"kubedsm replay {shown}"
 
 
 def test_what_it_was_played_on_is_told():
@@ -162,7 +162,7 @@ def test_what_it_was_played_on_is_told():
         configuration=with_settings(Configuration(), {"suggester.period": "9s"}),
     )
     runs = [Run("load", recipe("", 1, 0.4).scenario(1), "kubedsm", seed, setup) for seed in (1, 2)]
-    text = told("Yes.", of_runs(runs, setup, "nodes.yaml", None), "## Then")
+    text = describe_runs("Yes.", "## Then", runs, setup, "nodes.yaml", None)
     for part in (
         "**Yes.**\n",
         "**Emulated**",

@@ -10,9 +10,9 @@ from kubedsm_lab.replay.page import RESULTS, render_page
 from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.recording import Record
 from kubedsm_lab.replay.report import (
-    assembled,
-    compared,
+    assemble_report,
     in_a_sentence,
+    join_reports,
     plain_tables,
     tables,
 )
@@ -39,7 +39,7 @@ def folder(tmp_path):
         outcome = Outcome(
             "load", policy, 1, measures_of(record, answers), record.timeline.placements(), 10.0
         )
-        found = how | assembled([outcome.as_json()], [outcome.timeline_json()])
+        found = how | assemble_report([outcome.as_json()], [outcome.timeline_json()])
         (tmp_path / name).mkdir()
         (tmp_path / name / RESULTS).write_bytes(orjson.dumps(found))
         return tmp_path / name
@@ -48,7 +48,7 @@ def folder(tmp_path):
 
 
 def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
-    found = compared(
+    found = join_reports(
         [
             folder("1", "kubedsm", edge_until=8.0, mean=0.1),
             folder("2", "kube-scheduler", edge_until=2.0, mean=0.3),
@@ -76,7 +76,9 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
     brought = {"moves": 4, "measured": 2, "expectedChange": -0.02, "measuredChange": -0.0153}
     of_all = brought | {"untold": {"too few requests": 2}}
     nothing = of_all | {"measured": 0, "expectedChange": None, "measuredChange": None}
-    found = compared([folder("1", "kubedsm", edge_until=8.0), folder("2", "old", edge_until=2.0)])
+    found = join_reports(
+        [folder("1", "kubedsm", edge_until=8.0), folder("2", "old", edge_until=2.0)]
+    )
     assert "effect measured" not in plain_tables(found) + render_page(
         "kubedsm record", plain_tables(found)
     )
@@ -91,7 +93,7 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
 
 
 def test_what_one_run_does_not_know_is_not_known_of_all(folder):
-    found = compared(
+    found = join_reports(
         [
             folder("1", "kubedsm", edge_until=8.0, mean=0.1),
             folder("2", "kubedsm", edge_until=6.0),
@@ -106,7 +108,7 @@ def test_what_one_run_does_not_know_is_not_known_of_all(folder):
 
 
 def test_pictures_are_drawn_of_what_is_known(folder):
-    found = compared(
+    found = join_reports(
         [
             folder("1", "kubedsm", edge_until=8.0, mean=0.1),
             folder("2", "kube-scheduler", edge_until=6.0),
@@ -124,7 +126,7 @@ def test_what_was_measured_otherwise_is_not_compared(folder):
     real = folder("1", "kubedsm", edge_until=8.0)
     replayed = folder("2", "kubedsm", edge_until=8.0, how={"emulated": True})
     with pytest.raises(DocumentError) as refused:
-        compared([real, replayed])
+        join_reports([real, replayed])
     assert str(refused.value) == (
         f"{replayed}: found on an emulated cluster in virtual time, and the first ones were"
         " measured on a cluster (Kubernetes v1)"
@@ -134,7 +136,7 @@ def test_what_was_measured_otherwise_is_not_compared(folder):
 def test_two_clusters_are_both_named(folder):
     other = MEASURED | {"measured": "measured on a cluster (Kubernetes v2)"}
     folders = [folder("1", "a", edge_until=8.0), folder("2", "b", edge_until=8.0, how=other)]
-    assert compared(folders)["measured"] == f"{MEASURED['measured']} and {other['measured']}"
+    assert join_reports(folders)["measured"] == f"{MEASURED['measured']} and {other['measured']}"
 
 
 @pytest.mark.parametrize(
@@ -154,5 +156,5 @@ def test_a_folder_without_results_is_refused_in_one_line(text, reason, tmp_path)
     if text is not None:
         (tmp_path / RESULTS).write_text(text)
     with pytest.raises(DocumentError) as refused:
-        compared([tmp_path])
+        join_reports([tmp_path])
     assert str(refused.value) == f"{tmp_path / RESULTS}: {reason}"

@@ -16,10 +16,11 @@ from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm_lab.replay import following, sightings
-from kubedsm_lab.replay.following import Plan, followed, recorded
+from kubedsm_lab.replay import following
+from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.sightings import KINDS
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
@@ -65,11 +66,11 @@ async def both(world, faults=None):
     """A recorder told by the store, and one by watches that take no time; and what is reported."""
     by_store, by_watch = (TimelineRecorder(SERVICES, Tiers()) for _ in range(2))
     for there in world.api.list(NODES):
-        by_store.take(sightings.NODES.value(there), 0.0)
+        by_store.take(KINDS["Node"].reader.value(there), 0.0)
     world.api.store.subscribe(lambda c: by_store.notice(c, world.clock.monotonic()))
     front = EmulatedFront(world.cluster.routes, world.clock, faults=faults)
     said = []
-    async with followed(front, by_watch, world.clock, random.Random(1), said.append):
+    async with follow_cluster(front, by_watch, world.clock, random.Random(1), said.append):
         yield by_store, by_watch, said
 
 
@@ -169,8 +170,8 @@ async def record(world, plan, stop=None, said=None, recorder=None):
     front = EmulatedFront(world.cluster.routes, world.clock)
     say, stop = (said if said is not None else []).append, stop or asyncio.Event()
     recorder = recorder or TimelineRecorder(SERVICES, Tiers())
-    async with followed(front, recorder, world.clock, random.Random(1), say):
-        return await recorded(recorder, plan, stop, world.clock, say)
+    async with follow_cluster(front, recorder, world.clock, random.Random(1), say):
+        return await record_until_end(recorder, plan, stop, world.clock, say)
 
 
 def load_report(path, began, seconds, **services):

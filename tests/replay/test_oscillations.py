@@ -1,6 +1,6 @@
 """Loads that change places: what moves gain there does not last."""
 
-import attrs
+import msgspec
 import pytest
 
 from kubedsm_lab.replay.runner import carry_out
@@ -12,8 +12,8 @@ def played(name, policy):
     source, setup = oscillation(name, Setup())
     whole = source.scenario(1)
     # Six of the twelve cycles.
-    apis = (attrs.evolve(api, intervals=api.intervals[:6]) for api in whole.apis)
-    scenario = attrs.evolve(whole, apis=tuple(apis))
+    apis = (msgspec.structs.replace(api, intervals=api.intervals[:6]) for api in whole.apis)
+    scenario = msgspec.structs.replace(whole, apis=tuple(apis))
     return carry_out(Run(name, scenario, policy, 1, setup)).measures
 
 

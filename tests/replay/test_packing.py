@@ -21,8 +21,8 @@ from kubedsm_lab.replay.packing.attempts import (
     attempt,
     category,
     has_no_overload,
+    is_placement_proven,
     place_by_paper,
-    placed_proven,
 )
 from kubedsm_lab.replay.packing.attempts import (
     call as packed_within,
@@ -129,9 +129,9 @@ def test_a_node_holds_no_more_than_it_has_room_for():
 def test_what_moves_need_not_be_proven_the_least():
     placed = Certificate("placed of priority 2", Status.OPTIMAL, 3, 3)
     kept = Certificate("kept", Status.FEASIBLE, 3, 4)
-    assert placed_proven(Packed({2: 3}, {2: 3}, certificates=(placed, kept)))
+    assert is_placement_proven(Packed({2: 3}, {2: 3}, certificates=(placed, kept)))
     other = attrs.evolve(placed, status=Status.FEASIBLE, bound=4)
-    assert not placed_proven(Packed({2: 3}, {2: 3}, certificates=(placed, other)))
+    assert not is_placement_proven(Packed({2: 3}, {2: 3}, certificates=(placed, other)))
 
 
 def test_tiny_instances_are_packed_to_the_end():

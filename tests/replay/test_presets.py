@@ -17,9 +17,9 @@ from kubedsm_lab.replay.presets import (
     VARIANT_SCENARIO,
     equal_rates,
     full,
-    priced,
+    name_stabilized,
+    price_policy,
     reduced,
-    stabilized,
 )
 from kubedsm_lab.replay.variants import BASELINES, CONTENDERS, QOS_VARIANTS, contender
 from kubedsm_lab.replay.world import Setup
@@ -101,19 +101,19 @@ def test_everybody_plays_the_ten_scenarios_with_every_seed(preset, seeds):
 def test_the_whole_evaluation_is_what_its_tables_show():
     runs = full([1], Setup())
     found = {(run.name, run.policy) for run in runs}
-    everybody = {*CONTENDERS, *map(priced, PRICES)} - {*ON_REQUEST}
+    everybody = {*CONTENDERS, *map(price_policy, PRICES)} - {*ON_REQUEST}
     assert {policy for name, policy in found if name == "1.1-.4"} == everybody - set(QOS_VARIANTS)
     assert {policy for name, policy in found if name == VARIANT_SCENARIO} == everybody
     assert {name for name, _ in found} - set(PAPER_SCENARIOS) == {
         *map(equal_rates, EQUAL_RATE_SCENARIOS),
-        stabilized(VARIANT_SCENARIO, 60),
-        stabilized(VARIANT_SCENARIO, 300),
+        name_stabilized(VARIANT_SCENARIO, 60),
+        name_stabilized(VARIANT_SCENARIO, 300),
     }
     assert {run.setup.stabilization_seconds for run in runs} == {5, 60, 300}
 
 
 def test_the_curve_of_prices_has_the_default_on_it():
-    assert [priced(price) for price in PRICES].count("kubedsm") == 1
+    assert [price_policy(price) for price in PRICES].count("kubedsm") == 1
 
 
 def test_the_reduced_evaluation_has_every_variant_once():

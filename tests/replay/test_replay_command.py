@@ -186,7 +186,7 @@ def interval(period=200, length=1000):
     [
         ("", "load.json: empty"),
         ("{", "load.json: not JSON"),
-        ("{}", "load.json: apis: missing"),
+        ("{}", "load.json: Object missing required field `apis`"),
         ("apiVersion: v1\nkind: ConfigMap", "load.json: this is a ConfigMap, not a load scenario"),
         ('{"apis": []}', "load.json: apis: empty"),
         (

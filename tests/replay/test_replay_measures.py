@@ -7,7 +7,7 @@ import pytest
 from kubedsm.model.model import Share, Tier
 from kubedsm_lab.replay.measures import (
     Spread,
-    counted_levels,
+    list_counted_levels,
     lost_pod_seconds,
     measure,
     pending_seconds,
@@ -81,7 +81,7 @@ def test_a_service_without_pods_is_left_out():
 
 def test_time_begins_when_every_service_has_had_a_ready_pod():
     found = timeline(life("a", Tier.CLOUD, (1.0, 10.0)), life("b", Tier.EDGE, (4.0, 10.0)))
-    assert [level.since for level in counted_levels(found)] == [4.0]
+    assert [level.since for level in list_counted_levels(found)] == [4.0]
     assert measured(found).edge_ratio == pytest.approx(0.5)
 
 
@@ -90,7 +90,7 @@ def test_pods_that_were_ready_before_the_scenario_began_are_counted_from_its_beg
         life("a", Tier.EDGE, (-5.0, 10.0), created=-6.0),
         life("b", Tier.CLOUD, (-5.0, -1.0), created=-6.0),
     )
-    assert [(level.since, level.until) for level in counted_levels(found)] == [(0.0, 10.0)]
+    assert [(level.since, level.until) for level in list_counted_levels(found)] == [(0.0, 10.0)]
     assert measured(found).edge_ratio == 1.0
 
 

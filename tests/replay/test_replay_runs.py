@@ -27,7 +27,7 @@ from kubedsm_lab.replay.services import ServiceSpec
 from kubedsm_lab.replay.sources import recipe
 from kubedsm_lab.replay.variants import BASELINES, CONTENDERS
 from kubedsm_lab.replay.world import Run, Setup, play
-from loadgen.generators import normal, served
+from loadgen.generators import normal, serve_replicas
 from loadgen.scenario import dumps
 from support.preemptions import budget, filled, preempting
 
@@ -77,7 +77,7 @@ def test_twins_have_the_same_on_an_edge_for_half_of_them():
     nodes = [("e1", "edge", "3"), ("e2", "edge", "3"), ("c1", "cloud", "100")]
     cluster = ClusterSpec([node(name, tier, cpu, "99Gi") for name, tier, cpu in nodes])
     twins = tuple(ServiceSpec(name, "250m", "256Mi", replicas=(1, 60)) for name in "xy")
-    scenario = served({"x": [24, 24], "y": [24, 24]}, 30.0, "http://{service}/")
+    scenario = serve_replicas({"x": [24, 24], "y": [24, 24]}, 30.0, "http://{service}/")
     result = carry_out(Run("twins", scenario, "kubedsm", 1, Setup(cluster, twins))).measures
     assert result.shares["x"] == pytest.approx(0.5, abs=1 / 24)
     assert result.shares["y"] == pytest.approx(0.5, abs=1 / 24)

@@ -7,8 +7,14 @@ from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS
-from kubedsm_lab.replay.random_clusters import random_cluster
-from kubedsm_lab.replay.tuning import FACTORS, OSCILLATIONS, RANDOM_CLUSTERS, table, tuning
+from kubedsm_lab.replay.tuning import (
+    FACTORS,
+    OSCILLATIONS,
+    RANDOM_CLUSTERS,
+    random_cluster,
+    table,
+    tuning,
+)
 from kubedsm_lab.replay.variants import UnknownPolicyError, contender
 from kubedsm_lab.replay.world import Setup
 

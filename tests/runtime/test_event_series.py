@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.events.event_series import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
+from kubedsm.events.event_writer import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
 from kubedsm.process.backoff import TokenBucket
 
 

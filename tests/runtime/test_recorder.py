@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
@@ -113,7 +114,7 @@ async def recording(answer=lambda request: None):
         clock,
         mirror,
         parts.followed.keys(),
-        parts.binds,
+        parts.binds.none_under_way,
         parts.supervisor,
         parts.said,
         "test",
@@ -230,7 +231,8 @@ async def test_the_mark_of_a_tier_is_tried_again():
 
     async with recording(answer) as scene:
         scene.add(attrs.evolve(A, node_name=E1))
-        scene.recorder.retiered(A, Tier.EDGE)
+        marks = tier_marks(A, Tier.EDGE)
+        scene.recorder.retiered(A, marks.labels, marks.annotations)
         await asyncio.sleep(0.5)
         failing = False
         await asyncio.sleep(5)
@@ -272,7 +274,7 @@ async def test_of_a_pod_that_is_gone_only_its_end_is_told_and_nothing_is_kept():
         assert scene.paper.events == [("b", "Migrated", "Moved to e1")]
         assert scene.paper.conditions == []
         assert scene.recorder.lost == 2
-        for kept in (scene.recorder._newest, scene.recorder._ready, scene.recorder._told):
+        for kept in (scene.recorder._newest, scene.recorder._ready, scene.recorder._written):
             assert not kept
 
 

@@ -35,7 +35,7 @@ async def test_moves_that_end_together_are_one_event_on_their_deployment():
         uid = world.api.get(DEPLOYMENTS, "default", "web")["metadata"]["uid"]
         assert (about["name"], about["uid"], about["apiVersion"]) == ("web", uid, "apps/v1")
         assert (event["type"], event["action"]) == ("Normal", "Migrating")
-        assert event["message"].startswith("Moved 3 pods: ")
+        assert event["message"].startswith("Migrated 3 pods: ")
         for pod in moved:
             assert f"{pod} from c1 to e1 (cloud-to-edge)" in event["message"]
 
@@ -51,7 +51,7 @@ async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
         await world.until(lambda: world.events(failed, about="Deployment"), 60)
         [event] = world.events(failed, about="Deployment")
         assert event["type"] == "Warning"
-        assert event["message"].startswith("Did not move a pod: web-")
+        assert event["message"].startswith("Did not migrate 1 pod: web-")
         assert ": taken back, evicting: 409 Conflict" in event["message"]
 
 

@@ -4,11 +4,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm.explain.table import explanation_table
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.rendering import render_text
 from kubedsm.model import node_index
 from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm_lab.emulator.paper import node
+from support.asked import as_sent
 from support.metered import Metered
 from support.printed import printed
 from support.slow_planning import hard, slow_batches
@@ -125,11 +127,11 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
                 decisions = runtime.decisions
                 ((uid, name),) = decisions.named(world.pods("b")[0]["metadata"]["name"]).items()
                 (said,) = decisions.explain([decisions.recall(uid, name)])
-                entry = next(decisions.record.newest_first()).as_json()
-    unseen = {each["node"] for each in said.as_json()["nodes"] if not each["lookedAt"]}
+                entry = as_sent(next(decisions.record.newest_first()).facts())
+    unseen = {each["node"] for each in as_sent(said)["nodes"] if not each["lookedAt"]}
     assert unseen == {"c0", "c1", "c4"}
     assert all(each.feasible and each.score is None for each in said.nodes if not each.looked_at)
-    assert shown(said).count("not looked at: cloud.percentageOfNodes") == 3
+    assert shown(said).count("not sampled: cloud.percentageOfNodes") == 3
     assert "2 of 5 cloud nodes looked at" in said.summary
     assert (entry["cloudNodes"], entry["proven"]) == ({"lookedAt": 2, "of": 5}, False)
     batches = [line for line in logs if line["event"] == "batch"]
@@ -138,4 +140,4 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
 
 
 def shown(said):
-    return printed(explanation_table(said), 120)
+    return printed(render_text(explain_pod(said)), 120)

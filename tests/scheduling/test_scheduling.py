@@ -250,11 +250,11 @@ async def test_nothing_is_remembered_of_what_was_told_of_a_pod_that_is_gone():
         world.deploy("huge", 1, cpu="64")
         await world.until(lambda: world.events("FailedScheduling"), 10)
         await asyncio.sleep(1)
-        assert world.runtime.recorder._told
+        assert world.runtime.recorder._written
         world.api.delete(DEPLOYMENTS, "default", "huge")
         await world.until(lambda: not world.pods("huge"), 30)
         await asyncio.sleep(1)
-        assert not world.runtime.recorder._told
+        assert not world.runtime.recorder._written
 
 
 async def test_a_large_pod_that_has_waited_for_a_minute_is_placed_before_newer_ones():

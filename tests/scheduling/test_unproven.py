@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
+from support.asked import as_sent
 from support.metered import Metered
 from support.worlds import emulated, node
 
@@ -25,7 +26,8 @@ async def test_the_log_the_metrics_and_the_explanation_have_the_gap():
                 batch = next(each for each in logs if each["event"] == "batch")
                 pod = next(iter(world.runtime.mirror.snapshot().placed))
                 said = world.runtime.decisions.summary(world.runtime.mirror.pod(pod))
-                entry = next(world.runtime.decisions.record.newest_first()).as_json()
+                entry = next(world.runtime.decisions.record.newest_first())
+                entry = as_sent(entry.facts())
     assert batch["proven"] is False
     placed = batch["unproven"].partition(";")[0]
     assert placed.startswith(f"pods placed: {batch['bound']} of at most ")

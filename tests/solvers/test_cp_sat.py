@@ -3,10 +3,10 @@ import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.programming.programme import Rows, Status
-from kubedsm.solvers.available import CpSat, Highs, installed, lacking, solver_of
+from kubedsm.solvers.available import CpSat, Highs, explain_missing, is_installed, solver_of
 
 needs_ortools = pytest.mark.skipif(
-    not installed("cp-sat"), reason="ortools is not installed (pip install 'kubedsm[exact]')"
+    not is_installed("cp-sat"), reason="ortools is not installed (pip install 'kubedsm[exact]')"
 )
 
 
@@ -62,12 +62,12 @@ def test_there_may_be_nothing_or_no_time():
 
 def test_where_it_is_not_installed_that_is_said(monkeypatch):
     monkeypatch.setattr("kubedsm.solvers.available.find_spec", lambda _: None)
-    installed.cache_clear()
+    is_installed.cache_clear()
     try:
         assert solver_of("cp-sat", 1.0) is None
-        assert lacking("cp-sat") == (
+        assert explain_missing("cp-sat") == (
             "solver: ortools is not installed (pip install 'kubedsm[exact]'):"
             " beyond the bounds decisions are by heuristics, and not proven"
         )
     finally:
-        installed.cache_clear()
+        is_installed.cache_clear()

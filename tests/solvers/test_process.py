@@ -14,7 +14,7 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.programming.in_order import Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers import process
-from kubedsm.solvers.available import CpSat, Highs, installed
+from kubedsm.solvers.available import CpSat, Highs, is_installed
 from support.processes import PATIENCE
 from support.stub_highspy import BANNER, PRINTS, write_stub
 
@@ -240,7 +240,7 @@ assert process.pids() == here
     subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE)
 
 
-@pytest.mark.skipif(not installed("cp-sat"), reason="ortools is not installed")
+@pytest.mark.skipif(not is_installed("cp-sat"), reason="ortools is not installed")
 def test_cp_sat_is_stopped_when_its_deadline_passes_early():
     rows, rng = Rows(), np.random.default_rng(3)
     variables = rows.variables(np.full(300, 9))

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.actors.cache import controller_of, key_of
-from kubedsm_lab.emulator.actors.conditions import find
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
 from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, Usage
 from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.object_state import controller_of, find_condition, key_of
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
@@ -51,7 +50,7 @@ def template(name: str, **spec: str) -> Object:
 
 def condition(obj: Object, kind: str) -> tuple[str, str]:
     """Its status and reason."""
-    found = find(obj["status"].get("conditions", []), kind)
+    found = find_condition(obj["status"].get("conditions", []), kind)
     return (found["status"], found.get("reason", "")) if found else ("", "")
 
 

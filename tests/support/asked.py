@@ -1,4 +1,6 @@
-"""Answers of the page as plain text."""
+"""Explanations as plain text, and facts as JSON."""
+
+import msgspec
 
 
 def said(words):
@@ -27,3 +29,8 @@ def links_of(answer):
     lines = [*answer.lines, *(line for part in answer.sections for line in part.lines)]
     words = (word for sentence in (*lines, *cells) for word in sentence)
     return {(word.kind, word.key) for word in words if not isinstance(word, str)}
+
+
+def as_sent(facts):
+    """Facts as the JSON that a client receives."""
+    return msgspec.json.decode(msgspec.json.encode(facts))

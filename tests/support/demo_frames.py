@@ -3,10 +3,10 @@
 import msgspec
 
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.dashboard.state.headline import line_of
-from kubedsm.model.model import Resources, Share
-from kubedsm_lab.demo.frame import Frame, Standing
-from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
+from kubedsm.dashboard.state.headline import describe_migration
+from kubedsm.dashboard.terminal.tables import NodeLine
+from kubedsm.model.model import Share
+from kubedsm_lab.demo.frame import Frame, Migrations, ServiceView, Standing
 from kubedsm_lab.replay.measures import Latency
 
 GB = 10**9
@@ -24,13 +24,14 @@ MOVE = MoveRow(
 )
 BEFORE = msgspec.structs.replace(MOVE, began=12.0, state="completed")
 NODES = (
-    NodeView("edge-1", "edge", Resources(5000, 5 * GB), Resources(5000, 5 * GB), {"a": 2, "c": 3}),
-    NodeView("edge-2", "edge", Resources(4000, 4 * GB), Resources(), {}),
-    NodeView(
+    NodeLine("edge-1", "edge", "", (5000, 5000), (5 * GB, 5 * GB), {"a": 2, "c": 3}),
+    NodeLine("edge-2", "edge", "", (0, 4000), (0, 4 * GB), {}),
+    NodeLine(
         "cloud-1",
         "cloud",
-        Resources(22000, 17 * GB),
-        Resources(21500, 16_900_000_000),
+        "",
+        (21500, 22000),
+        (16_900_000_000, 17 * GB),
         {"a": 10, "b": 5, "c": 10, "d": 2},
     ),
 )
@@ -47,7 +48,7 @@ FRAME = Frame(
     epoch=0.0,
     seconds=42.0,
     duration=60.0,
-    headline=line_of(MOVE),
+    headline=describe_migration(MOVE),
     nodes=NODES,
     services=SERVICES,
     bound=118,

@@ -122,7 +122,7 @@ def happen(mirror, rng, version, classes=CLASSES):
         case 5:
             taken = f"p{rng.randrange(14)}-0"
             bound = (known := mirror.pod(Uid(taken))) is not None and known.node_name is not None
-            if not mirror.reserved(taken) and not bound:
+            if not mirror.has_reservation(taken) and not bound:
                 mirror.hand_over(uid, taken)
         case _:
             mirror.apply(PodApplied(pod(rng, name, uid, version, classes)))
@@ -140,7 +140,7 @@ def happen_beside(mirror, rng):
         case 3 | 4 if known is not None:
             mirror.claim(move, ReplacementClaim.of(known))
         case 5:
-            mirror.unclaim(move)
+            mirror.end_claim(move)
         case 6:
             mirror.apply(KindKnown(Namespace))
             mirror.apply(SurroundingApplied(Namespace("shop", {"team": move})))

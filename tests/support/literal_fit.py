@@ -6,7 +6,7 @@ from kubedsm.model.model import Node, PodClass, Resources, SchedulingRules, Tain
 from kubedsm.model.selectors import NodeSelectorTerm, is_name_field, selects
 from kubedsm.plugins.fit import NO_TIER, shortages
 from kubedsm.plugins.node_affinity import CONFLICT, NO_MATCH, NOT_NAMED, list_named_nodes
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.taints import UNSCHEDULABLE
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")

@@ -3,9 +3,9 @@
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod
+from kubedsm.plugins.plugin import EquivalenceClass
 from kubedsm.plugins.plugins import BY_NAME
-from kubedsm.plugins.queueing_hints import node_now_accepts
-from kubedsm.plugins.scene import EquivalenceClass
+from kubedsm.scheduling.scheduling_queue import node_now_accepts
 from support.literal_fit import rejection
 
 

@@ -9,8 +9,15 @@ from itertools import cycle
 import attrs
 from msgspec.structs import replace
 
-from kubedsm.dashboard.messages import Changes, Snapshot
-from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.dashboard.rows import (
+    Changes,
+    MoveRow,
+    NodeRow,
+    PodRow,
+    Snapshot,
+    StatusRow,
+    WorkloadRow,
+)
 from kubedsm.process.clock import SystemClock
 from support.serving_pages import page_showing, served
 from support.told_scene import stream_of

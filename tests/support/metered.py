@@ -3,9 +3,8 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.observability.gauges import families
-from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.instruments import Families, Instruments, format_metrics
 from kubedsm.observability.reading import Leadership, read
-from kubedsm.observability.registry import Families, written
 
 
 def samples(text):
@@ -30,8 +29,8 @@ class Metered:
 
     def text(self):
         reading = read(self.world.runtime, self.leadership, self.world.clock.wall())
-        gauges = written(Families(tuple(families(reading))))
-        return (written(self.instruments.registry) + gauges).decode()
+        gauges = format_metrics(Families(tuple(families(reading))))
+        return (format_metrics(self.instruments.registry) + gauges).decode()
 
     def __call__(self, name, /, **labels):
         return total(self.text(), name, **labels)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from kubedsm.dashboard.server.access import HEADERS
-from kubedsm.dashboard.server.app import served_files
+from kubedsm.dashboard.server.app import read_static_files
 from support.serving_pages import served
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -17,7 +17,7 @@ _PAGE = """<!doctype html><html lang="en"><title>Modules</title>
 @asynccontextmanager
 async def modules_served():
     """Enter a URL, whose page is empty and may import all modules from /page/."""
-    contents = served_files()
+    contents = read_static_files()
 
     async def page(_):
         return web.Response(text=_PAGE, content_type="text/html", headers=HEADERS)

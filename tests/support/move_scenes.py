@@ -6,7 +6,7 @@ import attrs
 
 from kubedsm.config.settings import load
 from kubedsm.execution.migrations import Group
-from kubedsm.explain.entries import MoveOutcome, Outcome, planned
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, planned
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move

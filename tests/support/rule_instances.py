@@ -266,7 +266,7 @@ def _surroundings(rng, nodes):
     surroundings = _around_every_cluster()
     for each in nodes:
         if rng.random() < 0.6:
-            surroundings = surroundings.having(csi_node(rng, each.name))
+            surroundings = surroundings.with_object(csi_node(rng, each.name))
     return surroundings
 
 
@@ -287,5 +287,5 @@ def _around_every_cluster():
         Namespace("other", {"team": "x"}),
         StorageClass("local", waits_for_consumer=True),
     ):
-        surroundings = surroundings.having(thing)
+        surroundings = surroundings.with_object(thing)
     return surroundings

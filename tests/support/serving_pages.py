@@ -6,12 +6,11 @@ from aiohttp import web
 
 from kubedsm.dashboard.server.access import Access
 from kubedsm.dashboard.server.app import page_app
-from kubedsm.dashboard.server.film_file import FilmFile
 from kubedsm.process.http_limits import PAGE, listen
 
 
 def page_showing(stream, clock, access=None):
-    return page_app(stream, FilmFile(stream, clock), access or Access())
+    return page_app(stream, clock, access or Access())
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from contextlib import suppress
 import orjson
 
 from kubedsm.kube.client.port import Response
-from kubedsm.kube.watching import watched
+from kubedsm.kube.wire import watched
 from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
@@ -155,7 +155,7 @@ class Shown:
         by = _WATCHED.get(kind)
         try:
             if by is not None:
-                by.read_item(json.dumps(self.of(obj), default=to_json).encode())
+                by.reader.item(json.dumps(self.of(obj), default=to_json).encode())
         except WireError as error:
             return error
         return None

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from kubedsm.dashboard.messages import Changes, Snapshot
-from kubedsm.dashboard.rows import StatusRow
+from kubedsm.dashboard.rows import Changes, Snapshot, StatusRow
 from kubedsm.dashboard.server.stream import Stream
 from kubedsm.process.supervisor import Supervisor
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import msgspec
 
-from kubedsm.dashboard.messages import encoded
+from kubedsm.dashboard.rows import encode_message
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
 
@@ -26,7 +26,7 @@ class Viewer:
         changes = self.scene.look(self._world.runtime, self.leadership, self._world.clock.wall())
         if changes is None:
             return None
-        told = msgspec.json.decode(encoded(changes))
+        told = msgspec.json.decode(encode_message(changes))
         self.messages.append(told)
         for table, rows in told["rows"].items():
             for key, row in rows.items():
@@ -60,4 +60,4 @@ class Viewer:
 
     def whole(self):
         """As whoever comes now has it."""
-        return msgspec.json.decode(encoded(self.scene.snapshot()))["rows"]
+        return msgspec.json.decode(encode_message(self.scene.snapshot()))["rows"]

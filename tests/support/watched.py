@@ -10,7 +10,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.sections import MigrationSettings, SuggesterSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.server.app import page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS

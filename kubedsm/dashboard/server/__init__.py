@@ -1,1 +1,1 @@
-"""The page over HTTP: its files, the stream and the film, and who may have them."""
+"""Page over HTTP: files, stream, recording, explanations, and access control."""

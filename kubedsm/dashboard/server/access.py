@@ -1,9 +1,8 @@
-"""Who may ask for the page, and what a browser is told it may do.
+"""Access control of the page: known hosts, the token, and headers for browsers.
 
-A page of another site must learn nothing here, not even if its name is made to lead to this
-machine. So who asks must use an address, `localhost`, or a name that is known; whoever is led here
-by another name is refused. Nothing that is known of the cluster goes out without the token, if
-there is one.
+A page of another site must learn nothing here, even if its host name resolves to this machine (DNS
+rebinding). Requests must therefore use an address, `localhost` or a known name. With a token, data
+about the cluster is sent only to clients that have it.
 """
 
 import hmac
@@ -31,14 +30,14 @@ _POLICY = {
     "base-uri": "'none'",
     "form-action": "'none'",
 }
-#: of every answer
+#: headers of every response
 HEADERS = {
     "Content-Security-Policy": "; ".join(f"{what} {whose}" for what, whose in _POLICY.items()),
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-#: how a browser says that no other site has it ask
+#: Sec-Fetch-Site of requests that no other site caused
 _OWN = ("same-origin", "none")
 _BEARER = "Bearer "
 _NAME = "[a-z0-9.-]+"
@@ -46,25 +45,25 @@ _HOST = re.compile(rf"(?P<name>\[[0-9a-f:.]+\]|{_NAME})(:[0-9]+)?")
 
 
 def is_name(host: str) -> bool:
-    """Whether it can be the name of a host, as browsers write it."""
+    """Return whether it can be a host name, as browsers write it."""
     return re.fullmatch(_NAME, host) is not None
 
 
 class TokenFileError(Problem):
-    """The file cannot be read, or no token is in it."""
+    """The file cannot be read, or contains no token."""
 
 
 class TokenFile:
-    """The token in a file, read again when the file is another one: a Secret may be changed."""
+    """Token in a file, read again when the file changes, as a mounted Secret does."""
 
     def __init__(self, path: Path) -> None:
-        """Raises TokenFileError."""
+        """Raise TokenFileError."""
         self._path = path
         self._seen = _version(path)
         self._token = _token_in(path)
 
     def holds(self, token: str) -> bool:
-        """False if the file is gone, or empty, by now."""
+        """Return whether this is the token; False if the file is gone, or empty."""
         seen = _version(self._path)
         if seen != self._seen:
             self._seen = seen
@@ -72,9 +71,9 @@ class TokenFile:
                 self._token = _token_in(self._path)
             except TokenFileError as error:
                 self._token = b""
-                log.warning("nobody may see the page", error=str(error))
+                log.warning("page access denied to all", error=str(error))
             else:
-                log.info("the page has another token", file=str(self._path))
+                log.info("page token changed", file=str(self._path))
         return bool(self._token) and hmac.compare_digest(
             self._token, token.encode(errors="surrogateescape")
         )
@@ -94,22 +93,22 @@ def _token_in(path: Path) -> bytes:
     except OSError as error:
         raise TokenFileError(f"{path}: {error.strerror}") from None
     if not token:
-        raise TokenFileError(f"{path}: empty, no token is in it")
+        raise TokenFileError(f"{path}: empty, it contains no token")
     return token
 
 
 @attrs.frozen
 class Access:
-    """`names`: hosts that this server goes by, beside addresses and `localhost`.
+    """`names`: host names of this server besides addresses and `localhost`.
 
-    Without a token everybody who gets here may see all: it must listen on loopback then.
+    Without a token every client may see everything, so the server must listen on loopback.
     """
 
     names: Collection[str] = ()
     token: TokenFile | None = None
 
     def host_is_known(self, host: str) -> bool:
-        """Whether a Host header says an address, or a name of this server."""
+        """Return whether a Host header has an address, or a name of this server."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
@@ -121,14 +120,14 @@ class Access:
         return True
 
     def admits(self, request: web.Request) -> bool:
-        """Whether it has the token, as it is now."""
-        said = request.headers.get("Authorization", "")
+        """Return whether the request has the current token."""
+        header = request.headers.get("Authorization", "")
         if self.token is None:
             return True
-        return said.startswith(_BEARER) and self.token.holds(said.removeprefix(_BEARER).strip())
+        return header.startswith(_BEARER) and self.token.holds(header.removeprefix(_BEARER).strip())
 
     def guard(self, app: web.Application, is_public: Callable[[web.Request], bool]) -> None:
-        """Refuse all requests but those to be answered; what is public needs no token."""
+        """Refuse requests without access; public files need no token."""
 
         @web.middleware
         async def guarded(
@@ -136,14 +135,14 @@ class Access:
         ) -> web.StreamResponse:
             if not self.host_is_known(request.headers.get("Host", "")):
                 raise web.HTTPMisdirectedRequest(
-                    text="this server does not go by that name: use its address, or localhost\n"
+                    text="unknown host name: use the server's address, or localhost\n"
                 )
             if not is_public(request):
                 if request.headers.get("Sec-Fetch-Site", "none") not in _OWN:
                     raise web.HTTPForbidden(text="not for pages of other sites\n")
                 if not self.admits(request):
                     raise web.HTTPUnauthorized(
-                        text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"}
+                        text="a token is required\n", headers={"WWW-Authenticate": "Bearer"}
                     )
             return await handler(request)
 

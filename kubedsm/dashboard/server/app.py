@@ -1,30 +1,47 @@
-"""The page, over HTTP: its files, the stream of what is seen, and answers to questions.
+"""Page over HTTP: its files, the stream of updates, the recording, and explanations.
 
-Nothing there changes anything. Who may ask, and in what a browser may be led to believe, is in
-`access`.
+Nothing there changes anything. `access` has the rules on who may ask.
 """
 
+import asyncio
 import gzip
-from collections.abc import Iterable
+import socket
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
 from importlib.resources import files
 from pathlib import PurePath
 
 from aiohttp import web
 
+from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.server.access import Access
-from kubedsm.dashboard.server.film_file import FilmFile
+from kubedsm.dashboard.server.questions import Questions
 from kubedsm.dashboard.server.stream import Stream
-from kubedsm.dashboard.server.viewers import Viewers
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import Clock
+from kubedsm.process.http_limits import PAGE, listen
 
-#: what of the page's folder is served, each under its own name
+LOOPBACK = "127.0.0.1"
+#: seconds that requests in progress get at the end
+GRACE = 1.0
+#: bytes written to a viewer at once, and bytes that the kernel buffers for it
+PIECE, BUFFER = 65_536, 262_144
+#: viewers at a time
+MOST = 200
+#: seconds that a compressed recording is reused
+FRESH = 5.0
+_GZIP = 16 + zlib.MAX_WBITS
+
 _STATIC = files("kubedsm.dashboard") / "static"
-_KINDS = {
+_TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
 }  # fmt: skip
 
 
-def served_files() -> dict[str, bytes]:
-    """The page's files by their paths below /page/."""
+def read_static_files() -> dict[str, bytes]:
+    """Return the page's files by their paths below /page/."""
     found = {}
     for entry in _STATIC.iterdir():
         for file in entry.iterdir() if entry.is_dir() else (entry,):
@@ -34,10 +51,10 @@ def served_files() -> dict[str, bytes]:
 
 
 def page_app(
-    stream: Stream, film: FilmFile, access: Access, questions: Iterable[web.RouteDef] = ()
+    stream: Stream, clock: Clock, access: Access, questions: Iterable[web.RouteDef] = ()
 ) -> web.Application:
-    """What serves the page; routes that are added to it are guarded in the same way."""
-    contents = served_files()
+    """Return the application of the page; routes added to it are guarded, too."""
+    contents = read_static_files()
     packed = {name: gzip.compress(content, mtime=0) for name, content in contents.items()}
 
     def is_public(request: web.Request) -> bool:
@@ -47,27 +64,169 @@ def page_app(
         name = request.match_info.get("name", "index.html")
         if name not in contents:
             raise web.HTTPNotFound(text=f"no file {name}\n")
-        answer = web.Response(headers={"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+        response = web.Response(headers={"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
         if "gzip" in request.headers.get("Accept-Encoding", ""):
-            answer.headers["Content-Encoding"] = "gzip"
-            answer.body = packed[name]
+            response.headers["Content-Encoding"] = "gzip"
+            response.body = packed[name]
         else:
-            answer.body = contents[name]
-        answer.content_type = _KINDS.get(PurePath(name).suffix, "text/plain")
-        answer.charset = "utf-8"
-        return answer
+            response.body = contents[name]
+        response.content_type = _TYPES.get(PurePath(name).suffix, "text/plain")
+        response.charset = "utf-8"
+        return response
 
-    viewers = Viewers(stream, access)
+    viewers, recording = _Viewers(stream, access), _RecordingFile(stream, clock)
     app = web.Application()
     access.guard(app, is_public)
     app.on_shutdown.append(viewers.end)
     app.add_routes(
         [
             web.get("/", file),
-            web.get("/page/stream", viewers.told, allow_head=False),
-            web.get("/page/film", film.answered),
+            web.get("/page/stream", viewers.respond, allow_head=False),
+            web.get("/page/recording", recording.respond),
             *questions,
             web.get("/page/{name:[a-z_./-]+}", file),
         ]
     )
     return app
+
+
+class _Viewers:
+    """Connected viewers: each receives the stream as fast as it reads.
+
+    A viewer that leaves a message unread is dropped by the listener. Small messages disappear in
+    the kernel's buffers, so a stream also ends after a while (`stream.LASTS`) and a viewer that
+    reads reconnects. If the page is full, a new viewer replaces the one that connected longest ago.
+    """
+
+    def __init__(self, stream: Stream, access: Access) -> None:
+        self._stream = stream
+        self._access = access
+        self._connected: list[web.Request] = []
+
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        """Send updates to a viewer until it disconnects."""
+        if len(self._connected) >= MOST:
+            self._drop(self._connected[0])
+        # Proxies must not buffer the stream: nginx obeys this header.
+        unbuffered = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        response = web.StreamResponse(headers=unbuffered)
+        response.content_type = "text/event-stream"
+        self._connected.append(request)
+        try:
+            await response.prepare(request)
+            await self._send(request, response)
+        except ConnectionError:
+            # Viewers disconnect at any time.
+            pass
+        finally:
+            if request in self._connected:
+                self._connected.remove(request)
+        return response
+
+    def _drop(self, request: web.Request) -> None:
+        self._connected.remove(request)
+        if request.transport is not None:
+            request.transport.abort()  # closing would wait until the client has read all
+        request.task.cancel()
+
+    async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Send messages. Raise ConnectionError if the viewer is gone, or was dropped."""
+        if request.transport is not None:
+            connection = request.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+        known = self._stream.known(request.query)
+        async with aclosing(self._stream.messages(known)) as lines:
+            async for line in lines:
+                # The token may have changed.
+                if not self._access.admits(request):
+                    return
+                event = memoryview(b"data: " + line + b"\n\n" if line else b":\n\n")
+                for begin in range(0, len(event), PIECE):
+                    await response.write(event[begin : begin + PIECE])
+
+    async def end(self, _: web.Application) -> None:
+        """Disconnect all viewers: the shutdown would wait for them."""
+        for request in self._connected:
+            request.task.cancel()
+
+
+class _RecordingFile:
+    """Recording as JSON lines, compressed in a thread, and once for all requests of a moment."""
+
+    def __init__(self, stream: Stream, clock: Clock) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._compressing = asyncio.Lock()
+        self._made = (-FRESH, b"")
+
+    async def respond(self, request: web.Request) -> web.Response:
+        """Send the recording, or what a viewer lacks of it."""
+        response = web.Response(headers={"Cache-Control": "no-store"})
+        response.content_type = "application/x-ndjson"
+        version = self._stream.known(request.query)
+        if version is not None:
+            response.body = b"\n".join(self._stream.recording.lines(version))
+            response.enable_compression()
+        elif "gzip" in request.headers.get("Accept-Encoding", ""):
+            response.headers["Content-Encoding"] = "gzip"
+            response.body = await self._compress()
+        else:
+            response.body = b"\n".join(self._stream.recording.lines())
+        return response
+
+    async def _compress(self) -> bytes:
+        async with self._compressing:
+            now = self._clock.monotonic()
+            if now - self._made[0] >= FRESH:
+                lines = b"\n".join(self._stream.recording.lines())
+                # The lines repeat themselves: the lowest level is enough.
+                packed = await asyncio.to_thread(zlib.compress, lines, 1, _GZIP)
+                self._made = now, packed
+            return self._made[1]
+
+
+@asynccontextmanager
+async def page_of(
+    runtime: Runtime,
+    scene: Scene,
+    clock: Clock,
+    address: tuple[str, int] = (LOOPBACK, 0),
+    access: Access | None = None,
+    leadership: Callable[[], Leadership | None] = Leadership,
+) -> AsyncIterator[str]:
+    """Serve the page of the runtime, whose listener is the scene; yield its URL.
+
+    leadership: returns None for a runtime that only follows the cluster and decides nothing. Raise
+    AddressUnavailableError.
+    """
+    async with app_of(runtime, scene, clock, access or Access(), leadership) as app:
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+        url = await listen(runner, *address, PAGE)
+        try:
+            yield url
+        finally:
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def app_of(
+    runtime: Runtime,
+    scene: Scene,
+    clock: Clock,
+    access: Access,
+    leadership: Callable[[], Leadership | None] = Leadership,
+) -> AsyncIterator[web.Application]:
+    """Yield the application of the page, for another server."""
+    stream = Stream(
+        lambda: scene.look(runtime, leadership(), clock.wall()),
+        scene.snapshot,
+        scene.stirred,
+        clock,
+        runtime.supervisor,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        looking = tasks.create_task(stream.run())
+        try:
+            yield page_app(stream, clock, access, Questions(runtime, leadership).routes())
+        finally:
+            looking.cancel()

@@ -1,7 +1,7 @@
-"""What viewers are told, as server-sent events: each as fast as it reads, and nobody waits for it.
+"""Stream of updates as server-sent events, at the pace at which each viewer reads.
 
-Nothing is kept for a viewer but the version that it has. One that reads slowly finds more in the
-next message, never more messages; one that does not read at all costs nothing.
+The only state of a viewer is its version. A slow viewer gets larger messages, never more of them;
+one that does not read costs nothing.
 """
 
 import asyncio
@@ -12,25 +12,24 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 
 import msgspec
 
-from kubedsm.dashboard.messages import Changes, Snapshot, encoded
-from kubedsm.dashboard.recording import Film
+from kubedsm.dashboard.recording import Recording
+from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
 from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor
 
-#: seconds from one look to the next: with viewers, without, and when something is soon over
+#: seconds between two looks: with viewers, without, and when something may soon be over
 LOOK, GLANCE, AT_ONCE = 0.25, 1.0, 0.1
-#: seconds without news, after which viewers are told that we are still here
+#: seconds without changes after which viewers get a sign of life
 SILENCE = 10.0
-#: seconds after which a stream ends: a viewer that reads asks again, and loses nothing
+#: seconds after which a stream ends; a viewer reconnects and loses nothing
 LASTS = 60.0
 _NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Stream:
-    """Looks again and again, keeps what was seen, and tells it to whoever views.
+    """Looks periodically, records the changes, and sends them to viewers.
 
-    `stirred` is set when there is something to be seen that may be over by the next look, and
-    cleared by a look.
+    `stirred` is set when something happens that may be over by the next look; a look clears it.
     """
 
     def __init__(
@@ -41,27 +40,27 @@ class Stream:
         clock: Clock,
         supervisor: Supervisor,
     ) -> None:
-        #: of this process: versions of another one say nothing here
+        #: id of this process: versions of another process mean nothing here
         self.run_id = secrets.token_hex(4)
         self._see = look
         self._scene = snapshot
         self._stirred = stirred
         self._clock = clock
         self._supervisor = supervisor
-        with supervisor.catching("page"):
+        with supervisor.catch_errors("page"):
             look()
-        self.film = Film(self._snapshot())
+        self.recording = Recording(self._snapshot())
         self.viewers = 0
-        self._spoke = clock.monotonic()
-        self._heard = asyncio.Event()
-        #: what brings viewers up to date, by the version that they have: encoded once for all
+        self._sent = clock.monotonic()
+        self._news = asyncio.Event()
+        #: update by the version that viewers have, encoded once for all
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
-        """Look until cancelled; what is wrong with what is seen is nobody else's affair."""
+        """Look until cancelled; errors are logged and stay here."""
         while True:
             await self._pause()
-            with self._supervisor.catching("page"):
+            with self._supervisor.catch_errors("page"):
                 self._look()
 
     async def _pause(self) -> None:
@@ -73,43 +72,40 @@ class Stream:
     def _look(self) -> None:
         now, changes = self._clock.monotonic(), self._see()
         if changes is not None:
-            self._lines = {self.film.version: self.film.add(changes)}
-        if changes is not None or now - self._spoke >= SILENCE:
-            self._spoke = now
-            self._heard.set()
-            self._heard = asyncio.Event()
+            self._lines = {self.recording.version: self.recording.add(changes)}
+        if changes is not None or now - self._sent >= SILENCE:
+            self._sent = now
+            self._news.set()
+            self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """The version that somebody says to have already, if it is one of ours."""
+        """Return the version that a viewer has, if it is from this process."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
-        """Yield a viewer's updates from that version on, for `LASTS` seconds.
-
-        An empty one says that there is no news.
-        """
+        """Yield a viewer's updates from that version on, for `LASTS` seconds; empty: no news."""
         ends = self._clock.monotonic() + LASTS
         self.viewers += 1
         try:
             while self._clock.monotonic() < ends:
-                heard = self._heard
-                if version == self.film.version:
-                    await heard.wait()
-                if version == self.film.version:
+                news = self._news
+                if version == self.recording.version:
+                    await news.wait()
+                if version == self.recording.version:
                     yield b""
                     continue
-                line, version = self._line(version), self.film.version
+                line, version = self._line(version), self.recording.version
                 yield line
         finally:
             self.viewers -= 1
 
     def _line(self, version: int | None) -> bytes:
         if version not in self._lines:
-            missed = None if version is None else self.film.since(version)
+            missed = None if version is None else self.recording.since(version)
             if missed is None and version is not None:
                 return self._line(None)
-            self._lines[version] = encoded(missed or self._snapshot())
+            self._lines[version] = encode_message(missed or self._snapshot())
         return self._lines[version]
 
     def _snapshot(self) -> Snapshot:

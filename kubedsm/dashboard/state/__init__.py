@@ -1,1 +1,1 @@
-"""What is seen of the cluster: rows of tables, kept up to date, and the words in them."""
+"""Rows of the page, kept up to date, and the sentences derived from them."""

@@ -1,4 +1,4 @@
-"""What is going on, in words: by the rows, and so the same wherever they are shown."""
+"""Headline: one line on what the scheduler is doing, derived from the rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,79 +8,80 @@ from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, Workload
 from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted, named
 
-#: seconds for which a move is told of at least: it may be over in less, and a reader takes longer
+#: seconds for which the end of a migration is in the headline, so that a reader notices it
 HELD = 3.0
 
 
 @attrs.frozen
 class Scenery:
-    """The rows that there are, as far as words are made of them."""
+    """Rows that the headline is derived from."""
 
     nodes: Mapping[str, NodeRow]
-    #: of pods of ours, those that wait for a node
+    #: opted-in pods that wait for a node
     waiting: Mapping[str, PodRow]
     workloads: Mapping[str, WorkloadRow]
     moves: Mapping[str, MoveRow]
-    #: the name of our scheduler
+    #: schedulerName of opted-in pods
     ours: str = "kubedsm"
 
 
 def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now: float) -> str:
-    """The first of these that there is. placed: pods that were bound a moment ago.
+    """Return the first of these that applies. placed: pods bound a moment ago.
 
-    Who decides elsewhere, moves, sites that are away, moves that were, new pods, pods that wait,
-    what is missing.
+    Another leader, migrations in progress, sites that are away, migrations just over, new pods,
+    waiting pods, missed QoS targets.
     """
     if status.role == "watching":
-        return "the cluster is followed; nothing is decided here"
+        return "watching the cluster; nothing is decided here"
     if status.role == "standby":
-        leads = f"{status.leader} leads" if status.leader else "it is not known who leads"
-        return f"standing by: {leads}"
+        leads = f"{status.leader} leads" if status.leader else "the leader is not known"
+        return f"standby: {leads}"
     moves = there.moves.values()
     return (
         _moving([move for move in moves if move.state == "moving"], moves, now)
         or _away(there.nodes)
         or _moved([move for move in moves if move.began and now - move.ended < HELD])
-        or _placed(placed)
+        or (f"scheduled {count_new_pods(placed)}" if sum(placed.values()) else "")
         or _waiting(there.waiting)
-        or _quiet(status, there)
+        or _idle(status, there)
     )
 
 
 def _moving(moving: Sequence[MoveRow], moves: Iterable[MoveRow], now: float) -> str:
     if not moving:
         return ""
-    # The one whose step takes the longest is what all waits for.
+    # The longest step is the one that everything waits for.
     first = min(moving, key=lambda move: move.since or now)
     decisions = {move.decision for move in moving}
     together = sum(move.decision in decisions for move in moves)
-    of = moved_from_to(first) if together == 1 else f"{len(moving)} of {together}"
+    of = migration_route(first) if together == 1 else f"{len(moving)} of {together}"
     took = int(now - first.since) if first.since else 0
     seconds = f", {took} s" if took else ""
-    return f"moving {of}: {first.step or first.purpose}{seconds}"
+    return f"migrating {of}: {first.step or first.purpose}{seconds}"
 
 
-def moved_from_to(move: MoveRow) -> str:
+def migration_route(move: MoveRow) -> str:
     return f"{move.pod} from {move.source} to {move.target}"
 
 
 def _moved(lately: Sequence[MoveRow]) -> str:
     if not lately:
         return ""
-    more = f" (and {counted(len(lately) - 1, 'move')} more)" if len(lately) > 1 else ""
-    return line_of(max(lately, key=lambda move: move.ended)) + more
+    more = f" (and {counted(len(lately) - 1, 'migration')} more)" if len(lately) > 1 else ""
+    return describe_migration(max(lately, key=lambda move: move.ended)) + more
 
 
-def line_of(move: MoveRow) -> str:
-    """What is to be said of a move that has begun."""
+def describe_migration(move: MoveRow) -> str:
+    """Describe a migration that has begun."""
     if move.state in ("moving", "completed"):
-        said = "moving" if move.state == "moving" else "moved"
-        return f"{said} {moved_from_to(move)}: {move.purpose}"
-    return f"{move.state}: the move of {moved_from_to(move)} ({move.reason})"
+        verb = "migrating" if move.state == "moving" else "migrated"
+        return f"{verb} {migration_route(move)}: {move.purpose}"
+    state = "rolled back" if move.state == "taken back" else move.state
+    return f"migration {state}: {migration_route(move)} ({move.reason})"
 
 
-def sites_in(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
-    """The sites of which nodes are in that state, each with these."""
+def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
+    """Return the nodes in that state by site."""
     sites: dict[str, list[str]] = {}
     for name, node in nodes.items():
         if node.state == state:
@@ -89,25 +90,21 @@ def sites_in(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
 
 
 def _away(nodes: Mapping[str, NodeRow]) -> str:
-    for site, names in sites_in(nodes, "cut off").items():
-        return f"site {site} ({named(sorted(names))}) is cut off: what runs there is left alone"
-    for site in sites_in(nodes, "settling"):
-        return f"site {site} is back, and left alone until it has been back for a while"
+    for site, names in nodes_by_site(nodes, "cut off").items():
+        return f"site {site} ({named(sorted(names))}) is cut off: its pods are left alone"
+    for site in nodes_by_site(nodes, "settling"):
+        return f"site {site} is back, and left alone for its stabilisation period"
     return ""
 
 
-def _placed(placed: Mapping[Tier, int]) -> str:
-    return f"placed {new_pods(placed)}" if sum(placed.values()) else ""
-
-
-def new_pods(by_tier: Mapping[Tier, int]) -> str:
-    """How many there are, and where."""
-    where = {Tier.EDGE: "at the edge", Tier.CLOUD: "in the cloud"}
-    there = {where[tier]: number for tier in where if (number := by_tier.get(tier))}
-    said = counted(sum(by_tier.values()), "new pod")
+def count_new_pods(by_tier: Mapping[Tier, int]) -> str:
+    """Count new pods by tier."""
+    names = {Tier.EDGE: "the edge", Tier.CLOUD: "the cloud"}
+    there = {names[tier]: number for tier in names if (number := by_tier.get(tier))}
+    text = counted(sum(by_tier.values()), "new pod")
     if len(there) == 1:
-        return f"{said} {next(iter(there))}"
-    return f"{said}, " + " and ".join(f"{number} {place}" for place, number in there.items())
+        return f"{text} to {next(iter(there))}"
+    return f"{text}, " + " and ".join(f"{number} to {name}" for name, number in there.items())
 
 
 def _waiting(waiting: Mapping[str, PodRow]) -> str:
@@ -122,24 +119,19 @@ def _waiting(waiting: Mapping[str, PodRow]) -> str:
     return f"{len(waiting)} pods wait for a node{why}"
 
 
-def _quiet(status: StatusRow, there: Scenery) -> str:
+def _idle(status: StatusRow, there: Scenery) -> str:
     planned = sum(move.state == "planned" for move in there.moves.values())
     if planned:
-        return f"{counted(planned, 'move')} {'waits' if planned == 1 else 'wait'} to begin"
+        return f"{counted(planned, 'migration')} {'waits' if planned == 1 else 'wait'} to begin"
     proposed = sum(move.state == "proposed" for move in there.moves.values())
     if proposed:
         how = f": kubedsm approve {status.proposal}" if status.proposal else ""
-        return f"{counted(proposed, 'move')} would be worth it{how}"
+        return f"{counted(proposed, 'migration')} proposed{how}"
     if not there.workloads:
-        return f"no pod asks for schedulerName: {there.ours}"
-    quiet = "all is quiet, and moves are paused" if status.paused else "all is quiet"
+        return f"no pod has schedulerName: {there.ours}"
+    paused = "; migrations are paused" if status.paused else ""
     short = sum(row.missing > 0 for row in there.workloads.values())
     if short:
         which = f"{short} of {counted(len(there.workloads), 'service')}"
-        paused = "; moves are paused" if status.paused else ""
         return f"degraded: {which} below {'its' if short == 1 else 'their'} edge target{paused}"
-    return (
-        f"{quiet}; every promise is kept"
-        if status.paused
-        else f"{quiet}, and every promise is kept"
-    )
+    return f"idle: every QoS target is met{paused}"

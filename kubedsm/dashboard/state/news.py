@@ -1,24 +1,37 @@
-"""What is news: decisions, what became of moves, Events, and what is in another state now."""
+"""News: decisions, ends of migrations, Events, and changed states of nodes and the scheduler."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
+import msgspec
+
 from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, StatusRow
-from kubedsm.dashboard.state.headline import line_of, moved_from_to, new_pods, sites_in
-from kubedsm.dashboard.state.kept_rows import Difference
-from kubedsm.explain.entries import Entry, Kind, Outcome, PodChoice
+from kubedsm.dashboard.state.headline import (
+    count_new_pods,
+    describe_migration,
+    migration_route,
+    nodes_by_site,
+)
+from kubedsm.dashboard.state.tables import Difference, RowTable
+from kubedsm.explain.decision_record import DecisionRecord, Entry, Kind
+from kubedsm.explain.facts import PodChoice
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.model import Pod, Uid
 from kubedsm.planner.plurals import named
+from kubedsm.process.clock import Clock
 
-#: Events of one reason that are told one by one; more of them at once are told as one
+#: rows kept
+LAST = 200
+#: Events of one reason with a row each; more of them at once share a row
 _FEW = 3
+#: Events that the news of decisions and migrations repeat
+_REPEATED = frozenset({"Scheduled", "FailedScheduling", "Migrated", "MigrationProposed"})
 
 
-class Told(NamedTuple):
-    """An Event that was written."""
-
+class WrittenEvent(NamedTuple):
     at: float
     about: Regarding
     reason: str
@@ -26,8 +39,59 @@ class Told(NamedTuple):
     warning: bool
 
 
-def of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iterator[NewsRow]:
-    """What was decided, oldest first; many batches are told as one. `pods`: those there are now."""
+class NewsTable(RowTable[NewsRow]):
+    """The last news, by number."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._number = 0
+        #: newest decision that is in the news
+        self._decision = 0
+        #: rows of decisions that may be repeated, by text
+        self._repeatable: dict[str, str] = {}
+        self._events: deque[WrittenEvent] = deque(maxlen=LAST)
+
+    def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
+        if reason not in _REPEATED:
+            self._events.append(WrittenEvent(self._clock.wall(), about, reason, note, warning))
+
+    def look(
+        self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
+    ) -> dict[str, Difference[NewsRow]]:
+        """Add what is new, by time; return the differences. `pods`: existing pods."""
+        events = list(self._events)
+        self._events.clear()
+        rows: dict[str, NewsRow | None] = {}
+        news = [*news_of_events(events), *others]
+        for row in news_of_decisions(self._since(record), pods):
+            key = self._repeatable.get(row.text, "")
+            if key in self.rows:
+                # Of repeated decisions, the record has only the last.
+                first = self.rows[key]
+                rows[key] = msgspec.structs.replace(first, decision=row.decision)
+            else:
+                news.append(row)
+        self._repeatable = {t: key for t, key in self._repeatable.items() if key in self.rows}
+        for row in sorted(news, key=lambda row: row.at)[-LAST:]:
+            self._number += 1
+            rows[str(self._number)] = row
+            if row.decision and (row.warning or row.kind == "suggestion"):
+                self._repeatable[row.text] = str(self._number)
+        surplus = len(self.rows.keys() | rows.keys()) - LAST
+        rows.update(dict.fromkeys(list(self.rows)[: max(0, surplus)]))
+        return self.update(rows)
+
+    def _since(self, record: DecisionRecord) -> Sequence[Entry]:
+        last = self._decision
+        entries = list(takewhile(lambda entry: entry.number > last, record.newest_first()))
+        if entries:
+            self._decision = entries[0].number
+        return entries[::-1]
+
+
+def news_of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iterator[NewsRow]:
+    """Yield decisions, oldest first; many batches share a row. `pods`: existing pods."""
     batches = [entry for entry in entries if entry.kind is Kind.BATCH]
     for one in [[each] for each in batches] if len(batches) <= _FEW else [batches]:
         choices = [choice for entry in one for choice in entry.pods]
@@ -51,35 +115,35 @@ def of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iterator[
 def _suggested(entry: Entry) -> str:
     proposes = any(move.outcome is Outcome.PROPOSED for move in entry.moves)
     moves = {move.move.pod.uid: move.move for move in entry.moves}
-    said = "would move" if proposes else "decided to move"
+    verb = "would migrate" if proposes else "decided to migrate"
     if len(moves) == 1:
         (move,) = moves.values()
-        return f"{said} {move.pod} from {move.source} to {move.target}"
-    return f"{said} {len(moves)} pods: {named([str(move.pod) for move in moves.values()])}"
+        return f"{verb} {move.pod} from {move.source} to {move.target}"
+    return f"{verb} {len(moves)} pods: {named([str(move.pod) for move in moves.values()])}"
 
 
 def _placed(choices: Sequence[PodChoice]) -> str:
     here = [choice for choice in choices if choice.node is not None]
     lost = [choice for choice in choices if choice.node is None]
-    said = []
+    parts = []
     if len(here) == 1:
-        said.append(f"placed {here[0].pod} on {here[0].node}")
+        parts.append(f"scheduled {here[0].pod} to {here[0].node}")
     elif here:
         tiers = Counter(choice.tier for choice in here if choice.tier is not None)
-        said.append(f"placed {new_pods(tiers)}")
+        parts.append(f"scheduled {count_new_pods(tiers)}")
     if lost:
-        who = lost[0].pod if len(lost) == 1 else f"{len(lost)} pods"
-        said.append(f"no node takes {who}: {lost[0].message}")
-    return "; ".join(said)
+        text = lost[0].pod if len(lost) == 1 else f"{len(lost)} pods"
+        parts.append(f"no node is feasible for {text}: {lost[0].message}")
+    return "; ".join(parts)
 
 
-def of_move(key: str, before: MoveRow | None, after: MoveRow | None) -> Iterator[NewsRow]:
-    """What became of a move since."""
+def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -> Iterator[NewsRow]:
+    """Yield the begin or the end of a migration."""
     if after is None or after.state in ("proposed", "planned", before and before.state):
         return
-    text = line_of(after)
+    text = describe_migration(after)
     if after.state == "dropped":
-        text = f"not moved: {moved_from_to(after)} ({after.reason})"
+        text = f"not migrated: {migration_route(after)} ({after.reason})"
     yield NewsRow(
         at=after.ended or after.began,
         kind="move",
@@ -93,10 +157,10 @@ def of_move(key: str, before: MoveRow | None, after: MoveRow | None) -> Iterator
     )
 
 
-def of_events(told: Sequence[Told]) -> Iterator[NewsRow]:
-    """Events, a row each; many of one reason are told as one."""
-    by_reason = defaultdict[str, list[Told]](list)
-    for each in told:
+def news_of_events(events: Sequence[WrittenEvent]) -> Iterator[NewsRow]:
+    """Yield Events; many of one reason share a row."""
+    by_reason = defaultdict[str, list[WrittenEvent]](list)
+    for each in events:
         by_reason[each.reason].append(each)
     for reason, several in by_reason.items():
         for each in several if len(several) <= _FEW else ():
@@ -107,17 +171,17 @@ def of_events(told: Sequence[Told]) -> Iterator[NewsRow]:
             yield NewsRow(at=last.at, kind="event", text=text, warning=last.warning)
 
 
-def _of_event(told: Told, text: str) -> NewsRow:
-    about = f"{told.about.namespace}/{told.about.name}"
-    pod = about if told.about.kind == "Pod" else ""
-    workload = about if told.about.api_version == "apps/v1" else ""
+def _of_event(event: WrittenEvent, text: str) -> NewsRow:
+    about = f"{event.about.namespace}/{event.about.name}"
+    pod = about if event.about.kind == "Pod" else ""
+    workload = about if event.about.api_version == "apps/v1" else ""
     return NewsRow(
-        at=told.at, kind="event", text=text, pod=pod, workload=workload, warning=told.warning
+        at=event.at, kind="event", text=text, pod=pod, workload=workload, warning=event.warning
     )
 
 
 _SITES = {
-    "cut off": "site {} is cut off: what runs on {} is left alone",
+    "cut off": "site {} is cut off: pods on {} are left alone",
     "settling": "site {} is back: {}",
 }
 _STATES = {
@@ -127,13 +191,13 @@ _STATES = {
 }
 
 
-def of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[NewsRow]:
-    """Which came and went, and which are in another state; of sites, as one."""
+def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[NewsRow]:
+    """Yield nodes that joined, left or changed state; those of a site share a row."""
     before = {name: was for name, (was, _) in changed.items() if was is not None}
     after = {name: now for name, (_, now) in changed.items() if now is not None}
     for state, text in _SITES.items():
-        there = sites_in(before, state)
-        for site, names in sites_in(after, state).items():
+        there = nodes_by_site(before, state)
+        for site, names in nodes_by_site(after, state).items():
             if site not in there:
                 said = text.format(site, named(sorted(names)))
                 yield _state(said, at, warning=state == "cut off")
@@ -146,17 +210,17 @@ def of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[
             warns = now.state != "cordoned"
             yield _state(_STATES[now.state].format(name), at, name, warning=warns)
         elif was.state and not now.state:
-            yield _state(f"node {name} takes pods again", at, name)
+            yield _state(f"node {name} accepts pods again", at, name)
 
 
-def of_status(before: StatusRow, after: StatusRow, at: float) -> Iterator[NewsRow]:
-    """What is another matter for the scheduler itself."""
+def news_of_status(before: StatusRow, after: StatusRow, at: float) -> Iterator[NewsRow]:
+    """Yield changes of the scheduler itself."""
     if before.role != after.role or before.leader != after.leader:
         leads = "this scheduler leads" if after.role == "leading" else ""
-        leads = leads or (f"{after.leader} leads" if after.leader else "nobody is known to lead")
+        leads = leads or (f"{after.leader} leads" if after.leader else "no leader is known")
         yield _state(leads, at, warning=after.role == "standby" and not after.leader)
     if before.paused != after.paused:
-        yield _state("moves are paused" if after.paused else "moves may be made again", at)
+        yield _state("migrations are paused" if after.paused else "migrations are resumed", at)
     if before.generation != after.generation:
         yield _state("another configuration is in force", at)
     if after.refusal and before.refusal != after.refusal:

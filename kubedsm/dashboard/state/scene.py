@@ -1,28 +1,34 @@
-"""The rows as they are: what has changed since the last look is worked out anew, and only that.
+"""Scene: all rows of the page, and what changed in them since the last look.
 
-It hears of each change of the mirror, and looks when somebody asks: so thousands of changes a
-second cost no more than what is different in the end.
+The scene is notified of each change of the mirror and recomputes rows when it is looked at, so
+thousands of changes per second cost no more than the rows that differ in the end.
 """
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.dashboard.messages import Changes, Snapshot
-from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, Row, StatusRow, Table
+from kubedsm.dashboard.rows import Changes, MoveRow, NewsRow, NodeRow, Row, Snapshot, StatusRow
+from kubedsm.dashboard.rows import Table as TableName
 from kubedsm.dashboard.state.headline import Scenery
-from kubedsm.dashboard.state.kept_rows import Difference, KeptRows
-from kubedsm.dashboard.state.moves import MovesSeen
-from kubedsm.dashboard.state.news import of_move, of_nodes, of_status
-from kubedsm.dashboard.state.news_kept import NewsKept
-from kubedsm.dashboard.state.nodes import NodesSeen
-from kubedsm.dashboard.state.pods import PodsSeen
-from kubedsm.dashboard.state.status import status_row
-from kubedsm.dashboard.state.work_heard import WorkHeard
-from kubedsm.dashboard.state.workloads import WorkloadsSeen
+from kubedsm.dashboard.state.migrations import MigrationTable
+from kubedsm.dashboard.state.news import (
+    NewsTable,
+    news_of_migration,
+    news_of_nodes,
+    news_of_status,
+)
+from kubedsm.dashboard.state.status import WorkCounters, status_row
+from kubedsm.dashboard.state.tables import (
+    Difference,
+    NodeTable,
+    PodTable,
+    RowTable,
+    WorkloadTable,
+)
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.entries import MoveOutcome
 from kubedsm.explain.listener import Listener, Result
+from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
@@ -31,29 +37,28 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.process.clock import Clock
 from plans.steps import Plan, Step
 
-#: what is told of one who decides nothing
+#: leadership of a process that decides nothing
 _WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
-    """The one owner of the rows."""
+    """Owner of the rows."""
 
     def __init__(self, clock: Clock, *, knows_targets: bool = False) -> None:
         """knows_targets: the runtime has the configuration in force, even if it decides nothing."""
         self._knows_targets = knows_targets
         self._version = 0
-        #: all was listed by the last look
-        self._knows = False
+        #: everything was listed at the last look
+        self._is_synced = False
         self._at = 0.0
-        self._pods = PodsSeen()
-        self._nodes = NodesSeen()
-        self._workloads = WorkloadsSeen()
-        self._moves = MovesSeen(clock)
-        self._work = WorkHeard(clock)
-        self._news = NewsKept(clock)
-        self._kept_moves: KeptRows[MoveRow] = KeptRows()
-        self._kept_status: KeptRows[StatusRow] = KeptRows()
-        #: set when something happens that is worth a look before it is over
+        self._pods = PodTable()
+        self._nodes = NodeTable()
+        self._workloads = WorkloadTable()
+        self._moves = MigrationTable()
+        self._news = NewsTable(clock)
+        self._status_table: RowTable[StatusRow] = RowTable()
+        self._work = WorkCounters(clock)
+        #: set when something happens that may be over by the next look
         self.stirred = asyncio.Event()
 
     def changed(self, change: Change) -> None:
@@ -77,7 +82,7 @@ class Scene(Listener):
         self._pods.touch([pod.uid])
 
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
-        self._moves.reconsider()
+        self._moves.invalidate()
 
     def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
         if self._moves.stepped(plan, steps):
@@ -90,62 +95,60 @@ class Scene(Listener):
         self.stirred.set()
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:  # noqa: ARG002
-        self._moves.reconsider()
+        self._moves.invalidate()
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
         self._news.event_written(about, reason, note, warning)
 
     def loop_late(self, seconds: float) -> None:
-        """The event loop is so late."""
+        """Record event loop lag."""
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Bring all rows up to date; what that changed, if anything.
+        """Bring all rows up to date; return what changed, if anything.
 
-        leadership: None of a runtime that only follows the cluster, for nothing is decided there.
+        leadership: None for a runtime that only follows the cluster and decides nothing.
         """
         reading = read(runtime, leadership or _WATCHING, now)
         if not self._version:
             self._pods.touch(reading.snapshot.pods)
         self.stirred.clear()
-        moves = self._moves.look(runtime, reading)
-        moved = {} if moves is None else self._kept_moves.replace(moves)
+        rows = self._moves.look(runtime, reading)
+        moves = {} if rows is None else self._moves.replace(rows)
         pods = self._pods.look(runtime, reading, self._moves.of_pods)
         nodes = self._nodes.look(runtime, reading)
         knows = self._knows_targets or leadership is not None
         workloads = self._workloads.look(reading, self._pods, knows_targets=knows)
         status = self._status(runtime, leadership, reading)
-        # What was there before is no news when it is listed.
-        states = self._states(nodes, status, now) if self._knows else ()
-        self._knows = runtime.synced.is_set()
-        happened = (row for key, each in moved.items() for row in of_move(key, *each))
-        record, there = runtime.decisions.record, reading.snapshot.pods
-        news = self._news.look(record, there, (*states, *happened))
-        return self._told(
-            {
-                "nodes": nodes,
-                "pods": pods,
-                "workloads": workloads,
-                "moves": moved,
-                "news": news,
-                "status": status,
-            },
-            now,
-        )
+        # Nodes that existed before are no news when they are listed.
+        states = self._states(nodes, status, now) if self._is_synced else ()
+        self._is_synced = runtime.synced.is_set()
+        happened = (row for key, each in moves.items() for row in news_of_migration(key, *each))
+        record, existing = runtime.decisions.record, reading.snapshot.pods
+        news = self._news.look(record, existing, (*states, *happened))
+        changed: Mapping[TableName, Mapping[str, Difference[Row]]] = {
+            "nodes": nodes,
+            "pods": pods,
+            "workloads": workloads,
+            "moves": moves,
+            "news": news,
+            "status": status,
+        }
+        return self._advance(changed, now)
 
     def _status(
         self, runtime: Runtime, leadership: Leadership | None, reading: Reading
     ) -> dict[str, Difference[StatusRow]]:
         there = Scenery(
-            self._nodes.kept.rows,
+            self._nodes.rows,
             self._pods.unplaced,
-            self._workloads.kept.rows,
-            self._kept_moves.rows,
+            self._workloads.rows,
+            self._moves.rows,
             reading.snapshot.scheduler_name,
         )
-        tiers = self._nodes.missing_tiers.values()
-        row = status_row(runtime, leadership, reading, there, self._work, dict.fromkeys(tiers))
-        return self._kept_status.take({"now": row})
+        tiers = dict.fromkeys(self._nodes.missing_tiers.values())
+        row = status_row(runtime, leadership, reading, there, self._work, tiers)
+        return self._status_table.update({"now": row})
 
     def _states(
         self,
@@ -153,13 +156,13 @@ class Scene(Listener):
         status: Mapping[str, Difference[StatusRow]],
         now: float,
     ) -> Iterator[NewsRow]:
-        yield from of_nodes(nodes, now)
+        yield from news_of_nodes(nodes, now)
         for before, after in status.values():
             if before is not None and after is not None:
-                yield from of_status(before, after, now)
+                yield from news_of_status(before, after, now)
 
-    def _told(
-        self, changed: Mapping[Table, Mapping[str, Difference[Row]]], now: float
+    def _advance(
+        self, changed: Mapping[TableName, Mapping[str, Difference[Row]]], now: float
     ) -> Changes | None:
         rows = {
             table: {key: each.after for key, each in some.items()}
@@ -174,22 +177,22 @@ class Scene(Listener):
 
     @property
     def status(self) -> StatusRow:
-        """As of the last look, which there must have been."""
-        return self._kept_status.rows["now"]
+        """Status as of the last look, of which there must have been one."""
+        return self._status_table.rows["now"]
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """As of the last look."""
-        return self._kept_moves.rows
+        """Migrations as of the last look."""
+        return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """All rows, as of the last look."""
-        rows: dict[Table, dict[str, Row | None]] = {
-            "nodes": {**self._nodes.kept.rows},
-            "pods": {**self._pods.kept.rows},
-            "workloads": {**self._workloads.kept.rows},
-            "moves": {**self._kept_moves.rows},
-            "news": {**self._news.kept.rows},
-            "status": {**self._kept_status.rows},
+        """Return all rows as of the last look."""
+        rows: dict[TableName, dict[str, Row | None]] = {
+            "nodes": {**self._nodes.rows},
+            "pods": {**self._pods.rows},
+            "workloads": {**self._workloads.rows},
+            "moves": {**self._moves.rows},
+            "news": {**self._news.rows},
+            "status": {**self._status_table.rows},
         }
         return Snapshot(self._version, self._at, rows)

@@ -1,15 +1,83 @@
-"""How things stand in all, in words and figures."""
+"""Status row: role, settings, and counters of the scheduler."""
 
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 
+import attrs
 import msgspec
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import Role, StatusRow
 from kubedsm.dashboard.state.headline import Scenery, headline
 from kubedsm.dashboard.state.troubles import troubles
-from kubedsm.dashboard.state.work_heard import WorkHeard
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.model.events import Change
+from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
 from kubedsm.observability.reading import Leadership, Reading
+from kubedsm.process.clock import Clock
+
+#: last binds whose latency is kept; seconds for which a bind is in the headline
+_LAST, NEWS = 500, 1.5
+#: steps in which event loop lag is shown, in milliseconds; samples of 10 seconds
+_LAGS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+_SAMPLES = 200
+
+
+@attrs.define
+class WorkCounters:
+    """Counters of batches, binds and migrations, and their latencies."""
+
+    _clock: Clock
+    batches: int = attrs.field(default=0, init=False)
+    bound: int = attrs.field(default=0, init=False)
+    moves_done: int = attrs.field(default=0, init=False)
+    #: time since when each pod has waited, of all schedulers
+    _since: dict[Uid, float] = attrs.field(factory=dict, init=False)
+    #: last binds: time, node, and seconds that the pod waited
+    _bound: deque[tuple[float, NodeName | None, float]] = attrs.field(
+        factory=lambda: deque(maxlen=_LAST), init=False
+    )
+    _lags: deque[float] = attrs.field(factory=lambda: deque(maxlen=_SAMPLES), init=False)
+
+    def changed(self, change: Change) -> None:
+        pod = change.pod_after
+        if pod is not None and pod.waits_for_node:
+            self._since.setdefault(pod.uid, self._clock.monotonic())
+        elif gone := pod or change.pod_before:
+            self._since.pop(gone.uid, None)
+
+    def placed(self, pod: Pod) -> None:
+        """Count a bind that was observed."""
+        now = self._clock.monotonic()
+        self.bound += 1
+        self._bound.append((now, pod.node_name, now - self._since.get(pod.uid, now)))
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        self.moves_done += ended.outcome is Outcome.COMPLETED
+
+    def loop_late(self, seconds: float) -> None:
+        self._lags.append(seconds)
+
+    @property
+    def loop_lag(self) -> float | None:
+        """Greatest recent event loop lag in milliseconds, rounded up; None if unknown."""
+        if not self._lags:
+            return None
+        worst = 1000 * max(self._lags)
+        return next((each for each in _LAGS if each >= int(worst)), _LAGS[-1])
+
+    def latency(self, part: float) -> float | None:
+        """Return that quantile of the recent bind latencies, in milliseconds."""
+        if not self._bound:
+            return None
+        seconds = sorted(took for _, _, took in self._bound)
+        return round(1000 * seconds[min(len(seconds) - 1, int(part * len(seconds)))], 1)
+
+    def count_recent(self, nodes: Mapping[NodeName, Node]) -> Counter[Tier]:
+        """Count the pods bound a moment ago, by tier."""
+        since = self._clock.monotonic() - NEWS
+        there = (nodes.get(node) for at, node, _ in self._bound if at > since and node)
+        return Counter(node.tier for node in there if node is not None and node.tier)
 
 
 def status_row(
@@ -17,14 +85,14 @@ def status_row(
     leadership: Leadership | None,
     reading: Reading,
     there: Scenery,
-    work: WorkHeard,
+    work: WorkCounters,
     tiers: Iterable[str],
 ) -> StatusRow:
     """leadership: None where nothing is decided. tiers: see `troubles`."""
-    migrator, states = runtime.migrator, [move.state for move in there.moves.values()]
-    proposed = None if migrator is None else migrator.proposed
+    suggester, states = runtime.migrator, [move.state for move in there.moves.values()]
+    proposed = suggester.proposed if suggester is not None else None
     status = StatusRow(
-        headline="",
+        headline="listing the cluster",
         role=_role(leadership),
         leader="" if leadership is None else leadership.leader,
         paused=reading.paused and runtime.pause_switch.config_map.known,
@@ -44,14 +112,12 @@ def status_row(
         moving=states.count("moving"),
         planned=states.count("planned"),
     )
-    if not runtime.synced.is_set():
-        wrong = tuple(troubles(status, there, runtime, reading, ()))
-        return msgspec.structs.replace(status, headline="listing the cluster", troubles=wrong)
-    return msgspec.structs.replace(
-        status,
-        headline=headline(status, there, work.lately(reading.snapshot.nodes), reading.now),
-        troubles=tuple(troubles(status, there, runtime, reading, tiers)),
-    )
+    synced, text = runtime.synced.is_set(), status.headline
+    if synced:
+        recent = work.count_recent(reading.snapshot.nodes)
+        text = headline(status, there, recent, reading.now)
+    wrong = tuple(troubles(status, there, runtime, reading, tiers if synced else ()))
+    return msgspec.structs.replace(status, headline=text, troubles=wrong)
 
 
 def _role(leadership: Leadership | None) -> Role:

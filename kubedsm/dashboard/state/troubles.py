@@ -1,49 +1,49 @@
-"""What is wrong, each in a sentence; nothing if nothing is."""
+"""Problems of the cluster and the scheduler, a sentence each."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import MoveRow, PodRow, StatusRow
-from kubedsm.dashboard.state.headline import Scenery, moved_from_to, sites_in
+from kubedsm.dashboard.state.headline import Scenery, migration_route, nodes_by_site
 from kubedsm.observability.reading import Reading
 from kubedsm.planner.plurals import counted, named
 
-#: seconds for which a pod may wait, and for which a move that did not end well is told of
+#: seconds that a pod may wait, and for which a failed migration is reported
 PATIENCE, REMEMBERED = 10.0, 300.0
-#: milliseconds by which the event loop may be late: it is by less at every start
+#: milliseconds of event loop lag; every start has less
 LATE = 500.0
 
 
 def troubles(
     status: StatusRow, there: Scenery, runtime: Runtime, reading: Reading, tiers: Iterable[str]
 ) -> Iterator[str]:
-    """`tiers`: what there is to be said of those that no node is of."""
+    """Yield the problems; `tiers`: messages about tiers without nodes."""
     if status.role == "standby" and not status.leader:
-        yield "No scheduler leads, as far as is known: no pod is placed, and none is moved."
+        yield "No scheduler is known to lead: no pod is scheduled, and none is migrated."
     if unknown := runtime.pause_switch.config_map.trouble:
-        yield f"It is not known whether moves are paused, so none is begun: {_end(unknown)}"
+        yield f"The pause switch cannot be read, so no migration begins: {_end(unknown)}"
     if status.refusal:
-        yield f"The configuration that was given last is refused: {_end(status.refusal)}"
+        yield f"The latest configuration is refused: {_end(status.refusal)}"
     for kind, watch in reading.watches.items():
         if watch.trouble:
-            yield f"What is known of {kind} may be old: {_end(watch.trouble)}"
-    yield from (_sentence(text) for text in tiers)
+            yield f"The mirror of {kind} may be outdated: {_end(watch.trouble)}"
+    yield from (_end(text[:1].upper() + text[1:]) for text in tiers)
     yield from _nodes(there)
     refused = {n: pod for n, pod in there.waiting.items() if pod.rules or not status.dry_run}
     yield from _waiting(refused, reading.now)
-    yield from _moves(there.moves.values(), reading.now)
+    yield from _migrations(there.moves.values(), reading.now)
     yield from _own(status, reading)
 
 
 def _nodes(there: Scenery) -> Iterator[str]:
-    for site, names in sites_in(there.nodes, "cut off").items():
-        yield f"Site {site} is cut off ({named(sorted(names))}): what runs there is left alone."
+    for site, names in nodes_by_site(there.nodes, "cut off").items():
+        yield f"Site {site} is cut off ({named(sorted(names))}): its pods are left alone."
     for state in ("unreachable", "not ready"):
         names = sorted(name for name, node in there.nodes.items() if node.state == state)
-        if names:
-            what = f"Node {names[0]} is" if len(names) == 1 else f"{len(names)} nodes are"
-            which = "" if len(names) == 1 else f": {named(names)}"
-            yield f"{what} {state}{which}."
+        if len(names) == 1:
+            yield f"Node {names[0]} is {state}."
+        elif names:
+            yield f"{len(names)} nodes are {state}: {named(names)}."
 
 
 def _waiting(waiting: Mapping[str, PodRow], now: float) -> Iterator[str]:
@@ -51,10 +51,10 @@ def _waiting(waiting: Mapping[str, PodRow], now: float) -> Iterator[str]:
     if long:
         first = waiting[long[0]]
         more = f", and {counted(len(long) - 1, 'pod')} more" if long[1:] else ""
-        yield f"{long[0]}{more} cannot be placed: {_end(first.message)}"
+        yield f"{long[0]}{more} cannot be scheduled: {_end(first.message)}"
 
 
-def _moves(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
+def _migrations(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
     lost = [
         move
         for move in moves
@@ -62,9 +62,9 @@ def _moves(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
     ]
     if lost:
         last = max(lost, key=lambda move: move.ended)
-        more = f"; so did {counted(len(lost) - 1, 'move')} before" if lost[1:] else ""
-        how = "was taken back" if last.state == "taken back" else "failed"
-        yield f"The move of {moved_from_to(last)} {how}: {last.reason.rstrip('.')}{more}."
+        more = f"; so did {counted(len(lost) - 1, 'migration')} before" if lost[1:] else ""
+        how = "was rolled back" if last.state == "taken back" else "failed"
+        yield f"The migration of {migration_route(last)} {how}: {last.reason.rstrip('.')}{more}."
 
 
 def _own(status: StatusRow, reading: Reading) -> Iterator[str]:
@@ -75,12 +75,8 @@ def _own(status: StatusRow, reading: Reading) -> Iterator[str]:
     caught = {part: number for part, number in reading.caught.items() if number}
     if caught:
         parts = named([f"{number} in {part}" for part, number in caught.items()])
-        yield f"Mistakes of the scheduler's own were caught, {parts}; see the log."
+        yield f"Internal errors of the scheduler were caught, {parts}; see the log."
 
 
-def _sentence(said: str) -> str:
-    return _end(said[:1].upper() + said[1:])
-
-
-def _end(said: str) -> str:
-    return f"{said.rstrip('.')}."
+def _end(text: str) -> str:
+    return f"{text.rstrip('.')}."

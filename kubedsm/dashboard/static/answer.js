@@ -1,6 +1,6 @@
 /** Answers as they are drawn: sentences with links to what they are about, and tables. */
 
-import { clock } from "./times.js";
+import { clock } from "./formats.js";
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 
 /** Sentences; `go` hears which of their links is followed: { kind, key }. */

@@ -1,8 +1,8 @@
 /** The nodes by tier and site, each with what it holds, and the moves between them. */
 
 import { Picture, thing, waiting } from "./picture.js";
-import { title as told } from "./titles.js";
-import { ownName } from "./words.js";
+import { title as told } from "./descriptions.js";
+import { ownName } from "./formats.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 
 /** So many pods that wait are drawn one by one. */
@@ -73,13 +73,13 @@ function Legend({ measured }) {
       <path class="pod ${kind}" d="M1 1h16v10h-16z" /></svg> ${words}</li>`;
   return html`
     <ul class="legend" aria-label="Legend">
-      <li>box: a node's room</li>
+      <li>box: a node's capacity</li>
       <li>filled: requests, of cpu, memory or pods, whichever is scarcest there</li>
       ${sample("ready", "ready")}
       ${sample("not-ready", "not ready")}
       ${sample("starting", "starting")}
       ${sample("leaving", "leaving")}
-      ${sample("held", "held for a pod to come")}
+      ${sample("held", "reserved for a pod")}
       ${measured && html`<li><svg width="18" height="12" aria-hidden="true">
         <path class="load" stroke-width="2" d="M1 4h16M1 8h16" />
         <path class="load used" stroke-width="2" d="M1 4h11M1 8h6" /></svg>

@@ -1,23 +1,23 @@
 /** What is going on now, in words; what is wrong; and the figures of the scheduler. */
 
 import { Find } from "./find.js";
-import { clock, lasting } from "./times.js";
+import { clock, lasting } from "./formats.js";
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
 const ROLES = {
-  leading: "leads", standby: "stands by", alone: "alone, without election",
-  watching: "decides nothing here",
+  leading: "leading", standby: "standby", alone: "without leader election",
+  watching: "watching only",
 };
 /** Seconds from one thing that is read out to the next. */
 const CALM = 8;
 
 export function Header({ tables, about, state: { connection, since, moment }, set, at }) {
   const status = tables.status.get("now");
-  const headline = about ?? status?.headline ?? "nothing is known yet of the cluster";
+  const headline = about ?? status?.headline ?? "no data about the cluster yet";
   const away = connection === "away"
     && `The scheduler has not answered since ${clock(since)}, `
-    + `for ${lasting(Date.now() / 1000 - since)}. What is shown is how things stood at `
-    + `${clock(at)}. It is asked again and again.`;
+    + `for ${lasting(Date.now() / 1000 - since)}. The page shows the state of `
+    + `${clock(at)}, and retries.`;
   const troubles = status?.troubles ?? [];
   return html`
     <header class="page-header">
@@ -72,26 +72,25 @@ function facts(status, connection, moment) {
     ["this scheduler", `${ROLES[role]}${leader ? `; ${leader} leads` : ""}`,
       "Of several schedulers, one leads, and the others stand by.", role === "standby"],
     ...(role === "watching" ? [] : [
-      paused && ["moves", "paused",
-        "By the pause switch: no new moves are begun; pods are placed.", true],
+      paused && ["migrations", "paused",
+        "By the pause switch: no new migrations begin; pods are scheduled.", true],
       dryRun && ["dry run", "nothing is carried out",
-        "It decides, and says so, and carries nothing out.", true],
-      mode && ["mode", mode, "suggester.mode: what is done with moves that are worth it"],
+        "It decides and reports, and carries nothing out.", true],
+      mode && ["mode", mode, "suggester.mode: how suggested migrations are handled"],
       bound && ["bound", `${bound} in ${batches} ${batches === 1 ? "batch" : "batches"}`,
         "Pods bound to nodes, in so many batches, since the start"],
-      ["moved", movesDone, "Moves completed since the start"],
+      ["migrated", movesDone, "Migrations completed since the start"],
       bindP50 !== undefined && ["bind latency", `${milliseconds(bindP50)}, p99 ${milliseconds(bindP99)}`,
-        "From a pod seen waiting to it seen on a node, of the last pods:"
-        + " half of them within the first, 99 in 100 within the second"],
+        "Time from a pending pod to its observed bind, for recent pods: median and 99th percentile"],
       loopLag !== undefined && ["loop lag", milliseconds(loopLag),
-        "By how much the scheduler's event loop was late, at most lately"],
-      ["configuration", refusal ? `refused; ${number} goes on` : number,
-        refusal || "Configurations taken so far, and when the last one was", refusal],
+        "Greatest recent lag of the scheduler's event loop"],
+      ["configuration", refusal ? `refused; ${number} stays in force` : number,
+        refusal || "Number of configurations in force so far, and time of the last one", refusal],
     ]),
     moment !== null && ["shown", `the past, ${clock(moment)}`,
-      "How things stood then; the timeline at the foot leads back to now.", true],
+      "State at that time; the timeline below leads back to now.", true],
     ["connection", { connected: "live", recorded: "a recording" }[connection] ?? "trying again",
-      "Whether what is shown comes from the scheduler as it happens", connection === "away"],
+      "Whether the page is connected to the scheduler", connection === "away"],
   ].filter(Boolean);
 }
 

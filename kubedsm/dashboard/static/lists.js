@@ -1,12 +1,12 @@
-/** Lists in words: pods that wait and why, what has happened; and what lists are made of. */
+/** Lists in words: migrations, pods that wait, and news. */
 
-import { clock, lasting } from "./times.js";
+import { clock, lasting } from "./formats.js";
 import { html, useMemo, useState } from "./vendor/htm-preact.js";
 
 /** So many more at a time, of a list that is cut. */
 const MORE = 50;
 
-/** A part of the page, or `of` one of its films, with a heading, a note and what can be done. */
+/** A part of the page, or `of` one of its recordings, with a heading, a note and what can be done. */
 export function Part({ name, title, of, note, action, children }) {
   return html`
     <section class=${`list ${name}`} aria-label=${of ? `${title}, ${of}` : title}>
@@ -57,7 +57,7 @@ export function Waiting({ tables, at, state, of, set }) {
 }
 
 const HELD = {
-  gated: "Its schedulingGates are to be taken off first.", waiting: "It has not been tried yet.",
+  gated: "Its scheduling gates have to be removed first.", waiting: "No attempt yet.",
 };
 
 function Group({ group: [oldest, ...others], at, state, set }) {
@@ -68,8 +68,8 @@ function Group({ group: [oldest, ...others], at, state, set }) {
   return html`
     <li>
       ${one(oldest)}
-      <p>${message || HELD[waits]}${roomOn && ` Room is being made for it on ${roomOn}.`}</p>
-      ${rules && html`<p class="soft">Held by ${rules.join(", ")}</p>`}
+      <p>${message || HELD[waits]}${roomOn && ` Capacity is being freed for it on ${roomOn}.`}</p>
+      ${rules && html`<p class="soft">Rejected by ${rules.join(", ")}</p>`}
       ${others.length > 0 && html`
         <details><summary>and ${others.length} more of ${workload}</summary>
           <${Items} items=${others} first=${10}>${(pod) => html`<li>${one(pod)}</li>`}<//>
@@ -82,7 +82,7 @@ export function News({ tables, state, of, set }) {
   return html`
     <${Part} of=${of} name="news" title="News" note=${items.length > 1 ? "the latest first" : ""}>
       <${Items} items=${items} first=${12} 
-        none=${standingBy(tables) || "Nothing has happened yet."}>
+        none=${standingBy(tables) || "No news yet."}>
         ${([number, row]) => html`
           <li key=${number}>
             <time>${clock(row.at)}</time>
@@ -106,4 +106,62 @@ export function standingBy(tables) {
 export function subject(row) {
   const kind = ["decision", "move", "pod", "workload", "node"].find((each) => row[each]);
   return kind && { kind, name: String(row[kind]) };
+}
+
+const ENDED = { completed: "good", "taken back": "warn", failed: "bad", dropped: "soft" };
+
+/** Those under way, that wait for their turn, that are proposed, and the others, the last first. */
+function sorted(moves) {
+  const { moving = [], planned = [], proposed = [], over = [] } = Object.groupBy(
+    moves, ([, { state }]) => (state in ENDED ? "over" : state),
+  );
+  moving.sort(([, one], [, other]) => (one.began || one.at) - (other.began || other.at));
+  over.sort(([, one], [, other]) => (other.ended || other.at) - (one.ended || one.at));
+  return { moving, planned, proposed, over };
+}
+
+export function Moves({ tables, at, state, of, set }) {
+  const { moving, planned, proposed, over } = useMemo(() => sorted(tables.moves), [tables.moves]);
+  const proposal = tables.status.get("now")?.proposal;
+  const some = (items, first, title = null) => items.length > 0 && html`
+    ${title && html`<h3>${title}</h3>`}
+    <${Items} items=${items} first=${first}>${([id, row]) => html`
+      <${Move} key=${id} ...${{ id, row, at, state, set }} />`}<//>`;
+  return html`
+    <${Part} of=${of} name="moves" title="Migrations"
+      note=${moving.length ? `${moving.length} in progress` : ""}>
+      ${some(moving, 8)}
+      ${some(planned, 4, "Planned")}
+      ${some(proposed, 8, proposal ? html`Proposed; to approve: <code>kubedsm approve${" "}
+        ${proposal}</code>` : "Proposed")}
+      ${some(over, 3, moving.length || planned.length ? "Recent" : null)}
+      ${!tables.moves.size && html`<p class="soft">${standingBy(tables)
+        || `None yet: pods are migrated if the benefit exceeds the cost.`}</p>`}
+    <//>`;
+}
+
+function Move({ id, row, at, state, set }) {
+  return html`
+    <li>
+      <${Name} kind="move" name=${id} ...${{ state, set }}>${row.pod}<//>
+      ${" "}<span class="way soft">${row.source || "?"} → ${row.target}</span>
+      ${row.state === "moving" && html`<${Step} ...${{ row, at }} />`}
+      ${row.state in ENDED && html`<p><b class=${ENDED[row.state]}>${row.state}</b>
+        ${row.ended > 0 && html` <span class="soft">at ${clock(row.ended)}</span>`}
+        ${row.reason && `: ${row.reason}`}${row.helped && `; ${row.helped}`}</p>`}
+      ${row.purpose && html`<p class="soft">${row.purpose}</p>`}
+    </li>`;
+}
+
+/** What is waited for now, and how far it is. */
+function Step({ row: { step, since, done = 0, steps = 0 }, at }) {
+  const over = `${done} of ${steps} steps done`;
+  return html`
+    <p class="step">
+      <span class="steps" role="img" aria-label=${over} title=${over}>
+        ${Array.from({ length: steps }, (_, index) => html`
+          <i class=${index < done ? "over" : index === done ? "now" : ""} />`)}</span>
+      <span>${step}${since && html`
+        <span class="soft figures">, ${lasting(Math.max(0, at - since))}</span>`}</span>
+    </p>`;
 }

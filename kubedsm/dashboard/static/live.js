@@ -1,13 +1,12 @@
 /** The page of a scheduler that runs. */
 
-import { Film, KEPT } from "./film.js";
+import { Recording, KEPT } from "./recording.js";
 import { show } from "./page.js";
-import { ask, enter } from "./server.js";
-import { follow } from "./stream.js";
+import { ask, enter, follow } from "./client.js";
 
-const film = new Film(KEPT);
-const view = show({ films: [film], ask, enter });
+const recording = new Recording(KEPT);
+const view = show({ recordings: [recording], ask, enter });
 
 follow({
-  ask, film, onMore: view.changed, onState: (connection) => view.set({ connection }),
+  ask, recording, onMore: view.changed, onState: (connection) => view.set({ connection }),
 });

@@ -2,7 +2,7 @@
 
 import { Filling, part, pieces, requested, scarcest, shares } from "./filling.js";
 import { add, change, shortened } from "./svg.js";
-import { ownName, percent } from "./words.js";
+import { ownName, percent } from "./formats.js";
 
 /** Square pixels for each pod, from which on pods are drawn one by one. */
 const ROOMY = 90;

@@ -1,22 +1,21 @@
 /** The page as a whole: what is chosen, and the views of the moment that is shown. */
 
 import { Cluster } from "./cluster.js";
-import { tablesAt } from "./film.js";
+import { tablesAt } from "./recording.js";
 import { Header, Headline } from "./header.js";
-import { News, Waiting } from "./lists.js";
-import { Moves } from "./moves.js";
-import { Workloads } from "./promises.js";
+import { Moves, News, Waiting } from "./lists.js";
+import { Workloads } from "./targets.js";
 import { Timeline } from "./timeline.js";
 import { Token } from "./token.js";
 import { Why } from "./why.js";
 import { html, render, useMemo } from "./vendor/htm-preact.js";
 
 /**
- * Show films, one beside the other. `ask` asks the server; without one nothing can be asked.
+ * Show recordings, one beside the other. `ask` asks the server; without one nothing can be asked.
  * `enter` is told the token, if one is asked for; `about` says what was recorded.
- * Returned: `changed`, to be called when a film has more; `set`, to change what is chosen.
+ * Returned: `changed`, to be called when a recording has more; `set`, to change what is chosen.
  */
-export function show({ films, ask, enter, titles = [], about = null }) {
+export function show({ recordings, ask, enter, titles = [], about = null }) {
   let state = {
     /** "connected", "away", "refused"; "recorded" without a server */
     connection: ask ? "connected" : "recorded",
@@ -26,14 +25,14 @@ export function show({ films, ask, enter, titles = [], about = null }) {
     moment: null,
     /** the moment that it is compared with, or null */
     compared: null,
-    /** what is asked about: { kind: "pod" | "node" | "move" …, key, film }, or null */
+    /** what is asked about: { kind: "pod" | "node" | "move" …, key, recording }, or null */
     chosen: null,
   };
   let asked = false;
 
   function draw() {
     asked = false;
-    render(html`<${Page} ...${{ films, titles, about, ask, enter, state, set }} />`, document.body);
+    render(html`<${Page} ...${{ recordings, titles, about, ask, enter, state, set }} />`, document.body);
   }
 
   function changed() {
@@ -54,53 +53,53 @@ export function show({ films, ask, enter, titles = [], about = null }) {
   return { changed, set };
 }
 
-/** When a film was last seen to go on: its end, and what the clock here said. */
+/** When a recording was last seen to go on: its end, and what the clock here said. */
 const seen = new WeakMap();
 
-/** What time it is where a film comes from, whose clock need not be ours. */
-function now(film) {
+/** What time it is where a recording comes from, whose clock need not be ours. */
+function now(recording) {
   const here = Date.now() / 1000;
-  if (seen.get(film)?.ends !== film.ends) seen.set(film, { ends: film.ends, here });
-  return film.ends + here - seen.get(film).here;
+  if (seen.get(recording)?.ends !== recording.ends) seen.set(recording, { ends: recording.ends, here });
+  return recording.ends + here - seen.get(recording).here;
 }
 
-/** The moment that is shown, as the clock of one of the films tells it. */
-function momentIn(film, [first], moment) {
-  return moment === null ? film.ends
-    : Math.min(film.ends, film.begins + moment - first.begins);
+/** The moment that is shown, as the clock of one of the recordings tells it. */
+function momentIn(recording, [first], moment) {
+  return moment === null ? recording.ends
+    : Math.min(recording.ends, recording.begins + moment - first.begins);
 }
 
-function Page({ films, titles, about, ask, enter, state, set }) {
+function Page({ recordings, titles, about, ask, enter, state, set }) {
   const { connection, moment, compared, chosen } = state;
   if (connection === "refused") return html`<${Token} enter=${enter} />`;
-  const shown = tablesAt(films, moment);
-  const others = compared === null ? [] : tablesAt(films, compared);
-  const asked = chosen?.film ?? 0;
+  const shown = tablesAt(recordings, moment);
+  const others = compared === null ? [] : tablesAt(recordings, compared);
+  const asked = chosen?.recording ?? 0;
   const live = connection === "connected" && moment === null;
-  const clocks = films.map((film) => (live ? now(film) : momentIn(film, films, moment)));
+  const clocks = recordings.map((recording) => (live ? now(recording) : momentIn(recording, recordings, moment)));
   if (about === null) document.title = title(shown[0].status.get("now"));
   return html`
     <${Header} tables=${shown[0]} at=${clocks[0]} ...${{ about, state, set }} />
     <main class=${titles.length ? "several" : ""}>
-      ${films.map((film, index) => html`
+      ${recordings.map((recording, index) => html`
         <${Shown} key=${index} tables=${shown[index]} compared=${others[index]}
-          at=${clocks[index]} of=${titles[index]} ...${{ index, film, state, set, ask }} />`)}
+          at=${clocks[index]} of=${titles[index]} ...${{ index, recording, state, set, ask }} />`)}
       <${Why} tables=${shown[asked]} set=${within(asked, set)} ...${{ state, ask }} />
     </main>
-    <${Timeline} ...${{ films, titles, state, set }} />`;
+    <${Timeline} ...${{ recordings, titles, state, set }} />`;
 }
 
-/** The same, for whoever chooses something in one of the films. */
-function within(film, set) {
-  return (more) => set(more.chosen ? { ...more, chosen: { ...more.chosen, film } } : more);
+/** The same, for whoever chooses something in one of the recordings. */
+function within(recording, set) {
+  return (more) => set(more.chosen ? { ...more, chosen: { ...more.chosen, recording } } : more);
 }
 
-/** One film at the moment: its drawing, and its lists. `of` is its name, if there are several. */
-function Shown({ index, film, tables, compared, of, at, state, set: setAll, ask }) {
+/** One recording at the moment: its drawing, and its lists. `of` is its name, if there are several. */
+function Shown({ index, recording, tables, compared, of, at, state, set: setAll, ask }) {
   const set = useMemo(() => within(index, setAll), [index, setAll]);
-  const lists = { tables, film, at, state, set, ask, of };
+  const lists = { tables, recording, at, state, set, ask, of };
   return html`
-    <div class="film">
+    <div class="recording">
       ${of && html`<header><h2>${of}</h2>
         <${Headline} text=${tables.status.get("now")?.headline} /></header>`}
       <div class="scene">

@@ -6,12 +6,12 @@
  */
 
 import { Arcs, arched } from "./arcs.js";
-import { differences } from "./differences.js";
+import { differences } from "./comparison.js";
 import { Layout, room } from "./layout.js";
 import { NodeBox } from "./nodes.js";
 import { looks } from "./palette.js";
 import { Fills, add, change, shortened } from "./svg.js";
-import { percent } from "./words.js";
+import { percent } from "./formats.js";
 import { Zoom } from "./zoom.js";
 
 /** Milliseconds of a frame in which nodes are drawn that only look different at another scale. */

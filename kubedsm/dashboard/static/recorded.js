@@ -1,15 +1,15 @@
-/** The page of films that are in it. */
+/** The page of recordings that are in it. */
 
-import { Film } from "./film.js";
+import { Recording } from "./recording.js";
 import { show } from "./page.js";
-import { countFrom } from "./times.js";
+import { countFrom } from "./formats.js";
 
 const kept = [...document.querySelectorAll("script[type='application/gzip']")];
-const films = await Promise.all(kept.map((script) => unpacked(script.textContent)));
-const [{ begins }] = films;
+const recordings = await Promise.all(kept.map((script) => unpacked(script.textContent)));
+const [{ begins }] = recordings;
 countFrom(begins);
 show({
-  films,
+  recordings,
   titles: kept.map((script) => script.dataset.title),
   about: document.querySelector("meta[name=description]").content,
 }).set({ moment: begins });
@@ -17,7 +17,7 @@ show({
 async function unpacked(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const film = new Film();
-  film.read(await new Response(stream).text());
-  return film;
+  const recording = new Recording();
+  recording.read(await new Response(stream).text());
+  return recording;
 }

@@ -1,10 +1,8 @@
-/** What happened when, and the moment that is shown: it can be chosen, and played on from. */
+/** Timeline: what happened when, and the moment that is shown; it can be chosen and played. */
 
 import { Comparison } from "./comparison.js";
-import { Lanes, laneAt } from "./lanes.js";
-import { SPEEDS, usePlaying } from "./playing.js";
-import { clock, including, lasting, panned, stretch, zoomed } from "./times.js";
-import { Told, toldAt } from "./told.js";
+import { clock, including, lasting, panned, stretch, zoomed } from "./formats.js";
+import { laneAt, Lanes, Told, toldAt } from "./timeline_rows.js";
 import { scale } from "./tracks.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 
@@ -15,10 +13,10 @@ const PAGE = 10;
 /** Pixels that a pointer moves before it drags. */
 const STILL = 3;
 
-export function Timeline({ films, titles = [], state, set }) {
+export function Timeline({ recordings, titles = [], state, set }) {
   const live = state.connection !== "recorded";
-  const { begins } = films[0];
-  const ends = Math.max(...films.map((film) => film.ends));
+  const { begins } = recordings[0];
+  const ends = Math.max(...recordings.map((recording) => recording.ends));
   const moment = state.moment ?? ends;
   const whole = { from: null, length: live ? LONGEST : null };
   const [wanted, want] = useState(live ? { from: null, length: RECENT } : whole);
@@ -43,7 +41,7 @@ export function Timeline({ films, titles = [], state, set }) {
   const act = {
     go,
     by: (seconds) => go(moment + seconds),
-    step: (by) => go(changeBeside(films, moment, by)),
+    step: (by) => go(changeBeside(recordings, moment, by)),
     now() {
       player.setPlaying(false);
       go(ends);
@@ -62,9 +60,9 @@ export function Timeline({ films, titles = [], state, set }) {
     compare: () => set({ compared: comparing ? null : moment }),
   };
   useKeys(act);
-  const pointing = usePointing({ track, films, x, act, point });
+  const pointing = usePointing({ track, recordings, x, act, point });
 
-  if (films[0].empty) return null;
+  if (recordings[0].empty) return null;
   const now = live && state.moment === null;
   const place = !live ? `${lasting(moment - begins)} of ${lasting(ends - begins)}`
     : now ? `Now, ${clock(moment)}`
@@ -72,13 +70,13 @@ export function Timeline({ films, titles = [], state, set }) {
   return html`
     <footer class="timeline ${live && !now ? "past" : ""}" aria-label="Timeline">
       <${Controls} ...${{ live, now, place, comparing, player, act }} />
-      <${Comparison} ...${{ films, titles, state, moment, set }} />
+      <${Comparison} ...${{ recordings, titles, state, moment, set }} />
       <div class="tracks" role="slider" tabindex="0" aria-label="Moment that is shown"
         aria-valuemin="0" aria-valuemax=${Math.round(ends - begins)}
         aria-valuenow=${Math.round(moment - begins)}
-        aria-valuetext=${[place, ...toldAt(films[0], moment)].join(". ")}
+        aria-valuetext=${[place, ...toldAt(recordings[0], moment)].join(". ")}
         ref=${setTrack} ...${pointing}>
-        <${Lanes} ...${{ films, titles, x, width, state, live }} />
+        <${Lanes} ...${{ recordings, titles, x, width, state, live }} />
         ${comparing && html`
           <${Over} x=${x} from=${state.compared} to=${moment} name="band" />
           <${Over} x=${x} from=${state.compared} name="compared" />`}
@@ -111,7 +109,7 @@ function Controls({ live, now, place, comparing, player, act }) {
         { class: "now", disabled: now, title: "Back to now (N)" })}
       ${button("Compare", act.compare,
         { "aria-pressed": comparing, title: "Compare other moments with this one (C)" })}
-      <span class="together" role="group" aria-label="Length of time that is drawn">
+      <span class="together" role="group" aria-label="Time range">
         ${sign("−", "Longer (minus key)", () => act.zoom(2))}
         ${sign("+", "Shorter (plus key)", () => act.zoom(0.5))}
         ${button("All", act.all)}
@@ -157,9 +155,9 @@ function useKeys(act) {
 }
 
 /** What a pointer does on the tracks: tell what is there, choose it, drag the moment; and zoom. */
-function usePointing({ track, films, x, act, point }) {
+function usePointing({ track, recordings, x, act, point }) {
   const pressed = useRef(null);
-  const find = (event) => laneAt(track, event, films, x);
+  const find = (event) => laneAt(track, event, recordings, x);
   const moment = (event) => x.at(event.clientX - track.getBoundingClientRect().left);
   return {
     onWheel(event) {
@@ -203,7 +201,39 @@ function useWidth(element) {
 }
 
 /** The moment of the change before, or of the next one; infinite: there is none. */
-function changeBeside(films, moment, by) {
-  const all = films.flatMap((film) => film.history.changes).filter((at) => by * (at - moment) > 0);
+function changeBeside(recordings, moment, by) {
+  const all = recordings.flatMap((recording) => recording.history.changes).filter((at) => by * (at - moment) > 0);
   return by > 0 ? Math.min(...all) : Math.max(...all);
+}
+
+/** Seconds of recording in a second. */
+export const SPEEDS = [1, 4, 16];
+/** Seconds at most from one picture to the next: nothing is skipped when the page was hidden. */
+const STEP = 0.25;
+
+/**
+ * `go` to moments one after the other, from the present one to the end; and what starts that.
+ * `first`: the speed of the first time.
+ */
+export function usePlaying({ moment, ends, go, first }) {
+  const [playing, setPlaying] = useState(false);
+  const [speed, setSpeed] = useState(first);
+  const now = useRef(null);
+  now.current = { moment, ends, go, speed };
+
+  useEffect(() => {
+    if (!playing) return undefined;
+    let last = performance.now();
+    let asked = requestAnimationFrame(function next(time) {
+      const { moment: at, ends: until, go: goTo, speed: fast } = now.current;
+      const reached = at + fast * Math.max(0, Math.min(STEP, (time - last) / 1000));
+      last = time;
+      goTo(reached);
+      if (reached >= until) setPlaying(false);
+      else asked = requestAnimationFrame(next);
+    });
+    return () => cancelAnimationFrame(asked);
+  }, [playing]);
+
+  return { playing, setPlaying, speed, setSpeed };
 }

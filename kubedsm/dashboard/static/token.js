@@ -12,10 +12,10 @@ export function Token({ enter }) {
     <main>
       <form class="token" onSubmit=${onSubmit}>
         <h1>KubeDSM</h1>
-        <p>This page is shown to those who have its token: it is in the Secret that its scheduler
-          was given with --page-token-file.</p>
+        <p>This page needs a token. The token is in the Secret that the scheduler reads with
+          --page-token-file.</p>
         ${sessionStorage.getItem("token") && html`
-          <p class="bad" role="alert">The token that was given is not the right one.</p>`}
+          <p class="bad" role="alert">Wrong token.</p>`}
         <label for="token">Token</label>
         <input id="token" type="password" autocomplete="off" value=${token}
           onInput=${(event) => setToken(event.target.value)} />

@@ -1,6 +1,6 @@
 /** What is drawn along time, as SVG paths; and what of it is where. Pure. */
 
-import { lastNotAfter } from "./film.js";
+import { lastNotAfter } from "./recording.js";
 
 /** Pixels from one line to the next, where shares are the same; so many differ. */
 const [BESIDE, LINES] = [1.5, 7];

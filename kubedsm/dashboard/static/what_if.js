@@ -2,7 +2,7 @@
 
 import { Answered, Table, useAnswer } from "./answer.js";
 import { html, useState } from "./vendor/htm-preact.js";
-import { percent } from "./words.js";
+import { percent } from "./formats.js";
 
 /** Seconds without another change, after which it is asked. */
 const PAUSE = 0.4;
@@ -22,10 +22,10 @@ export function WhatIf({ tables, ask, go }) {
   const { answer, error, asking } = useAnswer(ask, path, "what-if", null, PAUSE);
   const change = (key, more) => setChanges({ ...changes, [key]: { ...changes[key], ...more } });
   return html`
-    <p>Nothing is changed by this: what would be done is worked out on a copy.</p>
+    <p>Nothing is changed: the result is computed on a copy.</p>
     <div class="sides">
       <div>
-        <${Table} title="What is changed" headings=${HEADINGS}>
+        <${Table} title="Assumed changes" headings=${HEADINGS}>
           ${[...tables.workloads].sort().map(([name, { promise }]) => html`
             <${Changed} key=${name} ...${{ name, change }} qos=${promise} ...${changes[name]} />`)}
         <//>

@@ -1,8 +1,8 @@
 /** The answer to "why?" about what is chosen, beside the page: and to "what if?". */
 
 import { Answered, Lines, useAnswer } from "./answer.js";
-import { seen } from "./seen.js";
-import { clock } from "./times.js";
+import { seen } from "./descriptions.js";
+import { clock } from "./formats.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { canImagine, WhatIf } from "./what_if.js";
 
@@ -70,8 +70,8 @@ function Told({ tables, state: { chosen, moment }, ask, go }) {
   return html`
     ${past && html`<p class="soft">At ${clock(moment)}:</p>`}
     ${(past || !ask || error) && html`<${Lines} lines=${seen(chosen, tables)} go=${go} />`}
-    ${ask ? past && html`<p class="soft">By all that the scheduler knows now:</p>`
-      : html`<p class="soft">This is a recording: only the scheduler itself knows more.</p>`}
+    ${ask ? past && html`<p class="soft">By the current state of the scheduler:</p>`
+      : html`<p class="soft">This is a recording: only the scheduler has more details.</p>`}
     ${ask && html`<${Answered} ...${{ answer, error, go }} />`}
     ${kind === "workload" && canImagine(ask, tables) && html`
       <button onClick=${() => go({ kind: "what-if", key: "" })}>What if?</button>`}`;

@@ -1,1 +1,1 @@
-"""What is seen, on a terminal: a picture that changes in place, or a line for each thing new."""
+"""The page on a terminal: a picture that is updated in place, or a line for each news."""

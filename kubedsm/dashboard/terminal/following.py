@@ -1,4 +1,4 @@
-"""What a scheduler shows, followed over HTTP: asked for again, where it ended, when it ends."""
+"""Client of the page's stream: follows a scheduler over HTTP and reconnects where it stopped."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
@@ -7,35 +7,35 @@ import aiohttp
 import attrs
 import msgspec
 
-from kubedsm.dashboard.messages import Message, Snapshot, decoded
-from kubedsm.dashboard.recording import after
+from kubedsm.dashboard.recording import apply_changes
+from kubedsm.dashboard.rows import Message, Snapshot, decode_message
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.problems import Problem
 
-#: seconds from one attempt to the next, at first and at most
+#: seconds between attempts, at first and at most
 FIRST, LONGEST = 0.5, 8.0
-#: seconds: a scheduler says a word in 10
+#: seconds; a scheduler sends a sign of life every 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=25.0)
 _SAID = b"data: "
-#: characters of what a server says, that are repeated
+#: characters of a server's response that are repeated
 _REPEATED = 200
 
 
 class NotShownError(Problem):
-    """There is nothing to follow, and asking again would not change that."""
+    """There is nothing to follow, and a retry would not change that."""
 
 
 @attrs.frozen
 class Away:
-    """It does not answer, for now."""
+    """The scheduler does not respond at the moment."""
 
     why: str
 
 
 async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
-    """All there is to be seen, whenever something is different; for ever.
+    """Yield all rows whenever something changed, for ever.
 
-    Raises NotShownError; also if nobody answers at first.
+    Raise NotShownError; also if nothing responds at first.
     """
     seen: Snapshot | None = None
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -53,20 +53,20 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                         pause, seen = FIRST, _after(seen, message)
                         yield seen
                 if seen is not None:
-                    # A stream that ends in good order is to be asked for again.
+                    # A stream that ends regularly is reopened.
                     await clock.sleep(FIRST)
                     continue
-                why = f"{server} has ended the connection"
+                why = f"{server} closed the connection"
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 why = f"nothing answers at {server}"
                 if seen is None:
                     raise NotShownError(
-                        f"{why}: start a scheduler with `kubedsm run --page`, say where it is with"
-                        " --server, or have the cluster itself followed with --kubeconfig"
+                        f"{why}: start a scheduler with `kubedsm run --page`, name it with"
+                        " --server, or follow the cluster itself with --kubeconfig"
                     ) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise NotShownError(
-                    f"what answers at {server} is not understood: it may be of another version"
+                    f"the response of {server} is not understood: it may be another version"
                 ) from error
             yield Away(why)
             await clock.sleep(pause)
@@ -74,7 +74,7 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
 
 
 async def _check(answer: aiohttp.ClientResponse, server: str, token: str | None) -> None:
-    """Raises NotShownError, or ClientError if it may be another answer later."""
+    """Raise NotShownError, or ClientError if a retry may succeed."""
     if answer.status == HTTPStatus.OK and answer.content_type == "text/event-stream":
         return
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -96,7 +96,7 @@ async def _messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
         *parts, text = (text + piece).split(b"\n\n")
         for part in parts:
             if part.startswith(_SAID):
-                yield decoded(part.removeprefix(_SAID))
+                yield decode_message(part.removeprefix(_SAID))
 
 
 def _after(seen: Snapshot | None, message: Message) -> Snapshot:
@@ -104,4 +104,4 @@ def _after(seen: Snapshot | None, message: Message) -> Snapshot:
         return message
     if seen is None:
         raise msgspec.DecodeError("changes without what they change")
-    return after(seen, [message])
+    return apply_changes(seen, [message])

@@ -1,87 +1,155 @@
-"""All there is to be seen, in one picture: how things stand in words, nodes, promises, moves, news.
+"""Picture of the scheduler in one terminal: headline, nodes, QoS targets, migrations, news.
 
-Of what there is not room for, that is shown which somebody has to know of.
+If not everything fits, the parts that need attention are kept.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from typing import Any, Self
 
 import attrs
 import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, PodRow, StatusRow, WorkloadRow
-from kubedsm.dashboard.state.headline import moved_from_to
-from kubedsm.dashboard.terminal.fitting import NARROW, Part, fitting, hanging, lines
-from kubedsm.dashboard.terminal.news_lines import text_of
-from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.dashboard.rows import (
+    MoveRow,
+    NewsRow,
+    NodeRow,
+    PodRow,
+    Snapshot,
+    StatusRow,
+    WorkloadRow,
+)
+from kubedsm.dashboard.state.headline import migration_route
 from kubedsm.dashboard.terminal.tables import (
-    LACKS,
-    LACKS_MORE,
+    BAD,
+    NARROW,
+    WARNING,
     NodeLine,
+    Part,
     bar,
-    kept,
+    count_lines,
+    fit_parts,
+    hang,
     nodes_table,
     shorten,
     shorten_names,
+    target_met,
 )
+from kubedsm.explain.explanation import rfc3339
 from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
-#: news and waiting pods that are rendered at the most
+#: news and waiting pods rendered at the most
 MOST = 8
-#: lines that troubles leave to the sections, and lines from which on blank ones part them
+#: lines that problems leave to the sections; terminal lines from which on blank lines are used
 _LEAST, _ROOMY = 12, 30
-#: lines of a terminal below which nothing is said in figures about the scheduler
+#: terminal lines below which the scheduler's figures are left out
 _SMALL = 20
 #: rows of a list that are measured; no terminal shows more
 _MEASURED = 100
-#: of the suggester, if it is not the usual one
-_MODES = {"suggest": "moves are only proposed", "off": "nothing is moved"}
+#: unusual modes of the suggester
+_MODES = {"suggest": "migrations are only proposed", "off": "nothing is migrated"}
 _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 
 @attrs.frozen
+class TypedSnapshot:
+    """Rows of a snapshot, each table with its own type."""
+
+    #: seconds since the epoch
+    at: float
+    status: StatusRow
+    nodes: Mapping[str, NodeRow] = attrs.field(factory=dict)
+    pods: Mapping[str, PodRow] = attrs.field(factory=dict)
+    workloads: Mapping[str, WorkloadRow] = attrs.field(factory=dict)
+    moves: Mapping[str, MoveRow] = attrs.field(factory=dict)
+    news: Mapping[str, NewsRow] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        tables: dict[str, Any] = {table: rows for table, rows in snapshot.rows.items() if rows}
+        status = tables.pop("status", {}).get("now", StatusRow(headline=""))
+        return cls(snapshot.at, status, **tables)
+
+
+class NewsCursor:
+    """Position in the news, so that each is shown once."""
+
+    def __init__(self) -> None:
+        self._run = ""
+        self._last = -1
+
+    def since(self, snapshot: Snapshot) -> Iterator[NewsRow]:
+        """Yield news not shown yet, the oldest first; another process counts its own."""
+        if snapshot.run != self._run:
+            self._run, self._last = snapshot.run, -1
+        rows = snapshot.rows.get("news", {})
+        for number in sorted(int(key) for key in rows if int(key) > self._last):
+            row = rows[str(number)]
+            if isinstance(row, NewsRow):
+                self._last = number
+                yield row
+
+
+def news_line(row: NewsRow) -> str:
+    return f"{rfc3339(row.at)}  {'warning: ' if row.warning else ''}{news_text(row)}"
+
+
+def news_text(row: NewsRow) -> str:
+    """Return the text, with the subject if the text does not name it."""
+    about = row.pod or row.node or row.workload
+    return row.text if about in row.text else f"{row.text} ({about})"
+
+
+def news_json(row: NewsRow) -> dict[str, Any]:
+    """Return the fields that are set, with the time as RFC 3339."""
+    return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
+
+
+@attrs.frozen
 class _Section:
-    """A table or list of which as many rows are shown as there is room for."""
+    """Table or list of which as many rows are shown as fit."""
 
     #: lines of each row
     heights: Sequence[int]
-    #: rows that are shown before any section shows more
+    #: rows shown before any section shows more
     least: int
-    #: lines beside the rows
+    #: lines besides the rows
     beside: int
-    #: renders the first rows, with a line for what is left out
+    #: renders the first rows, with a line for the others
     rendered: Callable[[int], Sequence[RenderableType]]
 
     def height(self, rows: int) -> int:
-        """Return the lines that so many rows take, with the line for those left out."""
+        """Return the lines of that many rows, with the line for the others."""
         left_out = rows < len(self.heights)
         return self.beside + sum(self.heights[:rows]) + left_out if rows else 0
 
 
-def picture(seen: Seen, now: float, where: str, away: str, width: int, height: int) -> Group:
-    """Render all that fits into the terminal.
+def render_picture(
+    seen: TypedSnapshot, now: float, where: str, away: str, width: int, height: int
+) -> Group:
+    """Render what fits into the terminal.
 
-    now: seconds since the epoch, by the scheduler's clock. away: why nothing new is heard.
+    now: seconds since the epoch, by the scheduler's clock. away: why updates are missing.
     """
     status, proposal = seen.status, seen.status.proposal
     said = Text(status.headline, style="bold")
     top = [
         Part(Text(f"KubeDSM at {where}{_role(status)}", style="dim")),
         Part(said),
-        *([Part(Text(""), use=9)] * ((3 if width < NARROW else 2) - lines(said, width))),
-        *([Part(Text(f"{away}; this is how it was", style=LACKS_MORE))] if away else []),
+        *([Part(Text(""), use=9)] * ((3 if width < NARROW else 2) - count_lines(said, width))),
+        *([Part(Text(f"{away}; this is the last state", style=BAD))] if away else []),
         *(
-            Part(Text(trouble, style=LACKS), use=20 if at else None)
+            Part(Text(trouble, style=WARNING), use=20 if at else None)
             for at, trouble in enumerate(status.troubles)
         ),
         *(
-            [Part(Text(f"to have it moved: kubedsm approve {proposal}"), use=19)]
+            [Part(Text(f"to approve the migrations: kubedsm approve {proposal}"), use=19)]
             if proposal
             else []
         ),
@@ -91,15 +159,15 @@ def picture(seen: Seen, now: float, where: str, away: str, width: int, height: i
         if status.role == "watching" or height < _SMALL
         else [Text(_figures(status), style="dim")]
     )
-    shown = fitting(top, width, max(1, height - _LEAST))
-    room = height - sum(lines(each, width) for each in (*shown, *figures))
+    shown = fit_parts(top, width, max(1, height - _LEAST))
+    room = height - sum(count_lines(each, width) for each in (*shown, *figures))
     # Blank lines only where there is room for them.
     blank = [Text("")] if height >= _ROOMY else []
     short, explained = shorten_names(sorted(seen.nodes), max(12, width // 5))
     sections = [
         _nodes(seen, short, explained, width),
         _workloads(seen.workloads, width),
-        _listed("moves", [*_moves(seen.moves, short, now)], "migration", width),
+        _listed("migrations", [*_moves(seen.moves, short, now)], "migration", width),
         _listed("waiting for a node", [*_waiting(seen.pods)], "reason to wait", width),
         attrs.evolve(_listed("lately", [*_news(seen.news)], "", width), least=0),
     ]
@@ -107,9 +175,9 @@ def picture(seen: Seen, now: float, where: str, away: str, width: int, height: i
     for section, rows in zip(sections, _allot(sections, room), strict=True):
         if rows:
             shown = [*shown, *blank, *section.rendered(rows)]
-    # Last of all a guard: what does not fit in spite of that would scroll the picture away.
+    # A guard: lines that still do not fit would scroll the picture away.
     parts = [*(Part(each) for each in shown), *(Part(each, use=0) for each in figures)]
-    return Group(*fitting(parts, width, height))
+    return Group(*fit_parts(parts, width, height))
 
 
 def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
@@ -137,35 +205,35 @@ def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
 
 
 def _role(status: StatusRow) -> str:
-    """What is to be known beside the address."""
+    """Describe the scheduler's role and unusual settings."""
     said = {
         "leading": "leading",
-        "standby": f"standby, {status.leader or 'another one'} leads",
+        "standby": f"standby, {status.leader or 'another process'} leads",
         "alone": "",
         "watching": "",  # its headline says so
     }[status.role]
     more = [
         said,
         "dry run" if status.dry_run else "",
-        "moving is paused" if status.paused else "",
+        "migrations are paused" if status.paused else "",
         _MODES.get(status.mode, ""),
     ]
     return "".join(f", {each}" for each in more if each)
 
 
 def _listed(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
-    """Return a list under a title. noun: names those left out; empty if nobody asks for them."""
+    """Return a list under a title. noun: names the others; empty to leave them out silently."""
 
     def rendered(rows: int) -> Sequence[RenderableType]:
         left = len(items) - rows if noun else 0
         return [Text(title, style="bold"), *items[:rows], *_more(left, noun)]
 
-    heights = [lines(item, width) for item in items[:_MEASURED]]
+    heights = [count_lines(item, width) for item in items[:_MEASURED]]
     return _Section([*heights, *[1] * (len(items) - len(heights))], 1, 1, rendered)
 
 
-def _nodes(seen: Seen, short: Mapping[str, str], explained: str, width: int) -> _Section:
-    """Those that are not as usual first of all, if there is not room for all; edge before cloud.
+def _nodes(seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int) -> _Section:
+    """Return the nodes, edge before cloud; if not all fit, those in an unusual state.
 
     short: names that fit; explained: a line on what was cut from them, if anything.
     """
@@ -190,7 +258,7 @@ def _nodes(seen: Seen, short: Mapping[str, str], explained: str, width: int) -> 
         shown = [_line(short[n], seen.nodes[n], here[n]) for n in order if n in first]
         return [nodes_table(shown, width), *_more(len(order) - rows, "node"), *legend]
 
-    beside = 1 + sum(lines(each, width) for each in legend)
+    beside = 1 + sum(count_lines(each, width) for each in legend)
     return _Section([1] * len(order), 3, beside, rendered)
 
 
@@ -208,7 +276,7 @@ def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
 
 
 def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
-    """Those of which more is missing first."""
+    """Return the workloads, those with the most missing first."""
     order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
 
     def rendered(rows: int) -> Sequence[RenderableType]:
@@ -224,7 +292,7 @@ def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
             targets = ["" if row.promise is None else f"{row.promise:.0%}" for row in shown]
             columns[3:3] = [
                 Column("target", targets, number=True),
-                Column("", [_met(row) for row in shown], 7),
+                Column("", [_met(row) for row in shown], 9),
             ]
         return [FittedTable(columns, look="plain"), *_more(len(order) - rows, "workload")]
 
@@ -232,7 +300,7 @@ def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
 
 
 def _met(row: WorkloadRow) -> Text:
-    return Text("") if row.promise is None else kept(row.missing, row.total)
+    return Text("") if row.promise is None else target_met(row.missing, row.total)
 
 
 def _more(number: int, what: str) -> list[RenderableType]:
@@ -242,7 +310,7 @@ def _more(number: int, what: str) -> list[RenderableType]:
 def _moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
-    """Those under way, then those to come, then those that ended badly, as far as there is room."""
+    """Yield migrations in progress, then planned ones, then failed ones."""
     order = ("moving", "planned", "proposed", "failed", "taken back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
@@ -250,52 +318,52 @@ def _moves(
     )
     for move in found:
         source, target = (short.get(name, name) for name in (move.source, move.target))
-        where = moved_from_to(msgspec.structs.replace(move, source=source, target=target))
+        where = migration_route(msgspec.structs.replace(move, source=source, target=target))
         if move.state == "moving":
             since = f", {now - move.since:.0f} s" if move.since else ""
             yield _item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
         elif move.state in ("planned", "proposed"):
             yield _item(move.state, f"{where}: {move.purpose}")
         else:
-            yield _item(Text(move.state, style=LACKS), f"{where}: {move.reason}")
+            yield _item(Text(move.state, style=WARNING), f"{where}: {move.reason}")
 
 
 def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
-    """Those for which the same is said, at once."""
+    """Yield waiting pods, together if they have the same message."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, pod in pods.items():
         if pod.state == "waiting" and not pod.scheduler:
             alike.setdefault((pod.message, pod.rules), []).append(name)
     for (message, rules), names in alike.items():
         first = min(names)
-        who = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
+        subject = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
         by = f" ({', '.join(rules)})" if rules else ""
-        yield hanging(f"  {who}", f"{message or 'not tried yet'}{by}")
+        yield hang(f"  {subject}", f"{message or 'no attempt yet'}{by}")
 
 
 def _news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
-    """The last first."""
+    """Yield the news, the latest first."""
     for key in islice(sorted(news, key=int, reverse=True), MOST):
         row = news[key]
-        yield _item(clock_of(row.at), Text(text_of(row), style=LACKS if row.warning else ""))
+        yield _item(clock_of(row.at), Text(news_text(row), style=WARNING if row.warning else ""))
 
 
 def _item(lead: str | Text, said: str | Text) -> RenderableType:
-    return hanging(Text("  ").append(lead), said)
+    return hang(Text("  ").append(lead), said)
 
 
 def clock_of(at: float) -> str:
-    """As a clock on the wall says it here."""
+    """Format seconds since the epoch as local time."""
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
 def _figures(status: StatusRow) -> str:
     said = [
         f"{counted(status.bound, 'pod')} bound",
-        f"{counted(status.moves_done, 'move')} made",
+        f"{counted(status.moves_done, 'migration')} completed",
     ]
     if status.bind_p50 is not None and status.bind_p99 is not None:
-        said.append(f"seen to bound: p50 {status.bind_p50:.0f} ms, p99 {status.bind_p99:.0f} ms")
+        said.append(f"bind latency: p50 {status.bind_p50:.0f} ms, p99 {status.bind_p99:.0f} ms")
     if status.loop_lag is not None:
-        said.append(f"event loop late by {status.loop_lag:.0f} ms")
+        said.append(f"event loop lag {status.loop_lag:.0f} ms")
     return "; ".join(said)

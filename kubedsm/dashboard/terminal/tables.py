@@ -1,35 +1,74 @@
-"""The tables of nodes, and how it is said whether a promise is kept."""
+"""Tables for terminals, and pictures that fit: parts of least use are left out."""
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import attrs
+from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from kubedsm.planner.plurals import counted
+from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
-#: Colours mean one thing each: all is as it should be, something is missing, much of it is.
-KEPT, LACKS, LACKS_MORE = "green", "yellow", "red"
+#: colours: as it should be, something is missing, much is missing
+GOOD, WARNING, BAD = "green", "yellow", "red"
 BAR = 8
-#: columns that "999 pods of 99 services" takes, that a table may take beside its pods, and a
-#: terminal in which all is listed
+#: columns of "999 pods of 99 services", of a table without its pods, and of a terminal in which
+#: all pods are listed
 COUNTED, BESIDE_PODS, WIDE = 23, 80, 1000
+#: columns of a terminal below which text needs more lines
+NARROW = 60
+
+
+class Part(NamedTuple):
+    """Part of a picture that can be left out."""
+
+    what: RenderableType
+    #: the part of least use is left out first; None: never
+    use: int | None = None
+
+
+def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
+    """Return the parts that fit; of parts of the same use, the first is left out first."""
+    kept = [(part, count_lines(part.what, width)) for part in parts]
+    while sum(number for _, number in kept) > height:
+        spare = [each for each in kept if each[0].use is not None]
+        if not spare:
+            break
+        kept.remove(min(spare, key=lambda each: each[0].use or 0))
+    return [part.what for part, _ in kept]
+
+
+def count_lines(what: RenderableType, width: int) -> int:
+    console = Console(width=width, color_system=None)
+    return len(console.render_lines(what, pad=False))
+
+
+def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
+    """Return a lead, and text next to it with a hanging indent."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column()
+    made.add_row(lead, text)
+    return made
 
 
 @attrs.frozen
 class NodeLine:
-    """A node as it is shown; cpu in millicores, memory in bytes."""
+    """Line about a node; cpu in millicores, memory in bytes."""
 
     name: str
     tier: str
-    #: why it takes no pods, in its place
+    #: state that is shown in place of the tier
     state: str
-    #: what is requested of it, of how much
+    #: requested, and allocatable
     cpu: tuple[int, int]
     memory: tuple[int, int]
-    #: pods by whose they are
+    #: pods by workload
     pods: Mapping[str, int]
 
 
@@ -80,7 +119,7 @@ def shorten(name: str, width: int) -> str:
 
 
 def _tier(node: NodeLine) -> Text:
-    return Text(node.state, style=LACKS_MORE) if node.state else Text(node.tier)
+    return Text(node.state, style=BAD) if node.state else Text(node.tier)
 
 
 def _of(amounts: tuple[int, int], unit: float) -> str:
@@ -103,7 +142,7 @@ def _pods(pods: Mapping[str, int], room: int) -> str:
 
 
 def bar(used: int, of: int) -> ProgressBar:
-    """Of what is neither good nor bad."""
+    """Return a bar that is neither good nor bad."""
     return ProgressBar(
         total=max(1, of),
         completed=used,
@@ -114,10 +153,10 @@ def bar(used: int, of: int) -> ProgressBar:
     )
 
 
-def kept(missing: int, pods: int) -> Text:
-    """Whether a promise is kept, of a workload with so many pods."""
+def target_met(missing: int, pods: int) -> Text:
+    """Describe whether a workload with that many pods meets its QoS target."""
     if not pods:
         return Text("-")
     if not missing:
-        return Text("kept", style=KEPT)
-    return Text(f"lacks {missing}", style=LACKS if missing == 1 else LACKS_MORE)
+        return Text("met", style=GOOD)
+    return Text(f"{missing} missing", style=WARNING if missing == 1 else BAD)

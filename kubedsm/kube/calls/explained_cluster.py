@@ -1,10 +1,8 @@
-"""`Cluster` for commands that do not retry: its errors name the cause and the remedy.
+"""`Cluster` for commands without retries: errors name cause and remedy.
 
-They say which right is missing and who grants it, or that the server is no API server.
+Explained causes: a missing right, with the grantor, and a server other than an API server.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 
 import attrs
@@ -14,6 +12,7 @@ from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
+    ClusterFront,
     Forbidden,
     NotFound,
     OutcomeUnknown,
@@ -22,13 +21,13 @@ from kubedsm.kube.client.port import (
 )
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-#: of what is no JSON object: an overloaded server, and what stands before it, say so in plain words
+#: statuses whose body may be plain text: overloaded servers and authenticating proxies
 _MAY_BE_ANYTHING = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.UNAUTHORIZED)
 _SERVER_ERRORS = 500
 
 
 class MissingRightError(Forbidden):
-    """403 for want of a right; its line says which, and where it comes from."""
+    """403 for a missing right; the message names the right and the remedy."""
 
     def __init__(self, error: ApiStatusError, line: str) -> None:
         super().__init__(error.status, error.reason, error.message, error.causes)
@@ -53,7 +52,7 @@ def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
 
 
 def _right_for(request: Request) -> tuple[Right, str]:
-    """Return the right that a request needs, and its scope."""
+    """Return the right required by a request, and the scope."""
     group, parts = "", request.path.strip("/").split("/")
     match parts:
         case ["apis", group, _, *parts]:
@@ -69,19 +68,18 @@ def _right_for(request: Request) -> tuple[Right, str]:
     return Right(verb, group, f"{resource}/{subresource}" if subresource else resource), where
 
 
-@attrs.frozen(slots=True)
-class ExplainedCluster:
-    """`Cluster` with explained refusals."""
+class ExplainedCluster(ClusterFront):
+    """`Cluster` with explained refusals; `server` is the URL."""
 
-    cluster: Cluster
-    #: its URL
-    server: str
+    def __init__(self, cluster: Cluster, server: str) -> None:
+        super().__init__(cluster)
+        self.server = server
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As `Cluster.request`.
 
-        Raises MissingRightError too; NotFound if the server does not know what is to be listed; and
-        OutcomeUnknown if what answers is no API server.
+        Additionally raises MissingRightError, NotFound for listing an unknown resource, and
+        OutcomeUnknown for responses from other servers than API servers.
         """
         answer = await self.cluster.request(request, timeout=timeout)
         if not answer.body.lstrip().startswith(b"{") and not (
@@ -107,9 +105,3 @@ class ExplainedCluster:
                     " is it a Kubernetes API server?",
                 )
         return answer
-
-    def stream(
-        self, request: Request, *, timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As `Cluster.stream`."""
-        return self.cluster.stream(request, timeout=timeout)

@@ -11,12 +11,7 @@ import attrs
 import msgspec
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import (
-    LEASES,
-    Cluster,
-    Request,
-    path_of,
-)
+from kubedsm.kube.client.port import LEASES, Cluster, Request, path_of
 from kubedsm.kube.wire.decoding import read_json
 
 
@@ -47,18 +42,18 @@ class Term:
     #: number of changes of holder
     transitions: int
 
-    def renewed_at(self, wall: float) -> "Term":
-        return attrs.evolve(self, renewed=_moment(wall))
+    def renew_at(self, wall: float) -> "Term":
+        return attrs.evolve(self, renewed=_format_time(wall))
 
-    def released_at(self, wall: float) -> "Term":
-        """Release: no holder, and a duration of 1 s for clients that only compare times."""
-        return attrs.evolve(self.renewed_at(wall), holder="", seconds=1.0)
+    def release_at(self, wall: float) -> "Term":
+        """Return a released term: no holder, and 1 s duration for clients comparing only times."""
+        return attrs.evolve(self.renew_at(wall), holder="", seconds=1.0)
 
 
 @attrs.frozen(slots=True)
 class Lease:
     term: Term
-    #: metadata as read, with the resourceVersion that a write is conditional on
+    #: metadata including the resourceVersion, the precondition of a write
     metadata: dict[str, Any]
 
 
@@ -72,22 +67,22 @@ class LeaseName:
 
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
-    """Return a term that begins at `wall`, seconds since the epoch."""
-    now = _moment(wall)
+    """Return a term beginning at `wall`, in seconds since the epoch."""
+    now = _format_time(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 
 
 async def read(cluster: Cluster, lease: LeaseName, *, timeout: float) -> Lease:
     """Read the Lease. Raises NotFound, WireError."""
     path = path_of(LEASES, lease.namespace, "leases", lease.name)
-    return _lease(await send(cluster, Request("GET", path), timeout))
+    return _read_lease(await send(cluster, Request("GET", path), timeout))
 
 
 async def create(cluster: Cluster, lease: LeaseName, term: Term, *, timeout: float) -> Lease:
     """Create the Lease. Raises Conflict if it exists, NotFound if the namespace does not."""
     path = path_of(LEASES, lease.namespace, "leases")
-    body = _body({"name": lease.name, "namespace": lease.namespace}, term)
-    return _lease(await send(cluster, Request("POST", path, body=body), timeout))
+    body = _write_body({"name": lease.name, "namespace": lease.namespace}, term)
+    return _read_lease(await send(cluster, Request("POST", path, body=body), timeout))
 
 
 async def replace(
@@ -95,11 +90,11 @@ async def replace(
 ) -> Lease:
     """Write the Lease. Raises Conflict if it changed since `known`, NotFound if it is gone."""
     path = path_of(LEASES, lease.namespace, "leases", lease.name)
-    body = _body(known.metadata, term)
-    return _lease(await send(cluster, Request("PUT", path, body=body), timeout))
+    body = _write_body(known.metadata, term)
+    return _read_lease(await send(cluster, Request("PUT", path, body=body), timeout))
 
 
-def _body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
+def _write_body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -114,7 +109,7 @@ def _body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
     }
 
 
-def _lease(body: bytes) -> Lease:
+def _read_lease(body: bytes) -> Lease:
     read = read_json("Lease", body, _Lease)
     spec = read.spec
     seconds = spec.lease_duration_seconds
@@ -128,5 +123,5 @@ def _lease(body: bytes) -> Lease:
     return Lease(term, read.metadata)
 
 
-def _moment(wall: float) -> str:
+def _format_time(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,6 +1,6 @@
 """Rights of each feature: printed by `kubedsm rbac`, and granted by the manifests.
 
-A test compares them with the requests that are sent: none is missing, none is superfluous.
+A test compares permissions with actual requests: no permission is missing or superfluous.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import attrs
 
 CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
 EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
-#: in the order in which they are written
+#: output order
 VERBS = ("get", "list", "watch", "create", "update", "patch")
 #: the end of the name of the ConfigMap where proposals are approved
 APPROVALS = "-approvals"
@@ -17,18 +17,18 @@ APPROVALS = "-approvals"
 
 @attrs.frozen(slots=True)
 class Right:
-    """One verb on one resource, which has its subresource in it: `pods/binding`."""
+    """Verb on a resource, including the subresource: `pods/binding`."""
 
     verb: str
     group: str
     resource: str
-    #: only in the scheduler's own namespace, and there only of objects of its name; of ConfigMaps
-    #: the one with approvals, too
+    #: restricted to the scheduler's namespace, and to objects named like the scheduler; among
+    #: ConfigMaps also to approvals
     own: bool = False
 
     @property
     def named(self) -> bool:
-        """Return True if a rule can name the object: it has no name before it is created."""
+        """Return True if a rule can name the object: impossible for creation."""
         return self.own and self.verb != "create"
 
 
@@ -42,7 +42,7 @@ class Feature:
 
 @attrs.frozen(slots=True)
 class Rule:
-    """Resources of a group on which the same is allowed, for the same features."""
+    """Resources of an API group with identical verbs and features."""
 
     features: tuple[str, ...]
     verbs: tuple[str, ...]
@@ -52,61 +52,63 @@ class Rule:
     resources: tuple[str, ...]
 
 
-def _rights(verbs: str, group: str, *resources: str, own: bool = False) -> tuple[Right, ...]:
+def _list_rights(verbs: str, group: str, *resources: str, own: bool = False) -> tuple[Right, ...]:
     return tuple(Right(v, group, resource, own) for resource in resources for v in verbs.split())
 
 
 _OWNER_AND_ITS_PODS = (
-    *_rights("get list", CORE, "pods"),
-    *_rights("get", APPS, "deployments", "replicasets", "statefulsets"),
+    *_list_rights("get list", CORE, "pods"),
+    *_list_rights("get", APPS, "deployments", "replicasets", "statefulsets"),
 )
-_FOLLOW_CONFIG_MAP = _rights("list watch", CORE, "configmaps", own=True)
+_FOLLOW_CONFIG_MAP = _list_rights("list watch", CORE, "configmaps", own=True)
 
 PLACING = Feature(
     "placing",
     "see nodes and pods, bind pods, say on a pod why it waits",
     (
-        *_rights("list watch", CORE, "nodes"),
-        *_rights("get list watch", CORE, "pods"),
-        *_rights("create", CORE, "pods/binding"),
-        *_rights("patch", CORE, "pods/status"),
+        *_list_rights("list watch", CORE, "nodes"),
+        *_list_rights("get list watch", CORE, "pods"),
+        *_list_rights("create", CORE, "pods/binding"),
+        *_list_rights("patch", CORE, "pods/status"),
     ),
 )
 SURROUNDINGS = Feature(
     "surroundings",
     "affinity to pods of other namespaces, and where volumes can be reached",
     (
-        *_rights("list watch", CORE, "namespaces", "persistentvolumeclaims", "persistentvolumes"),
-        *_rights("list watch", STORAGE, "storageclasses", "csinodes"),
+        *_list_rights(
+            "list watch", CORE, "namespaces", "persistentvolumeclaims", "persistentvolumes"
+        ),
+        *_list_rights("list watch", STORAGE, "storageclasses", "csinodes"),
     ),
 )
 EVENTS_WRITTEN = Feature(
     "events",
     "tell users what was decided, and why",
-    _rights("create patch", EVENTS, "events"),
+    _list_rights("create patch", EVENTS, "events"),
 )
 TIERS = Feature(
     "tiers",
     "correct the tier that pods say they are on, when their node's changes",
-    (*_OWNER_AND_ITS_PODS, *_rights("patch", CORE, "pods")),
+    (*_OWNER_AND_ITS_PODS, *_list_rights("patch", CORE, "pods")),
 )
 MIGRATIONS = Feature(
     "migrations",
     "move running pods (suggester.mode or optimiser.mode: apply, `kubedsm suggest|pack --apply`)",
     (
         *_OWNER_AND_ITS_PODS,
-        *_rights("list", CORE, "services"),
-        *_rights("list", POLICY, "poddisruptionbudgets"),
-        *_rights("patch", CORE, "pods"),
-        *_rights("create", CORE, "pods/eviction"),
+        *_list_rights("list", CORE, "services"),
+        *_list_rights("list", POLICY, "poddisruptionbudgets"),
+        *_list_rights("patch", CORE, "pods"),
+        *_list_rights("create", CORE, "pods/eviction"),
     ),
 )
 PREEMPTION = Feature(
     "preemption",
     "evict pods for one of higher priority (preemption: enabled)",
     (
-        *_rights("list", POLICY, "poddisruptionbudgets"),
-        *_rights("create", CORE, "pods/eviction"),
+        *_list_rights("list", POLICY, "poddisruptionbudgets"),
+        *_list_rights("create", CORE, "pods/eviction"),
     ),
 )
 PAUSE = Feature(
@@ -117,22 +119,22 @@ PAUSE = Feature(
 CONFIGURATION = Feature(
     "configuration",
     "follow the configuration in the ConfigMap (--configmap)",
-    (*_rights("get", CORE, "configmaps", own=True), *_FOLLOW_CONFIG_MAP),
+    (*_list_rights("get", CORE, "configmaps", own=True), *_FOLLOW_CONFIG_MAP),
 )
 LEADER_ELECTION = Feature(
     "leader-election",
     "act only while holding the Lease (`kubedsm run`, `kubedsm suggest|pack --apply`)",
-    _rights("create get update", COORDINATION, "leases", own=True),
+    _list_rights("create get update", COORDINATION, "leases", own=True),
 )
 REQUESTS = Feature(
     "requests",
     "carry out what `kubedsm suggest --apply` and `kubedsm approve` ask for, once",
-    _rights("list", CORE, "events"),
+    _list_rights("list", CORE, "events"),
 )
 EXPLAIN = Feature(
     "explain",
     "tell clusters apart, and `kubedsm explain` of what was decided before a restart",
-    _rights("list", CORE, "events", "namespaces"),
+    _list_rights("list", CORE, "events", "namespaces"),
 )
 
 FEATURES = (

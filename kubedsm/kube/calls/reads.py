@@ -1,8 +1,8 @@
 """Live reads: pods and their owners, budgets, Events, and the server itself; one request each.
 
 The mirror may lag, and knows no owners, Services and budgets. Hence a migration reads these objects
-right before each step. The functions raise what `Cluster.request` raises, the ApiStatusError of a
-response that is not a success, and WireError for an object that cannot be read. None retries.
+right before each step. The functions raise the exceptions of `Cluster.request`, ApiStatusError for
+an unsuccessful response, and WireError for a malformed object. No function retries.
 """
 
 from http import HTTPStatus
@@ -26,13 +26,13 @@ from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
 from kubedsm.kube.wire.decoding import Reader, read_json
 from kubedsm.kube.wire.pod_rules import selector_of
-from kubedsm.kube.wire.pods import controller_of, made, mark_on
+from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of
 from kubedsm.kube.wire.schema import Items, LabelSelector
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workload
 from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.optimizer.placing.preemption import Budget
 
-#: plurals of the owner kinds that can be read
+#: plurals of readable owner kinds
 APPS_RESOURCES = {
     "Deployment": "deployments",
     "ReplicaSet": "replicasets",
@@ -40,49 +40,41 @@ APPS_RESOURCES = {
 }
 
 
-async def _get(
+async def _get_object(
     cluster: Cluster, path: str, timeout: float, query: dict[str, str] | None = None
 ) -> bytes:
     return await send(cluster, Request("GET", path, query or {}), timeout)
 
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
-    """Read a pod. Raises NotFound if it does not exist."""
-    return decoding.pod(await _get(cluster, pod_path(namespace, name), timeout))
+    """Read a pod. Raises NotFound if absent."""
+    return decoding.pod(await _get_object(cluster, pod_path(namespace, name), timeout))
 
 
 async def get_config_map(
     cluster: Cluster, namespace: str, name: str, *, timeout: float
 ) -> decoding.ConfigMap:
-    """Read a ConfigMap. Raises NotFound if it does not exist."""
+    """Read a ConfigMap. Raises NotFound if absent."""
     path = path_of(CORE, namespace, "configmaps", name)
-    return decoding.config_map(await _get(cluster, path, timeout))
+    return decoding.config_map(await _get_object(cluster, path, timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
     """Read the API server's version, such as v1.36.2, as a check of address and credentials."""
-    return decoding.server_version(await _get(cluster, "/version", timeout))
-
-
-class _Identity(msgspec.Struct, frozen=True):
-    uid: str
-
-
-class _Identified(msgspec.Struct, frozen=True):
-    metadata: _Identity
+    return decoding.server_version(await _get_object(cluster, "/version", timeout))
 
 
 async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
-    """Return the uid of the namespace kube-system, which identifies a cluster.
+    """Return the uid of namespace kube-system, the identity of a cluster.
 
-    Needs the right to list namespaces. Raises NotFound if there is no such namespace.
+    Requires the right to list namespaces. Raises NotFound without the namespace.
     """
     query = {"fieldSelector": "metadata.name=kube-system"}
-    body = await _get(cluster, f"{CORE}/namespaces", timeout, query)
-    listed = read_json("NamespaceList", body, Items[_Identified]).items
+    body = await _get_object(cluster, f"{CORE}/namespaces", timeout, query)
+    listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items
     if not listed:
         raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", "there is no namespace kube-system")
-    return listed[0].metadata.uid
+    return listed[0].metadata.uid or ""
 
 
 class _Annotated(msgspec.Struct, frozen=True):
@@ -90,7 +82,7 @@ class _Annotated(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    """An Event in its core/v1 form."""
+    """Event in core/v1 representation."""
 
     metadata: _Annotated = _Annotated()
     reporting_component: str | None = None
@@ -109,7 +101,7 @@ class PodEvent:
 
 
 async def events_about(cluster: Cluster, pod: Pod, *, timeout: float) -> list[PodEvent]:
-    """Return the Events that KubeDSM wrote about the pod, oldest first."""
+    """Return KubeDSM's Events about the pod, oldest first."""
     ours = [
         PodEvent(e.event_time or e.last_timestamp or "", e.reason or "", e.message or "")
         for e in await _our_events(cluster, pod.namespace, pod.uid, timeout)
@@ -129,7 +121,7 @@ async def answers_to(
 
 async def _our_events(cluster: Cluster, namespace: str, uid: str, timeout: float) -> list[_Event]:
     query = {"fieldSelector": f"involvedObject.uid={uid}"}
-    body = await _get(cluster, path_of(CORE, namespace, "events"), timeout, query)
+    body = await _get_object(cluster, path_of(CORE, namespace, "events"), timeout, query)
     listed = read_json("EventList", body, Items[_Event]).items or ()
     return [event for event in listed if event.reporting_component == CONTROLLER]
 
@@ -143,38 +135,38 @@ class LivePod:
     owner_kind: str
     owner_name: str
     owner_uid: str
-    #: mark of the migration that detached the pod
+    #: migration mark of a detached pod
     mark: MoveMark | None = None
 
 
 @attrs.frozen(slots=True)
 class LiveOwner:
-    """A pod's owner, and the Deployment above it if there is one."""
+    """Owner of a pod, and the owning Deployment, if any."""
 
-    #: the ReplicaSet and its Deployment, or the StatefulSet, do not exist any more
+    #: the ReplicaSet and its Deployment, or the StatefulSet, no longer exist
     gone: bool
     #: replicas of the Deployment (of the owner, without a Deployment)
     wanted: int = 0
     #: replicas of the ReplicaSet itself
     owner_wants: int = 0
-    #: its pods that are Ready and stay, without the pod in question and other detached pods
+    #: other Ready pods of the owner, except terminating and detached pods
     ready_others: int = 0
     rolling_out: bool = False
     min_ready_seconds: float = 0.0
-    #: the owner, or the Deployment above it, has more pods than replicas
+    #: the owner or the owning Deployment has surplus pods
     shrinking: bool = False
-    #: reason why the owner cannot create pods; empty if it can
+    #: reason for failing pod creation; empty without failure
     failed_create: str = ""
     #: label keys of the selectors, and label keys of the pod template
     selected_labels: frozenset[str] = frozenset()
     template_labels: frozenset[str] = frozenset()
-    #: detaching is why the owner does not select the pod: to undo it would attach the pod again
+    #: the owner's selector excludes the pod only because of detaching: reattaching is possible
     lets_go: bool = False
 
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
-    """Read the pod of that name as it is now. Raises NotFound if it does not exist."""
-    return _PODS.value(await _get(cluster, pod_path(pod.namespace, pod.name), timeout))
+    """Read the current pod of the same name. Raises NotFound if absent."""
+    return _PODS.value(await _get_object(cluster, pod_path(pod.namespace, pod.name), timeout))
 
 
 def _live_pod(shape: schema.LivePod) -> LivePod:
@@ -184,7 +176,7 @@ def _live_pod(shape: schema.LivePod) -> LivePod:
     if mark is not None:
         kind, name, uid = "ReplicaSet", mark.replica_set, mark.uid
     return LivePod(
-        pod=made(shape),
+        pod=pod_of(shape),
         template_hash=labels.get(MIGRATING_LABEL if mark else TEMPLATE_HASH_LABEL, ""),
         grace=spec.termination_grace_period_seconds or 0.0,
         owner_kind=kind,
@@ -198,27 +190,27 @@ _PODS = Reader("Pod", schema.LivePod, _live_pod)
 
 
 async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
-    """Read the pod's owner, and count its other pods.
+    """Read the pod's owner, and count the owner's other pods.
 
-    Raises NotFound for a pod that names no owner; an owner that is gone is reported as such.
+    Raises NotFound for a pod without an owner; a deleted owner is reported as `gone`.
     """
     if not live.owner_name:
         raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
     namespace = live.pod.namespace
     kind = "StatefulSet" if live.owner_kind == "StatefulSet" else "ReplicaSet"
-    owner = await _workload(cluster, namespace, kind, live.owner_name, live.owner_uid, timeout)
+    owner = await _get_workload(cluster, namespace, kind, live.owner_name, live.owner_uid, timeout)
     if owner is None:
         return LiveOwner(gone=True)
     above = controller_of(owner.metadata)
     top = owner
     if above is not None and above.kind == "Deployment":
-        found = await _workload(
+        found = await _get_workload(
             cluster, namespace, above.kind, above.name, above.uid or "", timeout
         )
         if found is None:
             return LiveOwner(gone=True)
         top = found
-    selector, of_top = _selector(owner), _selector(top)
+    selector, of_top = _selector_of(owner), _selector_of(top)
     failure = next(
         (
             c.message or c.reason or "it cannot create pods"
@@ -243,22 +235,22 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
 
 
 async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str | None:
-    """Return the uid of a workload of a kind in APPS_RESOURCES; None if it is gone or going."""
-    found = await _workload(
+    """Return the uid of a workload of a kind in APPS_RESOURCES; None if deleted or terminating."""
+    found = await _get_workload(
         cluster, workload.namespace, workload.kind, workload.name, None, timeout
     )
     return found.metadata.uid if found else None
 
 
 async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:
-    """Return the label keys by which the pod's owner selects; changing one detaches the pod."""
+    """Return the label keys in the owner's selector; changing a value detaches the pod."""
     live = await read_pod(cluster, pod, timeout=timeout)
     if not live.owner_name:
         return frozenset()
     return (await read_owner(cluster, live, timeout=timeout)).selected_labels
 
 
-def _selector(workload: schema.Workload) -> Selector:
+def _selector_of(workload: schema.Workload) -> Selector:
     return selector_of(workload.spec.selector or LabelSelector())
 
 
@@ -280,12 +272,12 @@ def _is_rolling_out(top: schema.Workload) -> bool:
     return status.updated_replicas is not None and (status.updated_replicas != status.replicas)
 
 
-async def _workload(
+async def _get_workload(
     cluster: Cluster, namespace: str, kind: str, name: str, uid: str | None, timeout: float
 ) -> schema.Workload | None:
     plural = APPS_RESOURCES[kind]
     try:
-        body = await _get(cluster, path_of(APPS, namespace, plural, name), timeout)
+        body = await _get_object(cluster, path_of(APPS, namespace, plural, name), timeout)
     except NotFound:
         return None
     found = read_json(plural, body, schema.Workload)
@@ -297,12 +289,12 @@ async def _count_ready_others(
     cluster: Cluster, live: LivePod, selector: Selector, timeout: float
 ) -> int:
     path = path_of(CORE, live.pod.namespace, "pods")
-    body = await _get(cluster, path, timeout, {"labelSelector": _selector_text(selector)})
+    body = await _get_object(cluster, path, timeout, {"labelSelector": _selector_text(selector)})
     items = read_json("PodList", body, Items[msgspec.Raw]).items or ()
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
         for pod in map(decoding.pod, items)
-        # A pod without an owner is not the owner's, though the selector matches it.
+        # A matching pod without an owner does not belong to the owner.
         if pod.uid != live.pod.uid and pod.workload.kind != "Pod"
     )
 
@@ -324,31 +316,31 @@ def _selector_text(selector: Selector) -> str:
 
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services that select a template hash: they would lose a detached pod."""
-    body = await _get(cluster, path_of(CORE, namespace, "services"), timeout)
+    """Return the Services selecting a template hash: migrations would remove pods from them."""
+    body = await _get_object(cluster, path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
 
 
 async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
-    """Return name and allowed disruptions of each PodDisruptionBudget that covers the pod."""
+    """Return name and allowed disruptions of each PodDisruptionBudget covering the pod."""
     path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
     return [
         (budget.metadata.name, budget.status.disruptions_allowed)
-        for budget in await _budgets(cluster, path, timeout)
+        for budget in await _list_budgets(cluster, path, timeout)
         if selects(selector_of(budget.spec.selector), pod.labels)
     ]
 
 
 async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
-    """Return every PodDisruptionBudget that covers a pod: its selector exists and is not empty."""
+    """Return every PodDisruptionBudget with a non-empty selector."""
     return [
         Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
-        for budget in await _budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
+        for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
         if (requirements := selector_of(budget.spec.selector))
     ]
 
 
-async def _budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
-    body = await _get(cluster, path, timeout)
+async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
+    body = await _get_object(cluster, path, timeout)
     return read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()

@@ -1,8 +1,8 @@
 """Writes to an API server, one request each.
 
-Each function sends one request. It raises what `Cluster.request` raises, or the ApiStatusError of a
-response that is not a success. None of them retries: only the caller knows if a retry is safe. Only
-the watch tells the outcome of a write.
+Each function raises the exceptions of `Cluster.request`, or ApiStatusError for an unsuccessful
+response. No function retries: only the caller can decide about safe retries. The watch confirms the
+outcome of a write.
 
 Responses of a real API server 1.36 are recorded in the contract test's scenes
 detach-make-before-break, eviction-and-pdb and rollout-while-detached.
@@ -13,19 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
-import msgspec
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import (
-    CORE,
-    EVENTS,
-    Cluster,
-    Request,
-    path_of,
-    pod_path,
-)
+from kubedsm.kube.client.port import CORE, EVENTS, Cluster, Request, path_of, pod_path
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
 from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
+from kubedsm.kube.wire.schema import AnyObject
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, NodeName, Pod
 from kubedsm.terminal.echo import escape_unprintable
 
@@ -35,16 +28,8 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 CONTROLLER = "kubedsm"
 #: limit of a note in events.k8s.io/v1
 NOTE_BYTES = 1024
-#: characters of the object's name that begin the Event's name; 253 are allowed, with an ending
+#: prefix length of Event names; the limit is 253 characters with the generated suffix
 _EVENT_PREFIX = 200
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _Named(msgspec.Struct, frozen=True):
-    metadata: _Metadata
 
 
 @attrs.frozen(slots=True)
@@ -74,9 +59,9 @@ async def bind(
 ) -> None:
     """Bind the pod, and no successor of the same name, to the node.
 
-    The API server copies the Binding's annotations and labels to the pod. It checks neither the
-    node nor its free capacity. Raises Conflict if the pod is bound, deleted or another one;
-    NotFound if it is gone.
+    The API server copies the Binding's annotations and labels to the pod, without validating the
+    node or free capacity. Raises Conflict if the pod is already bound, terminating or replaced;
+    NotFound if deleted.
     """
     metadata: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
     if annotations:
@@ -90,7 +75,7 @@ async def bind(
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = pod_path(pod.namespace, pod.name, "binding")
-    await _post(cluster, path, binding, timeout)
+    await _send_post(cluster, path, binding, timeout)
 
 
 async def set_pod_condition(
@@ -98,9 +83,8 @@ async def set_pod_condition(
 ) -> None:
     """Set the pod's condition PodScheduled to False, with the reason.
 
-    `reason`: Unschedulable if no node takes the pod, which autoscalers look for, else
-    SchedulerError. `since`: when that began, in seconds since the epoch. Raises Invalid if the name
-    now belongs to another pod.
+    `reason`: Unschedulable (observed by autoscalers) without a feasible node, else SchedulerError.
+    `since`: transition time in seconds since the epoch. Raises Invalid if the pod was replaced.
     """
     condition = {
         "type": "PodScheduled",
@@ -111,7 +95,7 @@ async def set_pod_condition(
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     path = pod_path(pod.namespace, pod.name, "status")
-    await _patch(cluster, path, patch, timeout, STRATEGIC_MERGE)
+    await _send_patch(cluster, path, patch, timeout, STRATEGIC_MERGE)
 
 
 async def create_event(
@@ -127,10 +111,10 @@ async def create_event(
     annotations: Mapping[str, str] | None = None,
     timeout: float,
 ) -> str:
-    """Create an Event: `reason` such as Scheduled, `action` such as Binding. Return its name.
+    """Create an Event: `reason` such as Scheduled, `action` such as Binding. Return the name.
 
-    `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
-    API is truncated. Raises WireError if the response cannot be read.
+    `instance` distinguishes replicas; `at` is in seconds since the epoch. Oversized notes are
+    truncated. Raises WireError for a malformed response.
     """
     event = {
         "apiVersion": "events.k8s.io/v1",
@@ -145,7 +129,7 @@ async def create_event(
         "reportingInstance": instance,
         "reason": reason,
         "action": action,
-        "note": _cut(escape_unprintable(note)),
+        "note": _truncate_note(escape_unprintable(note)),
         "type": "Warning" if warning else "Normal",
         "regarding": {
             "apiVersion": regarding.api_version,
@@ -156,27 +140,29 @@ async def create_event(
         },
     }
     path = path_of(EVENTS, regarding.namespace, "events")
-    return read_json("Event", await _post(cluster, path, event, timeout), _Named).metadata.name
+    return read_json(
+        "Event", await _send_post(cluster, path, event, timeout), AnyObject
+    ).metadata.name
 
 
 async def count_event(
     cluster: Cluster, namespace: str, name: str, *, count: int, at: float, timeout: float
 ) -> None:
-    """Set the series of an Event: it happened `count` times, at least 2, and last at `at`.
+    """Set the series of an Event: `count` occurrences, at least 2, the latest at `at`.
 
-    Nothing else of an Event may change. Raises NotFound if the Event is gone: an API server keeps
-    an Event for an hour after its last change.
+    All other fields are immutable. Raises NotFound for an expired Event: API servers keep Events
+    for an hour after the last change.
     """
     patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
-    await _patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
+    await _send_patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
 
 
 async def detach(
     cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark, *, timeout: float
 ) -> None:
-    """Detach the pod from its ReplicaSet, which creates a replacement; Services still select it.
+    """Detach the pod from the ReplicaSet, which creates a replacement; Services keep the pod.
 
-    Raises Conflict if the pod has changed since `pod` was read, Invalid if the uid differs.
+    Raises Conflict if the pod has changed since reading, Invalid for another uid.
     """
     metadata = {
         "uid": pod.uid,
@@ -188,9 +174,9 @@ async def detach(
 
 
 async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: float) -> None:
-    """Attach a detached pod again: its ReplicaSet adopts it and deletes a surplus pod.
+    """Reattach a detached pod: the ReplicaSet adopts the pod and deletes a surplus pod.
 
-    Raises Invalid if the name belongs to another pod by now.
+    Raises Invalid if the pod was replaced.
     """
     metadata = {
         "uid": pod.uid,
@@ -203,12 +189,12 @@ async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: f
 async def leave_to_collector(
     cluster: Cluster, pod: Pod, replica_set: str, uid: str, *, timeout: float
 ) -> None:
-    """Make the pod a dependent of its ReplicaSet that is gone, so that it is garbage-collected.
+    """Make the pod a dependent of the deleted ReplicaSet, for garbage collection.
 
-    The garbage collector deletes a pod none of whose owners exists, and asks no disruption budget.
-    A ReplicaSet that does exist under this uid keeps the pod: the reference makes it no controller.
-    `blockOwnerDeletion` would need the right to change the owner's finalizers, and is left out.
-    Raises Invalid if the name belongs to another pod by now.
+    The garbage collector deletes pods without existing owners, regardless of disruption budgets. An
+    existing ReplicaSet with this uid keeps the pod: the reference is not a controller reference.
+    `blockOwnerDeletion` is omitted, since it requires the right to change the owner's finalizers.
+    Raises Invalid if the pod was replaced.
     """
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid}
     metadata = {"uid": pod.uid, "ownerReferences": [owner]}
@@ -223,16 +209,16 @@ async def annotate(
     *,
     timeout: float,
 ) -> None:
-    """Set labels and annotations. Raises Invalid if the name belongs to another pod by now."""
+    """Set labels and annotations. Raises Invalid if the pod was replaced."""
     metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
     await _patch_pod(cluster, pod, metadata, timeout)
 
 
 async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
-    """Evict the pod gracefully, subject to its PodDisruptionBudgets; `dry_run` only checks them.
+    """Evict the pod gracefully, subject to PodDisruptionBudgets; `dry_run` only validates.
 
-    Raises DisruptionBudgetExceeded if a budget refuses for now, Conflict if the name belongs to
-    another pod by now, ServerError if several budgets cover the pod, which no retry will mend.
+    Raises DisruptionBudgetExceeded if a budget currently refuses, Conflict if the pod was replaced,
+    and the permanent ServerError if several budgets cover the pod.
     """
     options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
     if dry_run:
@@ -244,15 +230,15 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
         "deleteOptions": options,
     }
     path = pod_path(pod.namespace, pod.name, "eviction")
-    await _post(cluster, path, body, timeout)
+    await _send_post(cluster, path, body, timeout)
 
 
 async def create_config_map(
     cluster: Cluster, namespace: str, name: str, *, timeout: float
 ) -> ConfigMap:
-    """Create an empty ConfigMap. Raises Conflict if it exists, NotFound without the namespace."""
+    """Create an empty ConfigMap. Raises Conflict if present, NotFound without the namespace."""
     path, body = path_of(CORE, namespace, "configmaps"), {"metadata": {"name": name}}
-    return config_map(await _post(cluster, path, body, timeout))
+    return config_map(await _send_post(cluster, path, body, timeout))
 
 
 async def put_request(
@@ -260,7 +246,7 @@ async def put_request(
 ) -> None:
     """Set or remove the request to migrate pods on the ConfigMap.
 
-    Raises Conflict if the ConfigMap has changed since it was found.
+    Raises Conflict if the ConfigMap has changed since reading.
     """
     identity = found.identity
     metadata = {
@@ -269,14 +255,14 @@ async def put_request(
         "annotations": {REQUEST_ANNOTATION: request},
     }
     path = path_of(CORE, identity.namespace, "configmaps", identity.name)
-    await _patch(cluster, path, {"metadata": metadata}, timeout)
+    await _send_patch(cluster, path, {"metadata": metadata}, timeout)
 
 
-async def _post(cluster: Cluster, path: str, body: object, timeout: float) -> bytes:
+async def _send_post(cluster: Cluster, path: str, body: object, timeout: float) -> bytes:
     return await send(cluster, Request("POST", path, body=body), timeout)
 
 
-async def _patch(
+async def _send_patch(
     cluster: Cluster, path: str, patch: object, timeout: float, content_type: str = MERGE
 ) -> None:
     await send(cluster, Request("PATCH", path, body=patch, content_type=content_type), timeout)
@@ -286,14 +272,14 @@ async def _patch_pod(
     cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
 ) -> None:
     path = pod_path(pod.namespace, pod.name)
-    await _patch(cluster, path, {"metadata": metadata}, timeout, content_type)
+    await _send_patch(cluster, path, {"metadata": metadata}, timeout, content_type)
 
 
 def _micro_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _cut(note: str) -> str:
+def _truncate_note(note: str) -> str:
     encoded = note.encode()
     if len(encoded) <= NOTE_BYTES:
         return note

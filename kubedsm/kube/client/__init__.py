@@ -1,4 +1,4 @@
-"""One API server: requests, streams, credentials, and the meaning of its errors.
+"""Client of an API server: requests, streams, credentials, and classified errors.
 
-It knows bytes and statuses, not objects.
+Responses are bytes with statuses; `wire` decodes objects.
 """

@@ -1,6 +1,6 @@
-"""Error of a response, by its status and its Status object.
+"""Classification of unsuccessful responses by HTTP status and Status object.
 
-Apart from `port`, so that the help of commands does not load msgspec.
+Separate from `port`: command-line help must not import msgspec.
 """
 
 import http
@@ -25,7 +25,7 @@ from kubedsm.kube.client.port import (
 )
 
 _SERVER_ERRORS = 500
-#: characters of a body that is not a Status object
+#: characters of an unstructured error body
 _EXCERPT = 200
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
@@ -78,12 +78,12 @@ def status_error(status: Status, code: int) -> ApiStatusError:
         kind = ServerError if code >= _SERVER_ERRORS else ApiStatusError
     if kind is TooManyRequests and any(reason == "DisruptionBudget" for reason, _ in causes):
         kind = DisruptionBudgetExceeded
-    reason = status.reason or _phrase(code)
+    reason = status.reason or _reason_phrase(code)
     return kind(code, reason, " ".join((status.message or "no message").split()), causes)
 
 
 def api_error(status: int, body: bytes) -> ApiStatusError:
-    """Return the error of a response that is not a success.
+    """Return the error of an unsuccessful response.
 
     The body may be a Status object. Proxies and overloaded servers send HTML, plain text or
     nothing instead.
@@ -98,10 +98,10 @@ def api_error(status: int, body: bytes) -> ApiStatusError:
 
 
 async def send(cluster: Cluster, request: Request, timeout: float) -> bytes:
-    """Send one request and return the body of its response.
+    """Send a request and return the response body.
 
-    Raises ApiStatusError for a status that is not a success. Raises OutcomeUnknown for a body that
-    no API server sends, such as a proxy's page: the request may not have reached a server.
+    Raises ApiStatusError for an unsuccessful status. Raises OutcomeUnknown for a body without JSON,
+    such as a proxy's page: the request may not have reached an API server.
     """
     response = await cluster.request(request, timeout=timeout)
     if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
@@ -113,7 +113,7 @@ async def send(cluster: Cluster, request: Request, timeout: float) -> bytes:
     return response.body
 
 
-def _phrase(code: int) -> str:
+def _reason_phrase(code: int) -> str:
     try:
         return http.HTTPStatus(code).phrase.replace(" ", "")
     except ValueError:

@@ -14,14 +14,14 @@ import httptools
 
 from kubedsm.kube.client.port import Response
 
-#: bytes of an answer: of its status line and headers, and of its body
+#: byte limits of a response: status line with headers, and body
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 16 * 1024 * 1024
 
-#: SO_LINGER: on, for no time
+#: SO_LINGER enabled with zero timeout: closing discards unsent bytes
 NO_LINGERING = struct.pack("ii", 1, 0)
 
-#: what is wrong if an answer ends before it is whole
+#: error message for an incomplete response
 CLOSED = "the server closed the connection"
 
 _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
@@ -33,13 +33,13 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Response] | None = None
-        self._begin()
-        #: whether there was an exchange; to be reset by whoever wants to know it again
+        self._reset_parser()
+        #: set by each exchange; reset by the pool
         self.used = False
-        #: done once nothing is left of it
+        #: resolved after the connection is lost
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
-    def _begin(self) -> None:
+    def _reset_parser(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._length = 0
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         Raises ConnectionError for an invalid response. Any exception closes the connection and
         discards unsent bytes.
         """
-        self._begin()
+        self._reset_parser()
         self._answer = self._loop.create_future()
         self.used = True
         self._transport.write(sent)
@@ -79,28 +79,28 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None or self._answer.done():
-            self.abort()  # nobody asked for it
+            self.abort()  # unsolicited response
             return
         if self._in_head:
             self._length += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(f"no HTTP: {error}")
+            self._fail_exchange(f"no HTTP: {error}")
         if self._in_head and self._length > HEAD_LIMIT:
-            self._fail(f"headers of over {HEAD_LIMIT} bytes")
+            self._fail_exchange(f"headers of over {HEAD_LIMIT} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None and not self._in_head and self._ends_with_connection:
-            self._resolve()
-        self._fail(str(exc or CLOSED))
+            self._resolve_response()
+        self._fail_exchange(str(exc or CLOSED))
         self.gone.set_result(None)
 
-    # what the parser calls
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self._answer is None or self._answer.done():
-            self.abort()  # nobody asked for it
+            self.abort()  # unsolicited response
 
     def on_header(self, name: bytes, _value: bytes) -> None:
         if name.lower() in _SAYS_WHERE_IT_ENDS:
@@ -113,23 +113,23 @@ class Connection(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         self._length += len(part)
         if self._length > BODY_LIMIT:
-            self._fail(f"a body of over {BODY_LIMIT} bytes")
+            self._fail_exchange(f"a body of over {BODY_LIMIT} bytes")
         else:
             self._body.append(part)
 
     def on_message_complete(self) -> None:
         if self._in_head:
             return  # 1xx: the answer itself is still to come
-        self._resolve()
+        self._resolve_response()
         if not self._parser.should_keep_alive():
             self.abort()
 
-    def _resolve(self) -> None:
+    def _resolve_response(self) -> None:
         if self._answer is not None and not self._answer.done():
             status = self._parser.get_status_code()
             self._answer.set_result(Response(status, b"".join(self._body)))
 
-    def _fail(self, why: str) -> None:
+    def _fail_exchange(self, why: str) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ConnectionError(why))
         self.abort()

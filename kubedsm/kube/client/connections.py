@@ -2,7 +2,7 @@
 
 A burst begins without a handshake: a small request keeps each idle connection open, before the
 server or a load balancer drops it. If all connections of the pool are slow, further ones are opened
-meanwhile: a Lease renewal must not wait behind sixty binds.
+temporarily: a Lease renewal must not wait behind sixty binds.
 """
 
 import asyncio
@@ -22,14 +22,13 @@ from kubedsm.process.clock import Clock
 
 #: kept open: with half as many a burst takes a tenth longer, with twice as many no less
 FEW = 32
-#: seconds in which one of them comes back if the server is well, however busy this machine is
+#: seconds for a pooled connection to become available with a healthy server
 SOON = 1.0
-#: seconds between two looks for what was not used since the last one, so that none is idle for the
-#: 35 s after which the first load balancers drop it
+#: seconds between keep-alive rounds: some load balancers drop connections idle for 35 s
 PAUSE = 15.0
-#: seconds for a connection that nobody waits for, and for the answer to something small
+#: seconds for background connects and keep-alive responses
 PATIENCE = 5.0
-#: seconds from one address of a name to the next: RFC 8305
+#: seconds between connection attempts to successive addresses: RFC 8305
 _NEXT_ADDRESS = 0.25
 
 
@@ -37,10 +36,10 @@ _NEXT_ADDRESS = 0.25
 class Connections:
     """Pool, to be closed with `aclose`."""
 
-    #: of the server: its host and port
+    #: server URL with host and port
     url: URL
     tls: ssl.SSLContext | None
-    #: what the certificate must name, if that is not the host
+    #: expected certificate name, if different from the host
     server_name: str | None
     _idle: list[Connection] = attrs.field(factory=list, init=False)
     _all: set[Connection] = attrs.field(factory=set, init=False)
@@ -53,12 +52,12 @@ class Connections:
         try:
             try:
                 async with asyncio.timeout(within):
-                    is_of_few = await self._turn(min(SOON, within / 2))
-                    connection = self._pop_idle() or await self._open()
+                    is_of_few = await self._acquire_place(min(SOON, within / 2))
+                    connection = self._pop_idle() or await self._open_connection()
             except TimeoutError:
                 raise Unreachable(f"{self.url}: no connection within {within:g} s") from None
             except OSError as error:
-                raise Unreachable(f"{self.url}: {told(error)}") from error
+                raise Unreachable(f"{self.url}: {describe_error(error)}") from error
             yield connection
         finally:
             if connection is not None:
@@ -72,18 +71,18 @@ class Connections:
         """Keep the connections open and in use until cancelled; failures are retried later."""
         while True:
             with suppress(OSError, ClusterError):
-                await self._use(await something_small())
+                await self._probe_idle(await something_small())
             with suppress(OSError):
                 for _ in range(len(self._all), FEW):
                     async with self._few, asyncio.timeout(PATIENCE):
-                        self._take_back(await self._open())
+                        self._take_back(await self._open_connection())
             await clock.sleep(PAUSE)
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         await _close_all(list(self._all))
 
-    async def _turn(self, within: float) -> bool:
+    async def _acquire_place(self, within: float) -> bool:
         """Wait for a free place in the pool; return False after `within` seconds."""
         try:
             async with asyncio.timeout(within):
@@ -98,12 +97,12 @@ class Connections:
                 return connection
         return None
 
-    async def _open(self) -> Connection:
+    async def _open_connection(self) -> Connection:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
         )
-        # asyncio's own race between addresses leaks a socket when it is cancelled.
+        # asyncio's own happy eyeballs leaks a socket on cancellation.
         made = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS)
         _, connection = await loop.create_connection(
             Connection,
@@ -112,7 +111,7 @@ class Connections:
             server_hostname=(self.server_name or self.url.host) if self.tls else None,
         )
         self._all.add(connection)
-        connection.gone.add_done_callback(lambda _: self._forget(connection))
+        connection.gone.add_done_callback(lambda _: self._forget_connection(connection))
         return connection
 
     def _take_back(self, connection: Connection) -> None:
@@ -121,22 +120,22 @@ class Connections:
         else:
             connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget_connection(self, connection: Connection) -> None:
         self._all.discard(connection)
-        with suppress(ValueError):  # it was not idle
+        with suppress(ValueError):  # in use
             self._idle.remove(connection)
 
-    async def _use(self, request: bytes) -> None:
-        """Send the request over each connection that was idle since the last call.
+    async def _probe_idle(self, request: bytes) -> None:
+        """Send the request over each connection unused since the last call.
 
-        If one fails, all idle connections are closed, and OSError is raised.
+        After a failure, all idle connections are closed, and OSError is raised.
         """
         unused = [each for each in self._idle if not each.used]
         for each in self._all:
             each.used = False
         for connection in unused:
             if connection not in self._idle:
-                continue  # somebody else uses it by now
+                continue  # in use meanwhile
             self._idle.remove(connection)
             try:
                 async with self._few, asyncio.timeout(PATIENCE):
@@ -153,6 +152,6 @@ async def _close_all(connections: Collection[Connection]) -> None:
     await asyncio.gather(*(connection.gone for connection in connections))
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the error's text on one line."""
     return " ".join(str(error).split()) or type(error).__name__

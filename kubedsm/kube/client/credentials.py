@@ -1,8 +1,8 @@
 """Credentials of an API server, from a kubeconfig or a pod's service account.
 
-kubernetes_asyncio loads them. This module turns its failures into one-line messages, and renews
-tokens: a service account's each minute, an exec plugin's shortly before expiry, and any that the
-server rejects. Client certificates are read once.
+kubernetes_asyncio loads credentials. This module converts failures to one-line messages, and renews
+tokens: of service accounts each minute, of exec plugins shortly before expiry, and after a
+rejection by the server. Client certificates are read once.
 
 Import this module lazily: kubernetes_asyncio takes half a second to import.
 """
@@ -22,16 +22,16 @@ from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_co
 from kubedsm.kube.client import environment
 from kubedsm.kube.client.port import CredentialsError
 
-#: seconds for reading credentials; an exec plugin may have to ask a cloud for them
+#: seconds for reading credentials; exec plugins may query a cloud provider
 LOAD_TIMEOUT = 30.0
-#: What kubernetes_asyncio lets out for credentials that are not right: its own exception, those of
-#: files, base64, JSON and plugins, and, for values of unexpected types, those of its own code.
+#: Exceptions of kubernetes_asyncio for invalid credentials: ConfigException, exceptions from files,
+#: base64, JSON and plugins, and, for values of unexpected types, from library code.
 _FAILURES = (
     ConfigException, OSError, ValueError, RuntimeError, TimeoutError,
     AssertionError, AttributeError, KeyError, TypeError,
 )  # fmt: skip
 
-# It logs a failing exec plugin and raises as well; unless its log is read, once is enough.
+# The library logs a failing exec plugin in addition to raising: suppress duplicate messages.
 logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
 
 
@@ -57,7 +57,7 @@ class Credentials:
 
     @property
     def server_name(self) -> str | None:
-        """Return the name in the server's certificate, if that is not the URL's host."""
+        """Return the server's certificate name, if different from the URL's host."""
         return self._loaded.configuration.tls_server_name or None
 
     @property
@@ -84,29 +84,29 @@ class Credentials:
         return context
 
     async def authorization(self) -> str | None:
-        """Return the current Authorization header, if there is one.
+        """Return the current Authorization header, if any.
 
-        Raises CredentialsError if it had to be renewed and could not be.
+        Raises CredentialsError if a necessary renewal fails.
         """
         try:
             loader = self._loaded.kubeconfig
             if self._rejected or hasattr(loader, "exec_plugin_expiry"):
-                await self._renew()
+                await self._renew_token()
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except _FAILURES as error:
-            raise CredentialsError(f"{self._source}: {_message(error)}") from error
+            raise CredentialsError(f"{self._source}: {_error_message(error)}") from error
         self._header = header.strip() if header else None
         if self._header and not self._header.isprintable():
             raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
         return self._header
 
-    def rejected(self, header: str | None) -> None:
+    def note_rejection(self, header: str | None) -> None:
         """Note that the server rejected the header: reload before the next request."""
         if header == self._header:
             self._rejected = True
 
-    async def _renew(self) -> None:
-        # One renewal at a time: those who waited for it find it done.
+    async def _renew_token(self) -> None:
+        # Concurrent callers wait for a single renewal.
         async with self._renewal, asyncio.timeout(LOAD_TIMEOUT):
             if self._rejected:
                 self._loaded = await self._load()
@@ -125,20 +125,17 @@ async def from_kubeconfig(
 
     Raises CredentialsError.
     """
-    try:
-        files = environment.files(path, environ)
-        chosen = environment.context(files, context)
-    except environment.KubeconfigError as error:
-        raise CredentialsError(str(error)) from None
+    files = environment.find_files(path, environ)
+    chosen = environment.choose_context(files, context)
 
     async def load() -> _Loaded:
         configuration = Configuration()
         loader = await load_kube_config(
-            environment.joined(files), chosen, configuration, persist_config=False
+            environment.join_paths(files), chosen, configuration, persist_config=False
         )
         return _Loaded(configuration, loader)
 
-    credentials = Credentials(f"kubeconfig {environment.joined(files)}, context {chosen}", load)
+    credentials = Credentials(f"kubeconfig {environment.join_paths(files)}, context {chosen}", load)
     await credentials.authorization()
     return credentials
 
@@ -163,7 +160,7 @@ async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Crede
     return credentials
 
 
-def _message(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LOAD_TIMEOUT:g} s"
     text = " ".join(str(error).split())

@@ -1,51 +1,40 @@
-"""Read-only cluster: writes are logged, and answered as if they succeeded.
+"""Read-only cluster: writes are logged, and answered with success.
 
 Like kubectl's `--dry-run=client`: no write reaches the API server, and none has consequences.
 """
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 import structlog
 
-from kubedsm.kube.client.port import EVENTS, Cluster, Request, Response
+from kubedsm.kube.client.port import EVENTS, ClusterFront, Request, Response
 from kubedsm.kube.client.write_gate import READS
 
 log = structlog.get_logger()
 
 _BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")
-#: what made objects are called
+#: name of pretended objects
 _NOWHERE = "not-written"
 
 
-class DryRun:
-    """A `Cluster` in front of another one."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class DryRun(ClusterFront):
+    """`Cluster` in front of another cluster."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As `Cluster.request`."""
         if request.method in READS:
-            return await self._cluster.request(request, timeout=timeout)
-        _tell(request)
+            return await self.cluster.request(request, timeout=timeout)
+        _log_write(request)
         given: dict[str, Any] = request.body or {}
         made = {**given, "metadata": {**given.get("metadata", {}), "name": _NOWHERE}}
         status = HTTPStatus.CREATED if request.method == "POST" else HTTPStatus.OK
         return Response(status, msgspec.json.encode(made))
 
-    def stream(
-        self, request: Request, *, timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As `Cluster.stream`."""
-        return self._cluster.stream(request, timeout=timeout)
 
-
-def _tell(request: Request) -> None:
+def _log_write(request: Request) -> None:
     bound = _BINDING.fullmatch(request.path)
     if bound is not None:
         pod, node = "/".join(bound.groups()), request.body["target"]["name"]

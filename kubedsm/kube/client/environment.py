@@ -1,8 +1,8 @@
 """Locate the API server from the process environment: kubeconfig, service account, proxies.
 
 Kubeconfig files are chosen as kubectl does (Kubernetes documentation, "Organizing Cluster Access
-Using kubeconfig Files"): $KUBECONFIG may name several files, and the first file that sets a value
-decides. The entries of the chosen context must exist; `credentials` reads their content.
+Using kubeconfig Files"): $KUBECONFIG may name several files, and the first file with a value takes
+precedence. Entries of the chosen context must exist; `credentials` reads the contents.
 """
 
 import ipaddress
@@ -14,15 +14,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kubedsm.kube.client.port import CredentialsError
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-#: overrides `SERVICE_ACCOUNT`, for a process that is like a pod and is none
+#: overrides `SERVICE_ACCOUNT`, for processes simulating a pod
 SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
 #: set in every container of a pod
 _HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
-
-
-class KubeconfigError(ValueError):
-    """One line: which file, and what is wrong with it."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -60,63 +58,63 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
     current_context: str | None = None
 
 
-def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the kubeconfig files that exist: `path` alone if given.
+def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the existing kubeconfig files: only `path`, if given.
 
-    Raises KubeconfigError if there are none.
+    Raises CredentialsError if there are none.
     """
     listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     candidates = [path] if path else [Path(part) for part in listed]
     candidates = candidates or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
     present = tuple(file.expanduser() for file in candidates if file.expanduser().exists())
     if not present:
-        raise KubeconfigError(f"kubeconfig {joined(candidates)}: no such file")
+        raise CredentialsError(f"kubeconfig {join_paths(candidates)}: no such file")
     return present
 
 
-def context(paths: Sequence[Path], name: str | None) -> str:
-    """Return the name of the given or current context, after a check of its entries.
+def choose_context(paths: Sequence[Path], name: str | None) -> str:
+    """Return the name of the given or current context, after validation of the entries.
 
-    Raises KubeconfigError.
+    Raises CredentialsError.
     """
-    configs = [_read(path) for path in paths]
-    where = f"kubeconfig {joined(paths)}"
+    configs = [_read_kubeconfig(path) for path in paths]
+    where = f"kubeconfig {join_paths(paths)}"
     contexts = _by_name(config.contexts for config in configs)
     name = name or next((c.current_context for c in configs if c.current_context), None)
     if not contexts:
-        raise KubeconfigError(f"{where}: no contexts in it")
+        raise CredentialsError(f"{where}: no contexts in it")
     if name is None:
-        raise KubeconfigError(
-            f"{where}: no current-context; choose one with --context: {_any(contexts)}"
+        raise CredentialsError(
+            f"{where}: no current-context; choose one with --context: {_list_names(contexts)}"
         )
     if name not in contexts:
-        raise KubeconfigError(f"{where}: no context {name!r}, only {_any(contexts)}")
+        raise CredentialsError(f"{where}: no context {name!r}, only {_list_names(contexts)}")
     reference = contexts[name].context
     clusters = _by_name(config.clusters for config in configs)
     if reference.cluster not in clusters:
-        raise KubeconfigError(f"{where}: context {name!r} is of an unknown cluster")
+        raise CredentialsError(f"{where}: context {name!r} is of an unknown cluster")
     server = clusters[reference.cluster].cluster.server
     if not _is_url(server):
-        raise KubeconfigError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
+        raise CredentialsError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
     if reference.user and reference.user not in _by_name(config.users for config in configs):
-        raise KubeconfigError(f"{where}: context {name!r} is of an unknown user")
+        raise CredentialsError(f"{where}: context {name!r} is of an unknown user")
     return name
 
 
-def joined(paths: Iterable[Path]) -> str:
+def join_paths(paths: Iterable[Path]) -> str:
     """Join paths as $KUBECONFIG does."""
     return os.pathsep.join(map(str, paths))
 
 
-def _read(path: Path) -> _Kubeconfig:
+def _read_kubeconfig(path: Path) -> _Kubeconfig:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=_Kubeconfig)
     except OSError as error:
-        raise KubeconfigError(f"kubeconfig {path}: {error.strerror}") from None
+        raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from None
     except msgspec.ValidationError as error:
-        raise KubeconfigError(f"kubeconfig {path}: {_one_line(error)}") from None
+        raise CredentialsError(f"kubeconfig {path}: {_one_line(error)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"kubeconfig {path}: not YAML: {_one_line(error)}") from None
+        raise CredentialsError(f"kubeconfig {path}: not YAML: {_one_line(error)}") from None
 
 
 def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:
@@ -128,11 +126,11 @@ def _is_url(server: str) -> bool:
     try:
         parts = urlsplit(server)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
 
 
-def _any(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
@@ -153,9 +151,9 @@ def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """Return HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
 
-    Called once for a server. aiohttp would do this, and read ~/.netrc, for every request. NO_PROXY
-    lists hosts, domains, addresses, and networks such as 10.0.0.0/8, as Go reads it,
-    and so as the cluster's other components do; `*` is every host.
+    Evaluated once per server: aiohttp would repeat this, and read ~/.netrc, for every request.
+    NO_PROXY lists hosts, domains, addresses, and networks such as 10.0.0.0/8, interpreted as in Go,
+    the language of other cluster components; `*` matches every host.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -165,7 +163,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     if (
         not proxy
         or is_loopback(host)
-        or any(_names(entry.strip(), host) for entry in exempt.split(","))
+        or any(_exempts_host(entry.strip(), host) for entry in exempt.split(","))
     ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
@@ -179,7 +177,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _names(entry: str, host: str) -> bool:
+def _exempts_host(entry: str, host: str) -> bool:
     if not entry:
         return False
     try:

@@ -1,8 +1,8 @@
 """`Cluster` over HTTP: the Kubernetes API.
 
-kubernetes_asyncio loads and renews the credentials. Requests are raw, since its typed calls cost
-five times the CPU. Writes, which come in bursts, have a connection pool of their own, at less than
-half the CPU of aiohttp. aiohttp carries reads, watches, and writes through a proxy. Connections,
+kubernetes_asyncio loads and renews the credentials. Requests are raw, since typed calls consume
+five times the CPU. Bursts of writes have a dedicated connection pool, with less than half the CPU
+consumption of aiohttp. aiohttp carries reads, watches, and writes through a proxy. Connections,
 responses and a watch's headers have deadlines; the reader of a watch limits its silence.
 
 Closing a connection discards unsent bytes: no part of an abandoned request arrives when the network
@@ -27,13 +27,8 @@ from yarl import URL
 import kubedsm
 from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
-from kubedsm.kube.client.connections import Connections, told
-from kubedsm.kube.client.environment import (
-    SERVICE_ACCOUNT,
-    is_in_cluster,
-    proxy_for,
-    service_account_in,
-)
+from kubedsm.kube.client.connections import Connections, describe_error
+from kubedsm.kube.client.environment import is_in_cluster, proxy_for, service_account_in
 from kubedsm.kube.client.port import (
     CredentialsError,
     OutcomeUnknown,
@@ -51,13 +46,13 @@ if TYPE_CHECKING:
 CONNECTIONS = 128
 #: seconds an idle connection is kept; API servers keep theirs for longer
 KEEP_ALIVE = 60.0
-#: of the time a request may take, how much its connection may; what is over after it was sent
+#: fraction of a request's timeout available for connecting
 CONNECT_SHARE = 0.5
 READ_BUFFER = 256 * 1024
 
 _HEADERS = {"Accept": "application/json", "User-Agent": f"kubedsm/{kubedsm.__version__}"}
 
-#: No connection came about, so nothing was sent. Everything else may have happened later.
+#: Failures before a connection: nothing was sent. Other failures may have happened afterwards.
 _NOT_SENT = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
@@ -66,7 +61,7 @@ _NOT_SENT = (
 )
 
 
-def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+def _make_socket(info: aiohttp.AddrInfoType) -> socket.socket:
     family, kind, protocol, *_ = info
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
@@ -74,7 +69,7 @@ def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class _Body(aiohttp.BytesPayload):
-    """Request body that is withheld, with its headers, if the request may not leave any more."""
+    """Request body, withheld together with the headers if the request may no longer leave."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(orjson.dumps(request.body), content_type=request.content_type)
@@ -91,19 +86,19 @@ class _Body(aiohttp.BytesPayload):
 
 
 class KubernetesCluster:
-    """One API server; to be entered with `async with`, which holds its connections."""
+    """One API server; `async with` holds the connections."""
 
     def __init__(
         self, server: "Credentials", proxy: str | None = None, *, in_pod: bool = False
     ) -> None:
-        #: whether it is the cluster that we run in
+        #: connected to the cluster of this pod
         self.in_pod = in_pod
         self._credentials = server
         self._base = server.server
         self._url = URL(self._base)
         self._proxy = server.proxy or proxy
         self._session: aiohttp.ClientSession | None = None
-        #: for writes; None if they go by way of a proxy
+        #: pool for writes; None behind a proxy
         self._connections: Connections | None = None
 
     @classmethod
@@ -114,30 +109,14 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return the server of a kubeconfig context; by default the current one of the usual file.
+        """Return the server of a kubeconfig context; by default the current context.
 
         Raises CredentialsError.
         """
-        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
 
         server = await credentials.from_kubeconfig(path, context, environ)
         return cls(server, proxy_for(server.server, environ))
-
-    @classmethod
-    async def in_cluster(
-        cls,
-        *,
-        environ: Mapping[str, str] = os.environ,
-        service_account: Path = SERVICE_ACCOUNT,
-    ) -> Self:
-        """Return the server of the cluster of this pod.
-
-        Raises CredentialsError.
-        """
-        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
-
-        server = await credentials.in_cluster(environ, service_account)
-        return cls(server, proxy_for(server.server, environ), in_pod=True)
 
     @classmethod
     async def connect(
@@ -147,15 +126,18 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return the pod's own cluster, or a kubeconfig's if one is given or this is no pod.
+        """Return the pod's own cluster, or the kubeconfig's if given or outside a pod.
 
         Sends no request. Raises CredentialsError.
         """
         service_account = service_account_in(environ)
         given = kubeconfig or context or environ.get("KUBECONFIG")
-        if not given and is_in_cluster(environ, service_account):
-            return await cls.in_cluster(environ=environ, service_account=service_account)
-        return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
+        if given or not is_in_cluster(environ, service_account):
+            return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
+
+        server = await credentials.in_cluster(environ, service_account)
+        return cls(server, proxy_for(server.server, environ), in_pod=True)
 
     @property
     def server(self) -> str:
@@ -176,7 +158,7 @@ class KubernetesCluster:
                 limit=CONNECTIONS,
                 keepalive_timeout=KEEP_ALIVE,
                 ssl=tls or True,
-                socket_factory=_socket,
+                socket_factory=_make_socket,
             ),
             headers=_HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -195,7 +177,7 @@ class KubernetesCluster:
         """Keep connections open for the next burst of writes, until cancelled."""
 
         async def version() -> bytes:
-            return self._bytes(Request("GET", "/version"), await self._authorization())
+            return self._encode_request(Request("GET", "/version"), await self._authorization())
 
         if self._connections is not None:
             await self._connections.keep_warm(version, clock)
@@ -203,24 +185,26 @@ class KubernetesCluster:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send one request and read its whole response; see `Cluster.request`."""
         if request.body is not None and self._connections is not None:
-            return await self._write(request, self._connections, timeout)
+            return await self._send_write(request, self._connections, timeout)
         limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
         sent = None if request.body is None else _Body(request)
         try:
-            response = await self._send(request, limits, sent)
+            response = await self._send_request(request, limits, sent)
             async with response:
                 body = await response.read()
         except _NOT_SENT as error:
-            raise Unreachable(f"{self._base}: {told(error)}") from error
+            raise Unreachable(f"{self._base}: {describe_error(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
             if sent is not None and sent.kept_back:
                 raise not_sent(request) from error
-            raise self._unknown(request, error, timeout) from error
+            raise self._outcome_unknown(request, error, timeout) from error
         return Response(response.status, body)
 
-    async def _write(self, request: Request, connections: Connections, timeout: float) -> Response:
+    async def _send_write(
+        self, request: Request, connections: Connections, timeout: float
+    ) -> Response:
         authorization = await self._authorization()
-        sent = self._bytes(request, authorization)
+        sent = self._encode_request(request, authorization)
         try:
             async with (
                 asyncio.timeout(timeout),
@@ -230,9 +214,9 @@ class KubernetesCluster:
                     raise not_sent(request)
                 response = await connection.exchange(sent)
         except OSError as error:
-            raise self._unknown(request, error, timeout) from error
+            raise self._outcome_unknown(request, error, timeout) from error
         if response.status == HTTPStatus.UNAUTHORIZED:
-            self._credentials.rejected(authorization)
+            self._credentials.note_rejection(authorization)
         return response
 
     @asynccontextmanager
@@ -244,24 +228,24 @@ class KubernetesCluster:
         refusal = b""
         try:
             async with asyncio.timeout(timeout):
-                response = await self._send(request, limits)
+                response = await self._send_request(request, limits)
                 if response.status != HTTPStatus.OK:
                     async with response:
                         refusal = await response.read()
         except _NOT_SENT as error:
-            raise Unreachable(f"{self._base}: {told(error)}") from error
+            raise Unreachable(f"{self._base}: {describe_error(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unknown(request, error, timeout) from error
+            raise self._outcome_unknown(request, error, timeout) from error
         if response.status != HTTPStatus.OK:
             raise api_error(response.status, refusal)
         try:
-            async with aclosing(self._lines(request, response)) as lines:
+            async with aclosing(self._split_lines(request, response)) as lines:
                 yield lines
         finally:
-            # Not released: what is left of it would have to be read first.
+            # Closed, not released: releasing would read the remaining body first.
             response.close()
 
-    async def _lines(
+    async def _split_lines(
         self, request: Request, response: aiohttp.ClientResponse
     ) -> AsyncGenerator[bytes, None]:
         """Split chunks into lines, since aiohttp limits the length of a line.
@@ -281,9 +265,9 @@ class KubernetesCluster:
                     if line:
                         yield line
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unknown(request, error, None) from error
+            raise self._outcome_unknown(request, error, None) from error
 
-    async def _send(
+    async def _send_request(
         self, request: Request, limits: aiohttp.ClientTimeout, body: _Body | None = None
     ) -> aiohttp.ClientResponse:
         if self._session is None:
@@ -291,7 +275,7 @@ class KubernetesCluster:
         authorization = await self._authorization()
         response = await self._session.request(
             request.method,
-            URL(f"{self._base}{_target(request)}", encoded=True),
+            URL(f"{self._base}{_request_target(request)}", encoded=True),
             data=body,
             headers={"Authorization": authorization} if authorization else {},
             timeout=limits,
@@ -300,7 +284,7 @@ class KubernetesCluster:
             server_hostname=self._credentials.server_name,
         )
         if response.status == HTTPStatus.UNAUTHORIZED:
-            self._credentials.rejected(authorization)
+            self._credentials.note_rejection(authorization)
         return response
 
     async def _authorization(self) -> str | None:
@@ -309,7 +293,7 @@ class KubernetesCluster:
         except CredentialsError as error:
             raise Unreachable(str(error)) from error
 
-    def _bytes(self, request: Request, authorization: str | None) -> bytes:
+    def _encode_request(self, request: Request, authorization: str | None) -> bytes:
         """Return the bytes of a request on the wire."""
         body = b"" if request.body is None else orjson.dumps(request.body)
         headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
@@ -318,18 +302,20 @@ class KubernetesCluster:
         if body:
             headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        path = self._url.raw_path.rstrip("/") + _target(request)
+        path = self._url.raw_path.rstrip("/") + _request_target(request)
         return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
-    def _unknown(self, request: Request, error: Exception, timeout: float | None) -> OutcomeUnknown:
+    def _outcome_unknown(
+        self, request: Request, error: Exception, timeout: float | None
+    ) -> OutcomeUnknown:
         if timeout and isinstance(error, TimeoutError):
             what = f"no answer within {timeout:g} s"
         elif isinstance(error, aiohttp.ClientPayloadError):
-            what = CLOSED  # aiohttp tells how it noticed, in two sentences
+            what = CLOSED  # aiohttp's message is verbose
         else:
-            what = told(error)
+            what = describe_error(error)
         return OutcomeUnknown(f"{request.method} {request.path}: {what}")
 
 
-def _target(request: Request) -> str:
+def _request_target(request: Request) -> str:
     return f"{request.path}?{urlencode(request.query)}" if request.query else request.path

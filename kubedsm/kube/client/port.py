@@ -17,13 +17,13 @@ from kubedsm.terminal.problems import Problem
 
 CORE, APPS, POLICY, EVENTS = "/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1"
-#: DNS subdomain by RFC 1123 with a length limit: the API's validation of names that we use
+#: DNS subdomain by RFC 1123 with a length limit: validation of object names
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST = 253
 
 
-def _always() -> bool:
+def _may_always_leave() -> bool:
     return True
 
 
@@ -38,7 +38,7 @@ class Request:
     content_type: str = "application/json"
     #: called when the bytes are about to leave this process, however long that took. On False no
     #: byte is sent, and the request is Unreachable. Only called for requests with a body.
-    may_leave: Callable[[], bool] = attrs.field(default=_always, eq=False, repr=False)
+    may_leave: Callable[[], bool] = attrs.field(default=_may_always_leave, eq=False, repr=False)
 
 
 @attrs.frozen(slots=True)
@@ -54,9 +54,8 @@ class Cluster(Protocol):
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send one request and read its whole response, whatever its status.
 
-        Raises Unreachable if no connection came about, so that nothing was applied, and
-        OutcomeUnknown if the connection broke or `timeout` seconds passed after the request may
-        have been sent.
+        Raises Unreachable without a connection, when nothing was applied. Raises OutcomeUnknown for
+        a broken connection, or after `timeout` seconds, once the request may have been sent.
         """
 
     def stream(
@@ -65,9 +64,22 @@ class Cluster(Protocol):
         """Open a watch: an iterator over its lines, without their newlines.
 
         `timeout` bounds the wait for the response headers, not the stream. Raises as `request`
-        does, and ApiStatusError if the status is not 200. A stream that breaks raises
-        OutcomeUnknown from the iterator; a stream that the server closes ends.
+        does, and ApiStatusError for a status other than 200. A broken stream raises
+        OutcomeUnknown from the iterator; the iterator ends with the stream.
         """
+
+
+class ClusterFront:
+    """Base of clusters in front of another cluster: streams pass unchanged."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager["AsyncIterator[bytes]"]:
+        """Open a watch; see `Cluster.stream`."""
+        return self.cluster.stream(request, timeout=timeout)
 
 
 class ClusterError(Problem):
@@ -83,7 +95,7 @@ class Unreachable(ClusterError):
 
 
 def not_sent(request: Request) -> Unreachable:
-    """Return the error of a request that may not leave."""
+    """Return the error of a request withheld by the write gate."""
     return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
 
 
@@ -92,7 +104,7 @@ class OutcomeUnknown(ClusterError):
 
 
 class ApiStatusError(ClusterError):
-    """The API server answered with a status that is not a success."""
+    """Unsuccessful status of an API server."""
 
     def __init__(
         self, status: int, reason: str, message: str, causes: tuple[tuple[str, str], ...] = ()
@@ -119,7 +131,7 @@ class Forbidden(ApiStatusError):
 
 
 class NotFound(ApiStatusError):
-    """404: the object is gone (or the server does not serve that resource)."""
+    """404: the object is absent, or the server does not serve the resource."""
 
 
 class Conflict(ApiStatusError):
@@ -131,11 +143,11 @@ class Expired(ApiStatusError):
 
 
 class Invalid(ApiStatusError):
-    """400, 405, 415, 422: a request that no retry will make right."""
+    """400, 405, 415, 422: an invalid request, futile to retry."""
 
 
 class DisruptionBudgetExceeded(ApiStatusError):
-    """429 to an eviction: a budget refuses it for now."""
+    """429 to an eviction: a disruption budget currently refuses."""
 
 
 class TooManyRequests(ApiStatusError):
@@ -143,36 +155,35 @@ class TooManyRequests(ApiStatusError):
 
 
 class ServerError(ApiStatusError):
-    """5xx: the server could not. It may or may not have applied a write."""
+    """5xx: server failure. A write may or may not have been applied."""
 
 
 def is_name(text: str) -> bool:
-    """Return True if an object can have that name."""
+    """Return True for a valid object name."""
     return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def path_of(
     group: str, namespace: str, plural: str, name: str | None = None, subresource: str = ""
 ) -> str:
-    """Return the path of a kind in a namespace, of one object, or of its subresource.
+    """Return the path of a kind in a namespace, of an object, or of a subresource.
 
-    Names come from objects that others write. Raises Invalid for text that cannot be a name, so
-    that it cannot become another path.
+    Names come from untrusted objects. Raises Invalid for other text, which could change the path.
     """
-    parts = [group, "namespaces", _segment(namespace), plural]
+    parts = [group, "namespaces", _path_segment(namespace), plural]
     if name is not None:
-        parts.append(_segment(name))
+        parts.append(_path_segment(name))
     if subresource:
         parts.append(subresource)
     return "/".join(parts)
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
-    """Return the path of a pod. Raises Invalid for text that cannot be a pod's name."""
+    """Return the path of a pod. Raises Invalid for invalid names."""
     return path_of(CORE, namespace, "pods", name, subresource)
 
 
-def _segment(name: str) -> str:
+def _path_segment(name: str) -> str:
     if not is_name(name):
         raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
     return quote(name, safe="")

@@ -1,34 +1,38 @@
-"""Gate for all writes: open until a deadline that each Lease renewal extends.
+"""Gate for all writes: open until a deadline, extended by each Lease renewal.
 
 A write after the deadline waits for a moment, since a delayed event loop may not have read the
-response to a renewal yet. Then the write is refused before a byte is sent. When the gate shuts, a
-write that waits for its connection sends nothing, and a write in flight is abandoned. Reads always
-pass.
+response to a renewal yet. Then the write is refused before a byte is sent. When the gate shuts,
+writes waiting for a connection send nothing, and writes in flight are abandoned. Reads always pass.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
 import attrs
 
-from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response, not_sent
+from kubedsm.kube.client.port import (
+    Cluster,
+    ClusterFront,
+    OutcomeUnknown,
+    Request,
+    Response,
+    not_sent,
+)
 from kubedsm.process.clock import Clock
 
 READS = frozenset({"GET", "HEAD"})
-#: seconds; a moment that is nearer has come
+#: timer resolution in seconds
 RESOLUTION = 0.001
-#: seconds that a write waits at a shut gate, and between its looks whether it has opened
+#: maximum wait of a write at a shut gate, and polling interval, in seconds
 PATIENCE, LOOK = 1.0, 0.05
 
 
-class WriteGate:
-    """A `Cluster` in front of another one. Shut until `open_until` is called."""
+class WriteGate(ClusterFront):
+    """`Cluster` in front of another cluster. Shut until `open_until` is called."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._clock = clock
         self._until = -math.inf
         self._under_way: set[asyncio.Timeout] = set()
@@ -37,7 +41,7 @@ class WriteGate:
         self._unsettled_until = -math.inf
 
     def open_until(self, moment: float) -> None:
-        """Set the deadline, in monotonic time; it also applies to writes in flight."""
+        """Set the deadline, in monotonic time, also for writes in flight."""
         self._until = moment
         self._changed.set()
 
@@ -68,8 +72,8 @@ class WriteGate:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As `Cluster.request`."""
         if request.method in READS:
-            return await self._cluster.request(request, timeout=timeout)
-        if not await self._opens():
+            return await self.cluster.request(request, timeout=timeout)
+        if not await self._await_opening():
             raise not_sent(request)
         gated = attrs.evolve(request, may_leave=lambda: self.is_open)
         given_up = asyncio.timeout(None)
@@ -77,7 +81,7 @@ class WriteGate:
             async with given_up:
                 self._under_way.add(given_up)
                 try:
-                    return await self._cluster.request(gated, timeout=timeout)
+                    return await self.cluster.request(gated, timeout=timeout)
                 finally:
                     self._under_way.discard(given_up)
         except TimeoutError:
@@ -87,15 +91,9 @@ class WriteGate:
             self._unsettled_until = max(self._until, self._unsettled_until)
             raise
 
-    async def _opens(self) -> bool:
+    async def _await_opening(self) -> bool:
         """Return True if the gate is open, or opens within `PATIENCE`."""
         until = self._clock.monotonic() + PATIENCE
         while not self.is_open and self._clock.monotonic() < until:
             await self._clock.sleep(LOOK)
         return self.is_open
-
-    def stream(
-        self, request: Request, *, timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As `Cluster.stream`."""
-        return self._cluster.stream(request, timeout=timeout)

@@ -1,4 +1,1 @@
-"""All objects of a kind, followed by list and watch.
-
-What they mean to a scheduler is not known here.
-"""
+"""Reflectors: objects of a kind, followed by list and watch."""

@@ -10,8 +10,8 @@ import structlog
 from kubedsm.kube.calls.permissions import APPROVALS
 from kubedsm.kube.client.port import Cluster, is_name
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import config_map
 from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.watched import watch_config_map
 from kubedsm.process.clock import Clock
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ class ConfigMapName:
     def approvals(self) -> "ConfigMapName":
         """The ConfigMap next to the configuration where proposals are approved.
 
-        An object of its own, since whoever may patch annotations may patch the data as well.
+        Separate, since RBAC cannot distinguish patching annotations from patching data.
         """
         return ConfigMapName(self.namespace, f"{self.name}{APPROVALS}")
 
@@ -54,20 +54,20 @@ class FollowedConfigMap:
         #: last reported state
         self.found: ConfigMap | None = None
         self._observers: list[Callable[[ConfigMap | None], None]] = []
-        #: malformed states counted at the last state that could be read
+        #: number of malformed states at the last readable state
         self._unread = 0
         self._reflector = Reflector(
             cluster,
-            config_map(name.namespace, name.name),
+            watch_config_map(name.namespace, name.name),
             clock,
             rng,
-            self._update,
+            self._update_state,
             self._note_list,
             log.warning,
         )
 
     def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
-        """Call the observer with each state from the first one on; None: no ConfigMap."""
+        """Call the observer with each state, including the initial state; None: no ConfigMap."""
         self._observers.append(observer)
 
     async def run(self) -> NoReturn:
@@ -88,7 +88,7 @@ class FollowedConfigMap:
     def _unreadable(self) -> bool:
         return self._reflector.statistics.malformed > self._unread
 
-    def _update(self, found: ConfigMap | None) -> None:
+    def _update_state(self, found: ConfigMap | None) -> None:
         self._unread = self._reflector.statistics.malformed
         self.found = found
         for observer in self._observers:
@@ -96,4 +96,4 @@ class FollowedConfigMap:
 
     def _note_list(self) -> None:
         if self.found is None and not self._unreadable:
-            self._update(None)
+            self._update_state(None)

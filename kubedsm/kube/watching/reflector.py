@@ -1,15 +1,14 @@
 """Reflector: list all objects of one kind, then watch from the version of the list.
 
 Rules.
-- A list is read in pages. Known objects that are not in the list are reported as deleted. Only a
-  complete list counts: a list that breaks off deletes nothing and is repeated.
+- Lists are paginated. Known objects absent from a list are reported as deleted. Only complete lists
+  count: an interrupted list deletes nothing and is repeated.
 - A watch continues from the last version seen, in an event or a bookmark, whenever it ends or
-  breaks. Another list follows only if that version is useless, or the watch is forbidden.
+  breaks. Another list follows only after an expired version, or a forbidden watch.
 - A stream without a line for `silent_after` seconds counts as dead. Real servers send a bookmark
   about once a minute; without bookmarks, reconnecting costs one request.
-- Failures are retried after 0.8 s, doubling to 30 s. A stream that ends as soon as it began is a
-  failure too.
-- An object that cannot be read is reported and skipped.
+- Failures are retried after 0.8 s, doubling to 30 s. An immediately ending stream is a failure.
+- Malformed objects are reported and skipped.
 
 Source: client-go's reflector, with the same contract: versions of one object come in order, some
 may be skipped, nothing is guaranteed across objects.
@@ -34,11 +33,12 @@ from kubedsm.kube.client.port import (
     NotFound,
     Request,
 )
-from kubedsm.kube.watching.watched import Watched
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import Identity
+from kubedsm.kube.wire.decoding import Identity, read_json
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.resource_versions import is_older
+from kubedsm.kube.wire.schema import List
+from kubedsm.kube.wire.watched import Watched
+from kubedsm.model.events import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause, cause_of
@@ -51,18 +51,17 @@ LIST_TIMEOUT = 60.0
 #: seconds until the headers of a watch
 OPEN_TIMEOUT = 30.0
 SILENT_AFTER = 75.0
-#: least and most seconds that a watch is requested to last: spread, so that ends do not coincide
+#: range of the requested watch duration in seconds: randomised, to desynchronise reconnects
 WATCH_SECONDS = (300, 600)
 #: seconds after which a stream counts as working
 WORKING_AFTER = 5.0
-#: A version that the server never reached is not refused but watched in silence (seen on 1.36).
+#: silent streams before another list: servers do not refuse future versions (observed on 1.36)
 SILENT_STREAMS = 4
 #: lists of a lagging server before the history counts as rewound
 STALE_LISTS = 5
-#: deleted uids that are remembered, against replays
-_REMEMBERED = (
-    4096  #: seconds between changes of a stream's deadline, which need not move with every line
-)
+#: remembered deleted uids, as protection against replays
+_REMEMBERED = 4096
+#: seconds between changes of a stream's deadline, to avoid rescheduling with every line
 _REARM_EVERY = 1.0
 
 
@@ -75,7 +74,7 @@ class ReflectorStatistics:
     malformed: int
     #: monotonic time; None before the first line of a watch
     last_line_at: float | None
-    #: current failure; empty while it works
+    #: current failure; empty without failure
     trouble: str
 
     @property
@@ -84,16 +83,15 @@ class ReflectorStatistics:
 
 
 class StaleListError(ClusterError):
-    """List older than a version seen before: its server lags behind."""
+    """List older than an observed version: the server lags behind."""
 
 
 class Reflector(Generic[T, E]):
     """Reflector of one kind: passes additions, changes and deletions to `on_event`.
 
     `on_synced` is called once, after the first complete list. `report` gets a log line when a
-    failure begins, changes or ends, and one per cause for objects that cannot be read. With
-    `on_refused` the kind is optional: `on_refused` is called if the first list is forbidden (403)
-    or not served (404).
+    failure begins, changes or ends, and per cause of malformed objects. With `on_refused` the kind
+    is optional: the callback reports a forbidden (403) or unserved (404) first list.
     """
 
     def __init__(
@@ -123,7 +121,7 @@ class Reflector(Generic[T, E]):
         self._backoff = Backoff(rng)
         self._said = SaidByCause(clock)
         self._known = KnownObjects()
-        #: newest version seen, from which the next watch begins
+        #: newest observed version, the start of the next watch
         self._version = ""
         #: a list must come before the next watch
         self._must_list = True
@@ -136,7 +134,7 @@ class Reflector(Generic[T, E]):
         self._trouble: ClusterError | WireError | None = None
         #: deadline of the open stream
         self._silence: asyncio.Timeout | None = None
-        #: callers that wait for a list begun after their call
+        #: callers waiting for a subsequent list
         self._awaiting: list[asyncio.Event] = []
         #: a stream is open: changes arrive at once
         self.following = False
@@ -172,32 +170,32 @@ class Reflector(Generic[T, E]):
         await self._list(timeout)
 
     async def run(self) -> NoReturn:
-        """List, unless that was done, and watch forever."""
+        """List, unless already listed, and watch forever."""
         while True:
             try:
                 while self._must_list:
                     await self._list()
                 lasted = await self._watch()
             except (ClusterError, WireError) as error:
-                # Who may not watch can still list; with the right to watch that ends.
+                # Without the right to watch, repeated lists substitute the watch.
                 if _spoils_version(error) or isinstance(error, Forbidden):
                     self._must_list = True
-                # That a version expires is part of normal life; that it happens again is not.
+                # A single expired version is normal; repeated expiry is a failure.
                 if self._backoff.failures or not isinstance(error, Expired):
                     self._in_trouble(error)
-                delay = self._backoff.failed()
+                delay = self._backoff.count_failure()
                 if isinstance(error, Expired) and self._backoff.failures == 1:
                     continue
             else:
                 if lasted:
                     continue
-                delay = self._backoff.failed()
+                delay = self._backoff.count_failure()
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
-        """Return when a list that was begun after this call is complete.
+        """Return after completion of a list started after this call.
 
-        Every change before this call is known then, however late the watch is.
+        Every earlier change is known then, regardless of watch latency.
         """
         listed = asyncio.Event()
         self._awaiting.append(listed)
@@ -212,35 +210,35 @@ class Reflector(Generic[T, E]):
         anonymous = False
         version, token = "", ""
         while True:
-            page = await self._page(token, timeout)
+            page = await self._get_page(token, timeout)
             if not version:
-                version = page.resource_version
+                version = page.metadata.resource_version
                 self._check_age(version)
                 self._version = version
-            for item in page.items:
+            for item in page.items or ():
                 try:
-                    read = self._watched.read_item(item)
+                    read = self._watched.reader.item(item)
                 except WireError as error:
-                    self._skip(error)
+                    self._skip_object(error)
                     present[error.namespace, error.name] = error.uid
                     anonymous = anonymous or not error.name
                     continue
                 present[read.identity.namespace, read.identity.name] = read.identity.uid
-                if self._known.overtook(read.identity):
-                    # No list this new can hold a state this old, unless that history was undone.
-                    self._rewound()
-                self._apply(read)
-            token = page.continue_token
+                if self._known.is_outdated(read.identity):
+                    # An older state in a newer list proves a rewound history.
+                    self._accept_rewind()
+                self._apply_object(read)
+            token = page.metadata.continue_ or ""
             if not token:
                 break
-        # An item without a name may be any of those we miss.
+        # A nameless malformed item may be any missing object.
         if not anonymous:
             for gone in self._known.keep_only(present):
                 self._on_event(self._watched.deleted(gone))
         self._complete_list(awaiting)
 
     def _complete_list(self, awaiting: int) -> None:
-        """Complete a list that `awaiting` callers waited for when it was begun."""
+        """Complete a list, and notify the first `awaiting` callers."""
         for listed in self._awaiting[:awaiting]:
             listed.set()
         del self._awaiting[:awaiting]
@@ -250,7 +248,7 @@ class Reflector(Generic[T, E]):
         if self._lists == 1:
             self._on_synced()
 
-    async def _page(self, token: str, timeout: float) -> decoding.Page:
+    async def _get_page(self, token: str, timeout: float) -> List:
         query = {**dict(self._watched.selectors), "limit": str(self._page_size)}
         if token:
             query["continue"] = token
@@ -258,21 +256,21 @@ class Reflector(Generic[T, E]):
         response = await self._cluster.request(request, timeout=timeout)
         if response.status != HTTPStatus.OK:
             raise api_error(response.status, response.body)
-        return decoding.page(f"{self._watched.kind}List", response.body)
+        return read_json(f"{self._watched.kind}List", response.body, List)
 
     def _check_age(self, version: str) -> None:
-        """Raise StaleListError for a list older than known versions, so that it deletes nothing.
+        """Raise StaleListError for a list older than known versions: stale lists delete nothing.
 
-        After STALE_LISTS such lists the cluster itself has gone back (a restored backup).
+        After STALE_LISTS stale lists the cluster history was rewound (a restored backup).
         """
         if is_older(version, self._version):
             self._stale_lists += 1
             if self._stale_lists < STALE_LISTS:
                 raise StaleListError(f"a list at version {version} after {self._version} was seen")
-            self._rewound()
+            self._accept_rewind()
         self._stale_lists = 0
 
-    def _rewound(self) -> None:
+    def _accept_rewind(self) -> None:
         """Accept any version from now on as new, and notify the consumer."""
         self._report(f"{self._watched.kind} watch: the cluster's history was rewound")
         self._known.forget_versions()
@@ -280,7 +278,7 @@ class Reflector(Generic[T, E]):
             self._on_event(self._watched.rewound)
 
     async def _watch(self) -> bool:
-        """Read one stream to its end; return True if it lasted long enough to have worked."""
+        """Read one stream to its end; return True after a sufficient duration."""
         query = {
             **dict(self._watched.selectors),
             "watch": "1",
@@ -298,14 +296,14 @@ class Reflector(Generic[T, E]):
                 self._streams += 1
                 self.following = True
                 opened = armed = now()
-                self._arm(silence)
+                self._extend_deadline(silence)
                 async for line in lines:
                     self._last_line_at = now()
                     if self._last_line_at - armed >= _REARM_EVERY:
-                        self._arm(silence)
+                        self._extend_deadline(silence)
                         armed = self._last_line_at
                     heard = True
-                    self._read(line)
+                    self._read_line(line)
         except TimeoutError:
             if not silence.expired():
                 raise
@@ -321,24 +319,24 @@ class Reflector(Generic[T, E]):
                 self._silent_streams = 0
             lasted = opened is not None and now() - opened >= WORKING_AFTER
             if lasted:
-                self._backoff.succeeded()
+                self._backoff.reset_failures()
                 self._out_of_trouble()
         return lasted
 
-    def _arm(self, silence: asyncio.Timeout) -> None:
+    def _extend_deadline(self, silence: asyncio.Timeout) -> None:
         """Extend the deadline of the stream, unless a list has to come first."""
         patience = 0.0 if self._awaiting else self._silent_after
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 
-    def _read(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         try:
-            read = self._watched.read_line(line)
+            read = self._watched.reader.line(line)
         except WireError as error:
-            self._skip(error)
+            self._skip_object(error)
             return
         match read:
             case decoding.Applied():
-                self._apply(read)
+                self._apply_object(read)
                 self._advance_to(read.identity.resource_version)
             case decoding.Removed():
                 gone = self._known.remove(read.identity)
@@ -351,7 +349,7 @@ class Reflector(Generic[T, E]):
                 raise read.error
         self._out_of_trouble()
 
-    def _apply(self, read: decoding.Applied[T]) -> None:
+    def _apply_object(self, read: decoding.Applied[T]) -> None:
         replaced = self._known.take(read.identity)
         if replaced is None:
             return
@@ -363,15 +361,15 @@ class Reflector(Generic[T, E]):
         if version and not is_older(version, self._version):
             self._version = version
 
-    def _skip(self, error: WireError) -> None:
+    def _skip_object(self, error: WireError) -> None:
         self._malformed += 1
-        more = self._said.more("skipped", cause_of(f"{error.path} {error.reason}"))
+        more = self._said.count_suppressed("skipped", cause_of(f"{error.path} {error.reason}"))
         if more is not None:
             others = f" ({more} more for that cause)" if more else ""
             self._report(f"{self._watched.kind} skipped: {error}{others}")
 
     def _in_trouble(self, error: ClusterError | WireError) -> None:
-        """Report a failure, unless it is the same as before."""
+        """Report a failure, unless already reported."""
         refused = (
             self._on_refused is not None
             and not self.synced
@@ -415,7 +413,7 @@ def _is_news(seen: Identity, known: Identity) -> bool:
 
 
 class KnownObjects:
-    """Store of the objects of one kind that exist, and the last version seen of each.
+    """Store of the existing objects of one kind, with their latest observed versions.
 
     Rules. A uid lives once: a deleted uid never comes back. A name with another uid is another
     object, whose predecessor is gone. An object's resourceVersion never goes back.
@@ -430,9 +428,9 @@ class KnownObjects:
         return len(self._known)
 
     def take(self, seen: Identity) -> tuple[Identity, ...] | None:
-        """Store the object; return the objects that it replaced under its name.
+        """Store the object; return the replaced objects of the same name.
 
-        Return None for a version that is not new.
+        Return None for an old version.
         """
         key = (seen.namespace, seen.name)
         known = self._known.get(key)
@@ -441,10 +439,10 @@ class KnownObjects:
         self._known[key] = seen
         if known is None or known.uid == seen.uid:
             return ()
-        self._bury(known.uid)
+        self._remember_deletion(known.uid)
         return (known,)
 
-    def overtook(self, seen: Identity) -> bool:
+    def is_outdated(self, seen: Identity) -> bool:
         """Return True if a later version of the same object is known."""
         known = self._known.get((seen.namespace, seen.name))
         return (
@@ -454,20 +452,20 @@ class KnownObjects:
         )
 
     def remove(self, seen: Identity) -> Identity | None:
-        """Delete the object; return the object known under its name, unless that is newer."""
+        """Delete the object; return the known object of the same name, unless newer."""
         key = (seen.namespace, seen.name)
         known = self._known.get(key)
         buried = seen.uid in self._gone
-        self._bury(seen.uid)
+        self._remember_deletion(seen.uid)
         if known is None:
             return None
         if known.uid != seen.uid and (
-            # Another uid was deleted under this name. If that was later, the known one is gone too.
+            # Another uid was deleted under this name. A later deletion includes the known object.
             buried or not is_older(known.resource_version, seen.resource_version)
         ):
             return None
         del self._known[key]
-        self._bury(known.uid)
+        self._remember_deletion(known.uid)
         return known
 
     def keep_only(self, present: Mapping[Key, str]) -> Iterator[Identity]:
@@ -479,7 +477,7 @@ class KnownObjects:
         ]
         for known in absent:
             del self._known[known.namespace, known.name]
-            self._bury(known.uid)
+            self._remember_deletion(known.uid)
             yield known
 
     def forget_versions(self) -> None:
@@ -490,7 +488,7 @@ class KnownObjects:
         }
         self._gone.clear()
 
-    def _bury(self, uid: str) -> None:
+    def _remember_deletion(self, uid: str) -> None:
         if not uid:
             return
         self._gone.pop(uid, None)

@@ -1,4 +1,1 @@
-"""What the API's JSON means: objects read into the values of `core.world`, and what is wrong.
-
-Bytes in, values out: no request is sent from here.
-"""
+"""Conversion of the API's JSON to values of `model`, with precise errors, and without requests."""

@@ -1,7 +1,7 @@
 """Annotations that KubeDSM reads and writes: migration marks, migration requests, tenants' wishes.
 
-Any user who may change the annotated object can write all of these. Hence limits on length, and
-values that do not parse count as absent, with a reason where somebody reads it.
+Annotations are untrusted: any user with access to the object can write annotations. Hence length
+limits; unparsable values count as absent, with a reported reason.
 """
 
 import re
@@ -44,13 +44,13 @@ class _Json(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class MoveMark(_Json, frozen=True):
-    """Mark on a pod that a migration detached from its ReplicaSet, for a restarted process."""
+    """Mark on a pod detached by a migration, for a restarted process."""
 
     plan: str
-    #: name and uid of the owner that the pod was detached from
+    #: name and uid of the former owner
     replica_set: str
     uid: str
-    #: node that the replacement is meant for
+    #: intended node of the replacement
     target: str
     #: seconds since the epoch
     since: str
@@ -70,11 +70,11 @@ _MARK = msgspec.json.Decoder(MoveMark)
 def mark_of(
     labels: Mapping[str, str], annotation: str | None, controller: tuple[str, str, str] | None
 ) -> MoveMark | None:
-    """Return the pod's migration mark if it is complete and nothing else on the pod disagrees.
+    """Return the pod's migration mark, if complete and consistent with labels and owner.
 
-    `controller` is kind, name and uid of the pod's owner. For a moment after detaching, that is
-    still the ReplicaSet that the mark names. Only a live read can tell whether the owner knows of
-    the migration (`reads.read_owner`).
+    `controller` is kind, name and uid of the pod's owner. Immediately after detaching, the marked
+    ReplicaSet is still the controller. Only a live read can confirm the migration with the owner
+    (`reads.read_owner`).
     """
     template_hash = labels.get(MIGRATING_LABEL)
     if not template_hash or not annotation or TEMPLATE_HASH_LABEL in labels:
@@ -97,7 +97,7 @@ class RequestedMove(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")
     stopover: str = ""
-    #: names of the legs that must be over before the pod reaches its target
+    #: names of prerequisite legs
     needs: tuple[str, ...] = ()
     group: int = 0
     gain: float = 0.0
@@ -121,7 +121,7 @@ class MoveAnswer(msgspec.Struct, frozen=True):
 
     pod: str
     target: str
-    #: value of `explain.entries.Outcome`
+    #: value of `explain.migration_outcome.Outcome`
     outcome: str
     reason: str = ""
 
@@ -161,7 +161,7 @@ def request_in(annotation: str) -> MoveRequest:
 
 
 def answer_in(annotation: str) -> RequestAnswer | None:
-    """Decode a response; None if the text is not one."""
+    """Decode a response; None for other text."""
     try:
         return _ANSWER.decode(annotation)
     except _UNREADABLE:
@@ -174,15 +174,15 @@ _MODES: dict[str, Mode] = {mode: mode for mode in MODES}
 
 
 def wishes_of(qos: str | None, migration: str | None, rate: str | None) -> Wishes | None:
-    """Return a tenant's wishes from the values of its annotations; None without annotations."""
+    """Return a tenant's wishes from annotation values; None without annotations."""
     if qos is None and migration is None and rate is None:
         return None
     limit = _LONGEST_WISH
-    return _read(qos and qos[:limit], migration and migration[:limit], rate and rate[:limit])
+    return _read_wishes(qos and qos[:limit], migration and migration[:limit], rate and rate[:limit])
 
 
 @lru_cache(maxsize=1024)
-def _read(qos: str | None, migration: str | None, rate: str | None) -> Wishes:
+def _read_wishes(qos: str | None, migration: str | None, rate: str | None) -> Wishes:
     ignored = []
     share = None
     if qos is not None and _SHARE.fullmatch(qos.strip()):

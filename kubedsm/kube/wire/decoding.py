@@ -1,15 +1,14 @@
-"""Decode the API's JSON into values of `model`: only the fields that we need, in one pass.
+"""Decode the API's JSON into values of `model`: only required fields, in a single pass.
 
-A malformed object raises WireError, which names the object and the field. No other error is raised.
-Unknown fields are skipped. A null is an absent field, as in Go's encoder. Pod classes, which many
-pods share, are converted once.
+A malformed object raises WireError with object and field, and no other exception. Unknown fields
+are skipped. A null is an absent field, as in Go's encoder. Shared pod classes are converted once.
 """
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from sys import intern
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 import msgspec
@@ -18,16 +17,16 @@ from kubedsm.kube.client.api_errors import status_error
 from kubedsm.kube.client.port import ApiStatusError
 from kubedsm.kube.wire import pods, schema
 from kubedsm.kube.wire.errors import UNREADABLE, Source, unreadable, wire_error
-from kubedsm.kube.wire.pod_requests import Amounts, FieldError, integers
+from kubedsm.kube.wire.pod_requests import Amounts, FieldError, parse_amounts
 from kubedsm.kube.wire.pod_rules import node_selector_terms
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Taint
+from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
 
 T = TypeVar("T")
 S = TypeVar("S")
 
 
-# Structs, since one is made for every event: in a third of the time of an attrs class.
+# Structs for every event: construction takes a third of the time of an attrs class.
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
@@ -40,7 +39,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 class Applied(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """ADDED or MODIFIED: an object as it is now."""
+    """ADDED or MODIFIED: current state of an object."""
 
     identity: Identity
     object: T
@@ -51,29 +50,20 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """BOOKMARK: every change up to this version has been sent."""
+    """BOOKMARK: all changes up to the version were delivered."""
 
     resource_version: str
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """ERROR: the last event of its stream."""
+    """ERROR: last event of a stream."""
 
     error: ApiStatusError
 
 
 @attrs.frozen(slots=True)
-class Page:
-    """Page of a list with undecoded items: one malformed item does not affect the others."""
-
-    resource_version: str
-    continue_token: str
-    items: tuple[msgspec.Raw, ...]
-
-
-@attrs.frozen(slots=True)
 class ConfigMap:
-    """ConfigMap with its text data and the request to migrate pods, if it carries one."""
+    """ConfigMap with text data and an optional request to migrate pods."""
 
     identity: Identity
     data: Mapping[str, str]
@@ -90,16 +80,11 @@ Line = Applied[T] | Removed | Bookmark | Failed
 _CHANGES = (schema.Added, schema.Modified)
 
 
-class HasMetadata(Protocol):
-    @property
-    def metadata(self) -> schema.Metadata: ...
-
-
-Shape = TypeVar("Shape", bound=HasMetadata)
+Shape = TypeVar("Shape", bound=schema.AnyObject)
 
 
 class Reader(Generic[Shape, T]):
-    """Decoder for one kind: from JSON to its shape, from the shape to a value."""
+    """Decoder of a kind: from JSON to a schema struct, from the struct to a value."""
 
     def __init__(self, kind: str, shape: type[Shape], make: Callable[[Shape], T]) -> None:
         self.kind = kind
@@ -115,13 +100,13 @@ class Reader(Generic[Shape, T]):
         )
 
     def value(self, source: Source) -> T:
-        """Decode one object from its JSON, or from a parsed dump. Raises WireError."""
-        return self._convert(source, self._read(source))
+        """Decode an object from JSON, or from a parsed dump. Raises WireError."""
+        return self._convert_shape(source, self._read_shape(source))
 
     def item(self, source: Source) -> Applied[T]:
         """Decode an object of a list. Raises WireError."""
-        shape = self._read(source)
-        return Applied(_identity(shape.metadata), self._convert(source, shape))
+        shape = self._read_shape(source)
+        return Applied(_identity(shape.metadata), self._convert_shape(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
         """Decode one line of a watch. Raises WireError."""
@@ -131,14 +116,14 @@ class Reader(Generic[Shape, T]):
             raise unreadable(self.kind, error, line, "object") from None
         if isinstance(event, _CHANGES):
             shape = event.object
-            return Applied(_identity(shape.metadata), self._convert(line, shape, "object"))
+            return Applied(_identity(shape.metadata), self._convert_shape(line, shape, "object"))
         if isinstance(event, schema.Deleted):
             return Removed(_identity(event.object.metadata))
         if isinstance(event, schema.Bookmarked):
             return Bookmark(event.object.metadata.resource_version)
         return Failed(status_error(event.object, HTTPStatus.INTERNAL_SERVER_ERROR))
 
-    def _read(self, source: Source) -> Shape:
+    def _read_shape(self, source: Source) -> Shape:
         try:
             if isinstance(source, bytes | msgspec.Raw):
                 return self._decoder.decode(source)
@@ -146,7 +131,7 @@ class Reader(Generic[Shape, T]):
         except UNREADABLE as error:
             raise unreadable(self.kind, error, source) from None
 
-    def _convert(self, source: Source, shape: Shape, inside: str = "") -> T:
+    def _convert_shape(self, source: Source, shape: Shape, inside: str = "") -> T:
         try:
             return self._make(shape)
         except FieldError as error:
@@ -154,7 +139,7 @@ class Reader(Generic[Shape, T]):
 
 
 def read_json(kind: str, body: bytes, shape: type[S]) -> S:
-    """Decode the body of a response. Raises WireError, which names the kind."""
+    """Decode the body of a response. Raises WireError."""
     try:
         return msgspec.json.decode(body, type=shape)
     except UNREADABLE as error:
@@ -164,13 +149,6 @@ def read_json(kind: str, body: bytes, shape: type[S]) -> S:
 def server_version(body: bytes) -> str:
     """Return the API server's version, such as v1.36.2. Raises WireError."""
     return read_json("Version", body, schema.ServerVersion).git_version
-
-
-def page(kind: str, body: bytes) -> Page:
-    """Decode one page of a list, except its items. Raises WireError if the body is no list."""
-    shape = read_json(kind, body, schema.List)
-    metadata = shape.metadata
-    return Page(metadata.resource_version, metadata.continue_ or "", shape.items or ())
 
 
 def _identity(metadata: schema.Metadata) -> Identity:
@@ -189,26 +167,26 @@ def node_of(shape: schema.Node) -> Node:
     return Node(
         name=NodeName(shape.metadata.name),
         labels=shape.metadata.labels or {},
-        allocatable=_allocatable(tuple(allocatable.items())) if allocatable else Resources(),
-        taints=_taints(spec.taints) if spec.taints else (),
+        allocatable=_read_allocatable(tuple(allocatable.items())) if allocatable else Resources(),
+        taints=_read_taints(spec.taints) if spec.taints else (),
         unschedulable=bool(spec.unschedulable),
         addresses=tuple(a.address for a in status.addresses or () if a.address),
-        images=_images(status.images) if status.images else {},
+        images=_read_images(status.images) if status.images else {},
     )
 
 
 @lru_cache(maxsize=1024)
-def _allocatable(amounts: Amounts) -> Resources:
-    return Resources.of(integers(amounts, "status.allocatable"))
+def _read_allocatable(amounts: Amounts) -> Resources:
+    return Resources.of(parse_amounts(amounts, "status.allocatable"))
 
 
 @lru_cache(maxsize=1024)
-def _images(images: tuple[schema.ContainerImage, ...]) -> Mapping[str, int]:
+def _read_images(images: tuple[schema.ContainerImage, ...]) -> Mapping[str, int]:
     return {intern(name): each.size_bytes or 0 for each in images for name in each.names or ()}
 
 
 @lru_cache(maxsize=1024)
-def _taints(taints: tuple[schema.Taint, ...]) -> tuple[Taint, ...]:
+def _read_taints(taints: tuple[schema.Taint, ...]) -> tuple[Taint, ...]:
     return tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in taints)
 
 
@@ -218,18 +196,18 @@ def _config_map(shape: schema.ConfigMap) -> ConfigMap:
     return ConfigMap(_identity(shape.metadata), shape.data or {}, requested)
 
 
-def _namespace(shape: schema.Namespace) -> Namespace:
-    metadata, status = shape.metadata, shape.status or schema.NamespaceStatus()
+def _read_namespace(shape: schema.Namespace) -> Namespace:
+    metadata, status = shape.metadata, shape.status or schema.Phase()
     terminating = metadata.deletion_timestamp is not None or status.phase == "Terminating"
     return Namespace(metadata.name, metadata.labels or {}, terminating)
 
 
-def _claim(shape: schema.Claim) -> Claim:
+def _read_claim(shape: schema.Claim) -> Claim:
     """Raises FieldError."""
     metadata = shape.metadata
     if not metadata.namespace:
         raise FieldError("metadata.namespace", "missing")
-    spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.ClaimStatus()
+    spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.Phase()
     annotations = metadata.annotations or schema.Annotations()
     return Claim(
         namespace=metadata.namespace,
@@ -244,7 +222,7 @@ def _claim(shape: schema.Claim) -> Claim:
     )
 
 
-def _volume(shape: schema.Volume) -> Volume:
+def _read_volume(shape: schema.Volume) -> Volume:
     spec = shape.spec or schema.VolumeSpec()
     required = spec.node_affinity.required if spec.node_affinity else None
     csi = spec.csi
@@ -275,19 +253,14 @@ def _csi_node(shape: schema.CSINode) -> CSINode:
     )
 
 
-PODS: Reader[schema.Pod, Pod] = Reader("Pod", schema.Pod, pods.made)
-NODES: Reader[schema.Node, Node] = Reader("Node", schema.Node, node_of)
-NAMESPACES: Reader[schema.Namespace, Namespace] = Reader("Namespace", schema.Namespace, _namespace)
-CLAIMS: Reader[schema.Claim, Claim] = Reader("PersistentVolumeClaim", schema.Claim, _claim)
-VOLUMES: Reader[schema.Volume, Volume] = Reader("PersistentVolume", schema.Volume, _volume)
-STORAGE_CLASSES: Reader[schema.StorageClass, StorageClass] = Reader(
-    "StorageClass", schema.StorageClass, _storage_class
-)
-CSI_NODES: Reader[schema.CSINode, CSINode] = Reader("CSINode", schema.CSINode, _csi_node)
-
-CONFIG_MAPS: Reader[schema.ConfigMap, ConfigMap] = Reader(
-    "ConfigMap", schema.ConfigMap, _config_map
-)
+PODS = Reader("Pod", schema.Pod, pods.pod_of)
+NODES = Reader("Node", schema.Node, node_of)
+NAMESPACES = Reader("Namespace", schema.Namespace, _read_namespace)
+CLAIMS = Reader("PersistentVolumeClaim", schema.Claim, _read_claim)
+VOLUMES = Reader("PersistentVolume", schema.Volume, _read_volume)
+STORAGE_CLASSES = Reader("StorageClass", schema.StorageClass, _storage_class)
+CSI_NODES = Reader("CSINode", schema.CSINode, _csi_node)
+CONFIG_MAPS = Reader("ConfigMap", schema.ConfigMap, _config_map)
 
 config_map = CONFIG_MAPS.value
 pod, pod_item, pod_line = PODS.value, PODS.item, PODS.line

@@ -1,64 +1,39 @@
-"""Cluster dump from `kubectl get nodes,pods,... -A -o json`, as events that build a mirror.
+"""Cluster dump from `kubectl get nodes,pods,... -A -o json`, as events for a mirror.
 
-A malformed object is reported with its name and the reason; the others are read.
+Malformed objects are reported with name and reason, and skipped.
 """
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 import orjson
 
-from kubedsm.config.documents import (
-    DUMP,
-    DocumentError,
-    reading,
-    refuse_others,
-)
-from kubedsm.config.yaml_text import FAST, parsed_all
-from kubedsm.kube.wire import decoding
+from kubedsm.config.documents import DUMP, DocumentError, reading, refuse_others
+from kubedsm.config.yaml_text import FAST, parse_all_yaml
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.events import (
-    ClusterEvent,
-    KindKnown,
-    NodeApplied,
-    PodApplied,
-    SurroundingApplied,
-)
+from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
+from kubedsm.model.events import ClusterEvent, KindKnown, NodeApplied, PodApplied
 from kubedsm.model.model import SchedulingRules
-from kubedsm.model.surroundings import (
-    NAMESPACE_NAME_LABEL,
-    Claim,
-    CSINode,
-    Namespace,
-    StorageClass,
-    Surrounding,
-    Volume,
-)
+from kubedsm.model.surroundings import NAMESPACE_NAME_LABEL
 
 AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
-#: of these there is hardly a cluster without
+#: kinds present in practically every cluster
 EXPECTED = ("Node", "Pod")
-SURROUNDINGS: Mapping[str, type[Surrounding]] = {
-    "Namespace": Namespace,
-    "PersistentVolumeClaim": Claim,
-    "PersistentVolume": Volume,
-    "StorageClass": StorageClass,
-    "CSINode": CSINode,
-}
-CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
-#: bytes of YAML that take a while without libyaml
+_WATCHED: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS, *SURROUNDINGS.values())
+_KINDS = {watched.kind: watched for watched in _WATCHED}
+#: bytes of YAML with noticeable parsing time without libyaml
 _LARGE = 1_000_000
-#: what JSON may begin with, and a byte order mark
+#: possible leading bytes of JSON, including a byte order mark
 _BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"
-#: lists within lists deeper than this are no dump
+#: maximum depth of nested lists
 DEEPEST = 8
 
 
 @attrs.frozen(slots=True)
 class Malformed:
-    """Object that could not be decoded."""
+    """Malformed object."""
 
     kind: str
     #: as kubectl names it: shop/cart-1 for a pod, n2 for a node
@@ -75,12 +50,12 @@ class Malformed:
 class Dump:
     events: tuple[ClusterEvent, ...]
     malformed: tuple[Malformed, ...]
-    #: remarks for the reader: what is missing, and what was assumed
+    #: remarks about missing kinds and assumptions
     remarks: tuple[str, ...]
 
     @property
     def lacking(self) -> str:
-        """Return what the dump lacks for any decision: nodes, or readable pods."""
+        """Return the missing prerequisite of any decision: nodes, or readable pods."""
         for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
             if any(isinstance(event, applied) for event in self.events):
                 continue
@@ -94,13 +69,13 @@ class Dump:
 
 
 def read(text: bytes, source: str) -> Dump:
-    """Read a dump: JSON, or YAML if it is not JSON.
+    """Read a dump in JSON or YAML.
 
-    Raises DocumentError with one line that names `source`.
+    Raises DocumentError with one line, including `source`.
     """
     with reading(source):
-        said = _parse(text)
-        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
+        said = _parse_text(text)
+        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _KINDS))
     dump = of_objects(said, source)
     if not FAST and len(text) > _LARGE and not _begins_as_json(text):
         slow = f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml"
@@ -109,7 +84,7 @@ def read(text: bytes, source: str) -> Dump:
 
 
 def of_objects(said: Any, source: str) -> Dump:
-    """Read a parsed dump, or objects that were never text.
+    """Read a parsed dump, or objects without a textual form.
 
     Raises DocumentError.
     """
@@ -118,7 +93,7 @@ def of_objects(said: Any, source: str) -> Dump:
     remarks: list[str] = []
     seen: set[str] = set()
     with reading(source):
-        items = list(_items(said))
+        items = list(_list_items(said))
     for item in items:
         kind = item.get("kind") if isinstance(item, dict) else None
         if not isinstance(kind, str):
@@ -127,15 +102,16 @@ def of_objects(said: Any, source: str) -> Dump:
             )
             continue
         seen.add(kind)
-        read_item = _READERS.get(kind)
-        if read_item is None:
+        watched = _KINDS.get(kind)
+        if watched is None:
             continue
         try:
-            event = read_item(item)
+            given = _with_namespace(item) if watched.namespaced else item
+            event = watched.applied(watched.reader.value(given))
         except WireError as error:
-            malformed.append(_malformed(kind, item, str(error)))
+            malformed.append(_report_malformed(kind, item, str(error)))
             continue
-        name = _name(item)
+        name = _name_of(item)
         if (kind, name) in events:
             remarks.append(f"{kind} {name} is there twice: the last one counts")
         events[kind, name] = event
@@ -145,13 +121,15 @@ def of_objects(said: Any, source: str) -> Dump:
         if kind not in seen
     ]
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
-    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumptions(rules, seen)]
-    known = (KindKnown(SURROUNDINGS[kind]) for kind in sorted(seen & SURROUNDINGS.keys()))
+    remarks += [f"no {kind} in {source}: {what}" for kind, what in _list_assumptions(rules, seen)]
+    known = (KindKnown(of) for of, watched in SURROUNDINGS.items() if watched.kind in seen)
     return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
 
 
-def _assumptions(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield kinds that pod rules refer to and the dump lacks, with the assumption made."""
+def _list_assumptions(
+    rules: Iterable[SchedulingRules], seen: set[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield missing kinds referenced by pod rules, with the resulting assumption."""
     mounts = looks_at_namespaces = False
     for each in rules:
         mounts = mounts or bool(each.claims)
@@ -176,7 +154,7 @@ def _assumptions(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[t
             yield "CSINode", "assumed that every node takes any number of volumes"
 
 
-def _parse(text: bytes) -> Any:
+def _parse_text(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -190,9 +168,9 @@ def _begins_as_json(text: bytes) -> bool:
 
 
 def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
-    """Parse YAML into values that JSON has as well."""
+    """Parse YAML into JSON values."""
     try:
-        said = [each for each in parsed_all(text) if each is not None]
+        said = [each for each in parse_all_yaml(text) if each is not None]
     except DocumentError:
         if not _begins_as_json(text):
             raise
@@ -205,7 +183,7 @@ def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
     return read[0] if len(read) == 1 else read
 
 
-def _items(value: Any, depth: int = 0) -> Iterator[Any]:
+def _list_items(value: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, list):
         value = {"items": value}
     if not isinstance(value, dict):
@@ -220,12 +198,12 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
         return
     if not isinstance(items, list):
         raise DocumentError(f"items is {reprlib.repr(items)} where a list should be")
-    # A PodList's items need not say that they are Pods.
+    # Items of a PodList may omit the kind.
     kind = value.get("kind")
     kind = kind.removesuffix("List") if isinstance(kind, str) else ""
     for item in items:
         if isinstance(item, dict) and isinstance(item.get("items"), list) and depth < DEEPEST:
-            yield from _items(item, depth + 1)
+            yield from _list_items(item, depth + 1)
         elif isinstance(item, dict) and "kind" not in item and kind:
             yield {**item, "kind": kind}
         else:
@@ -233,7 +211,7 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
-    # A manifest has neither; what is written by hand means what kubectl would make of it.
+    # Manifests have neither namespace nor uid: defaults as in kubectl.
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
         given = {key: value for key, value in metadata.items() if value is not None}
@@ -243,31 +221,18 @@ def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-_READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
-    "Node": lambda item: NodeApplied(decoding.node(item)),
-    "Pod": lambda item: PodApplied(decoding.pod(_with_namespace(item))),
-    "Namespace": lambda item: SurroundingApplied(decoding.NAMESPACES.value(item)),
-    "PersistentVolumeClaim": lambda item: SurroundingApplied(
-        decoding.CLAIMS.value(_with_namespace(item))
-    ),
-    "PersistentVolume": lambda item: SurroundingApplied(decoding.VOLUMES.value(item)),
-    "StorageClass": lambda item: SurroundingApplied(decoding.STORAGE_CLASSES.value(item)),
-    "CSINode": lambda item: SurroundingApplied(decoding.CSI_NODES.value(item)),
-}
-
-
-def _malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
+def _report_malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
     spec = item.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     return Malformed(
-        kind, _name(item), reason, str(spec.get("schedulerName", "")), bool(spec.get("nodeName"))
+        kind, _name_of(item), reason, str(spec.get("schedulerName", "")), bool(spec.get("nodeName"))
     )
 
 
-def _name(item: dict[str, Any]) -> str:
+def _name_of(item: dict[str, Any]) -> str:
     metadata = item.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = str(metadata.get("name", "?"))
-    if item.get("kind") in CLUSTER_SCOPED:
+    if not _KINDS[item["kind"]].namespaced:
         return name
     return f"{metadata.get('namespace') or 'default'}/{name}"

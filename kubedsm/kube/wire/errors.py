@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from kubedsm.config.documents import located
+from kubedsm.config.documents import split_location
 from kubedsm.terminal.problems import Problem
 
-#: JSON as it came, or what a JSON or YAML parser made of it
+#: raw JSON, or parsed JSON or YAML
 Source = bytes | msgspec.Raw | Mapping[str, Any]
-#: what msgspec raises on bad input: not JSON or of the wrong shape, not UTF-8, nested too deep
+#: msgspec's exceptions for malformed input: syntax, schema, encoding, nesting depth
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class WireError(Problem, ValueError):
-    """Object that does not conform to the API."""
+    """Object violating the API schema."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class WireError(Problem, ValueError):
         self.kind = kind
         self.path = path
         self.reason = reason
-        #: these three as far as they could be read
+        #: identity, as far as readable
         self.namespace = namespace
         self.name = name
         self.uid = uid
@@ -46,14 +46,14 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
         return wire_error(kind, "", "nested too deep", source, inside)
     if not isinstance(error, msgspec.ValidationError):
         return WireError(kind, "", f"not JSON: {error}")
-    reason, path = located(error)
+    reason, path = split_location(error)
     if inside and path.startswith(inside):
         path = path.removeprefix(inside).removeprefix(".")
     return wire_error(kind, path, reason, source, inside)
 
 
 def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:
-    """Return a WireError with the object's name, as far as it is readable."""
+    """Return a WireError with the object's name, if readable."""
     shape: Any = source
     if isinstance(source, bytes | msgspec.Raw):
         try:

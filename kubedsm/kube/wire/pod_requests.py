@@ -11,25 +11,25 @@ from typing import NamedTuple
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import QuantityError, parse_millis, parse_units
 
-#: (resource, quantity) as JSON has them; a tuple, because it is a key of a cache
+#: (resource, quantity) as in JSON; hashable, as a cache key
 Amounts = tuple[tuple[str, str | int | float], ...]
-#: what the kubelet reports of a container: allocated to it, and in force; it may lag behind
+#: kubelet's report for a container: allocated and effective resources, possibly outdated
 Reported = tuple[Amounts, ...]
 
-#: pod-level requests replace the containers' for these, and for huge pages
+#: resources with pod-level requests that replace the containers', as for huge pages
 _POD_LEVEL = ("cpu", "memory")
 
 
 class Reports(NamedTuple):
-    """Resources that the kubelet reports; they differ from the requests during a resize."""
+    """Resources reported by the kubelet, different from requests during a resize."""
 
     #: in the order of the containers, or empty if nothing is reported of any
     containers: tuple[Reported, ...] = ()
-    #: in the order of the init containers; it matters for sidecars alone
+    #: in the order of the init containers; only relevant for sidecars
     init_containers: tuple[Reported, ...] = ()
     #: overhead included
     pod: Reported = ()
-    #: the resize that was asked for is impossible on this node
+    #: the requested resize is impossible on this node
     infeasible: bool = False
 
 
@@ -37,7 +37,7 @@ _NO_REPORTS = Reports()
 
 
 class FieldError(ValueError):
-    """One field of an object is not what it must be."""
+    """Invalid field of an object."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -45,7 +45,7 @@ class FieldError(ValueError):
         self.reason = reason
 
 
-def integers(amounts: Amounts, path: str) -> dict[str, int]:
+def parse_amounts(amounts: Amounts, path: str) -> dict[str, int]:
     """Millicores of cpu, whole units of everything else, by resource.
 
     Raises FieldError, with `path` before the resource's name.
@@ -69,49 +69,49 @@ def pod_requests(
 ) -> Resources:
     """Return the peak requests over the pod's life, and one of `pods`.
 
-    Init containers come in order, each with whether it is a sidecar (restartPolicy Always). An
-    init container runs beside the sidecars started before it; the containers run beside all of
-    them. Hence max(containers + sidecars, each init container + earlier sidecars) + overhead.
-    Only requests count: the API server has already set those that follow from limits.
+    Init containers are in order, each with a sidecar flag (restartPolicy Always). An init container
+    runs concurrently with earlier sidecars; the containers run concurrently with all sidecars.
+    Hence max(containers + sidecars, each init container + earlier sidecars) + overhead. Only
+    requests count: the API server has already derived requests from limits.
 
-    While a resize is under way the greater counts of what was asked for and what is reported, or
-    only what is reported if the resize is infeasible.
+    During a resize the maximum of requested and reported resources counts; for an infeasible resize
+    only reported resources.
 
-    Raises FieldError for an amount that is not a quantity, or negative.
+    Raises FieldError for an invalid or negative quantity.
     """
     reports = reports or _NO_REPORTS
     running: dict[str, int] = {}
     for index, amounts in enumerate(containers):
-        asked = integers(amounts, f"spec.containers[{index}].resources.requests")
+        asked = parse_amounts(amounts, f"spec.containers[{index}].resources.requests")
         report = reports.containers[index] if reports.containers else ()
-        read = _read(report, "containerStatuses", index)
-        _add(running, _effective(asked, read, reports.infeasible))
+        read = _read_report(report, "containerStatuses", index)
+        _add_amounts(running, _effective_amounts(asked, read, reports.infeasible))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for index, (amounts, is_sidecar) in enumerate(init_containers):
-        asked = integers(amounts, f"spec.initContainers[{index}].resources.requests")
+        asked = parse_amounts(amounts, f"spec.initContainers[{index}].resources.requests")
         if is_sidecar:
             report = reports.init_containers[index] if reports.init_containers else ()
-            read = _read(report, "initContainerStatuses", index)
-            asked = _effective(asked, read, reports.infeasible)
-            _add(running, asked)
-            _add(sidecars, asked)
+            read = _read_report(report, "initContainerStatuses", index)
+            asked = _effective_amounts(asked, read, reports.infeasible)
+            _add_amounts(running, asked)
+            _add_amounts(sidecars, asked)
         else:
-            _add(asked, sidecars)
+            _add_amounts(asked, sidecars)
             _raise_to(starting, asked)
     _raise_to(running, starting)
-    extra = integers(overhead, "spec.overhead")
+    extra = parse_amounts(overhead, "spec.overhead")
     running |= _of_the_pod(pod_level, reports, extra)
-    _add(running, extra)
+    _add_amounts(running, extra)
     running["pods"] = 1
     return Resources.of(running)
 
 
-def _read(report: Reported, field: str, index: int) -> list[dict[str, int]]:
-    return [integers(amounts, f"status.{field}[{index}]") for amounts in report]
+def _read_report(report: Reported, field: str, index: int) -> list[dict[str, int]]:
+    return [parse_amounts(amounts, f"status.{field}[{index}]") for amounts in report]
 
 
-def _effective(
+def _effective_amounts(
     asked: dict[str, int], reported: list[dict[str, int]], infeasible: bool
 ) -> dict[str, int]:
     if not reported:
@@ -123,16 +123,16 @@ def _effective(
 
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
-    """Return the pod-level requests that replace the containers', without the overhead."""
-    at_pod = _pod_level_amounts(integers(asked, "spec.resources.requests"))
+    """Return the pod-level requests, which replace the containers', without overhead."""
+    at_pod = _pod_level_amounts(parse_amounts(asked, "spec.resources.requests"))
     if not at_pod:
         return {}
     without_overhead = [
         {name: max(0, amount - overhead.get(name, 0)) for name, amount in amounts.items()}
         for report in reports.pod
-        for amounts in [_pod_level_amounts(integers(report, "status.resources"))]
+        for amounts in [_pod_level_amounts(parse_amounts(report, "status.resources"))]
     ]
-    return _effective(at_pod, without_overhead, reports.infeasible)
+    return _effective_amounts(at_pod, without_overhead, reports.infeasible)
 
 
 def _pod_level_amounts(amounts: dict[str, int]) -> dict[str, int]:
@@ -143,7 +143,7 @@ def _pod_level_amounts(amounts: dict[str, int]) -> dict[str, int]:
     }
 
 
-def _add(amounts: dict[str, int], more: dict[str, int]) -> None:
+def _add_amounts(amounts: dict[str, int], more: dict[str, int]) -> None:
     for name, amount in more.items():
         amounts[name] = amounts.get(name, 0) + amount
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kubedsm.config.documents import located
+from kubedsm.config.documents import split_location
 from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.pod_requests import FieldError
 from kubedsm.model.model import (
@@ -57,20 +57,19 @@ def scheduling_rules(
 ) -> SchedulingRules:
     """Return the rules of a pod.
 
-    Neither order nor repetition means anything in most of this, and what means the same must
-    compare equal.
+    Order and repetition are mostly insignificant: equivalent rules must compare equal.
 
     Raises FieldError.
     """
     demands = demands or _NO_DEMANDS
     affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
-    asked = _decode(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
+    asked = _decode_json(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
     own = dict(demands.labels)
-    constraints = _decode(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    constraints = _decode_json(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
     near, far = asked.pod_affinity or _NO_AFFINITY, asked.pod_anti_affinity or _NO_AFFINITY
     hard, soft = (
         tuple(
-            _spread(constraint, namespace, own)
+            _read_spread(constraint, namespace, own)
             for constraint in constraints
             if (constraint.when_unsatisfiable == "DoNotSchedule") is required
         )
@@ -83,8 +82,8 @@ def scheduling_rules(
         ports=tuple(
             sorted(set(demands.ports), key=lambda port: (port.port, port.protocol, port.ip))
         ),
-        affinity=tuple(_term(term, namespace, own) for term in near.required or ()),
-        anti_affinity=tuple(_term(term, namespace, own) for term in far.required or ()),
+        affinity=tuple(_read_term(term, namespace, own) for term in near.required or ()),
+        anti_affinity=tuple(_read_term(term, namespace, own) for term in far.required or ()),
         spread=hard,
         claims=demands.claims,
         disks=demands.disks,
@@ -98,11 +97,11 @@ def scheduling_rules(
     )
 
 
-def _decode(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
+def _decode_json(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
-        reason, inner = located(error)
+        reason, inner = split_location(error)
         separator = "." if inner and not inner.startswith("[") else ""
         raise FieldError(f"{path}{separator}{inner}", reason) from None
 
@@ -113,8 +112,8 @@ def node_selector_terms(selector: schema.NodeSelector) -> tuple[NodeSelectorTerm
 
 def _node_selector_term(term: schema.NodeSelectorTerm) -> NodeSelectorTerm:
     return NodeSelectorTerm(
-        tuple(_requirements(term.match_expressions or ())),
-        tuple(_requirements(term.match_fields or ())),
+        tuple(_read_requirements(term.match_expressions or ())),
+        tuple(_read_requirements(term.match_fields or ())),
     )
 
 
@@ -131,7 +130,7 @@ def _node_preferences(
         yield term.weight, _node_selector_term(term.preference)
 
 
-def _requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
+def _read_requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
     for requirement in given:
         values = tuple(sorted(set(requirement.values or ())))
         yield Requirement(requirement.key, requirement.operator, values)
@@ -142,18 +141,22 @@ def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] 
         return None
     pairs = (given.match_labels or {}).items()
     requirements = {Requirement(key, "In", (value,)) for key, value in pairs}
-    requirements.update(_requirements(given.match_expressions or ()), more)
+    requirements.update(_read_requirements(given.match_expressions or ()), more)
     return tuple(sorted(requirements))
 
 
-def _same(keys: tuple[str, ...] | None, operator: str, own: dict[str, str]) -> list[Requirement]:
-    """Return a requirement for each of these labels that the pod has, with its own value."""
+def _require_same(
+    keys: tuple[str, ...] | None, operator: str, own: dict[str, str]
+) -> list[Requirement]:
+    """Return a requirement with the pod's own value for each existing label."""
     return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
 
 
-def _term(term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]) -> PodAffinityTerm:
-    keys = _same(term.match_label_keys, "In", own)
-    keys += _same(term.mismatch_label_keys, "NotIn", own)
+def _read_term(
+    term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]
+) -> PodAffinityTerm:
+    keys = _require_same(term.match_label_keys, "In", own)
+    keys += _require_same(term.mismatch_label_keys, "NotIn", own)
     namespaces = term.namespaces or ()
     if not namespaces and term.namespace_selector is None:
         namespaces = (namespace,)
@@ -169,17 +172,17 @@ def _affinity_preferences(
     affinity: schema.PodAffinity, namespace: str, own: dict[str, str]
 ) -> Iterator[tuple[int, PodAffinityTerm]]:
     for preferred in affinity.preferred or ():
-        yield preferred.weight, _term(preferred.pod_affinity_term, namespace, own)
+        yield preferred.weight, _read_term(preferred.pod_affinity_term, namespace, own)
 
 
-def _spread(
+def _read_spread(
     constraint: schema.TopologySpreadConstraint, namespace: str, own: dict[str, str]
 ) -> SpreadConstraint:
     return SpreadConstraint(
         topology_key=constraint.topology_key,
         max_skew=constraint.max_skew,
         selector=selector_of(
-            constraint.label_selector, _same(constraint.match_label_keys, "In", own)
+            constraint.label_selector, _require_same(constraint.match_label_keys, "In", own)
         ),
         namespace=namespace,
         min_domains=constraint.min_domains or 1,
@@ -188,7 +191,7 @@ def _spread(
     )
 
 
-def claims(
+def list_claims(
     volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
 ) -> Iterator[ClaimReference]:
     """Yield the persistent volume claims among a pod's volumes."""
@@ -199,21 +202,21 @@ def claims(
             yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
 
 
-def disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
-    """Yield the network disks that a pod's volumes name directly."""
+def list_disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
+    """Yield the network disks referenced directly by a pod's volumes."""
     for volume in volumes:
         if (gce := volume.gce_persistent_disk) is not None:
-            yield _disk("gcePersistentDisk", gce, gce.get("pdName"))
+            yield _disk_of("gcePersistentDisk", gce, gce.get("pdName"))
         if (ebs := volume.aws_elastic_block_store) is not None:
-            yield _disk("awsElasticBlockStore", ebs, ebs.get("volumeID"))
+            yield _disk_of("awsElasticBlockStore", ebs, ebs.get("volumeID"))
         if (iscsi := volume.iscsi) is not None:
-            yield _disk("iscsi", iscsi, iscsi.get("iqn"))
+            yield _disk_of("iscsi", iscsi, iscsi.get("iqn"))
         if (rbd := volume.rbd) is not None:
-            # Images are the same if one monitor is.
+            # A common monitor identifies the same image.
             pool, image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
             for monitor in rbd.get("monitors") or ():
-                yield _disk("rbd", rbd, monitor, pool, image)
+                yield _disk_of("rbd", rbd, monitor, pool, image)
 
 
-def _disk(kind: str, source: schema.Unread, *identity: Any) -> Disk:
+def _disk_of(kind: str, source: schema.Unread, *identity: Any) -> Disk:
     return Disk(kind, tuple(map(str, identity)), read_only=source.get("readOnly") is True)

@@ -1,4 +1,4 @@
-"""Decode pods: the fields of each, and the pod class that many share."""
+"""Decode pods: individual fields, and the shared pod class."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -9,13 +9,7 @@ import msgspec
 from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.annotations import MoveMark, mark_of, wishes_of
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, Reported, Reports, pod_requests
-from kubedsm.kube.wire.pod_rules import (
-    Demands,
-    Pairs,
-    claims,
-    disks,
-    scheduling_rules,
-)
+from kubedsm.kube.wire.pod_rules import Demands, Pairs, list_claims, list_disks, scheduling_rules
 from kubedsm.model.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
@@ -30,13 +24,13 @@ from kubedsm.model.model import (
     Workload,
 )
 
-#: in the JSON of a rule that depends on labels of the pod whose rule it is
+#: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
 _RESIZE_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
 _NO_STATUS = schema.PodStatus()
 
 
-def made(shape: schema.Pod) -> Pod:
+def pod_of(shape: schema.Pod) -> Pod:
     """Return the pod of a shape.
 
     Raises FieldError.
@@ -54,45 +48,45 @@ def made(shape: schema.Pod) -> Pod:
         uid=Uid(metadata.uid),
         namespace=intern(namespace),
         name=metadata.name,
-        workload=_workload(metadata, namespace, labels, owner, mark),
+        workload=_workload_of(metadata, namespace, labels, owner, mark),
         pod_class=_pod_class(
-            tuple(map(_requests, spec.containers)) if spec.containers else (),
+            tuple(map(_requests_of, spec.containers)) if spec.containers else (),
             tuple(map(_init_requests, spec.init_containers)) if spec.init_containers else (),
             tuple(spec.overhead.items()) if spec.overhead else (),
-            _requests(spec) if spec.resources else (),
-            _reports(spec, status),
+            _requests_of(spec) if spec.resources else (),
+            _read_reports(spec, status),
             tuple(spec.node_selector.items()) if spec.node_selector else (),
             spec.tolerations or (),
-            _demands(metadata, spec, namespace, labels),
+            _read_demands(metadata, spec, namespace, labels),
             spec.priority or 0,
             spec.preemption_policy != "Never",
         ),
         scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
         node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        ready=bool(status.conditions and _ready(status.conditions)),
+        ready=bool(status.conditions and _is_ready(status.conditions)),
         terminating=metadata.deletion_timestamp is not None,
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
         labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
-        gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
+        gates=_gate_names(spec.scheduling_gates) if spec.scheduling_gates else (),
         pinned=_reason_to_stay(metadata, spec) if metadata.annotations or spec.volumes else "",
-        untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
+        untouchable=bool(metadata.annotations and _why_untouchable(metadata.annotations)),
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
-        wishes=_wishes(metadata.annotations) if metadata.annotations else None,
-        images=_images(tuple([c.image or "" for c in _containers(spec)])),
+        wishes=_read_wishes(metadata.annotations) if metadata.annotations else None,
+        images=_image_names(tuple([c.image or "" for c in _all_containers(spec)])),
     )
 
 
-def _containers(spec: schema.PodSpec) -> list[schema.Container]:
+def _all_containers(spec: schema.PodSpec) -> list[schema.Container]:
     containers = spec.containers or []
     return [*spec.init_containers, *containers] if spec.init_containers else containers
 
 
 @lru_cache(maxsize=4096)
-def _images(images: tuple[str, ...]) -> tuple[str, ...]:
+def _image_names(images: tuple[str, ...]) -> tuple[str, ...]:
     """Return image names with the default tag where none is given."""
     return tuple(
         intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
@@ -102,16 +96,16 @@ def _images(images: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _intern_labels(labels: Pairs) -> Mapping[str, str]:
-    """Return one object for all pods with equal labels."""
+    """Return a shared object for equal labels."""
     return dict(labels)
 
 
-def _wishes(annotations: schema.Annotations) -> Wishes | None:
+def _read_wishes(annotations: schema.Annotations) -> Wishes | None:
     return wishes_of(annotations.qos, annotations.migration, annotations.rate)
 
 
-def _untouchable(annotations: schema.Annotations) -> str:
-    """Return why the pod must not leave its node; empty if it may."""
+def _why_untouchable(annotations: schema.Annotations) -> str:
+    """Return why the pod must not leave the node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
     if annotations.mirror is not None:
@@ -120,8 +114,8 @@ def _untouchable(annotations: schema.Annotations) -> str:
 
 
 def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Return why the pod must not migrate: untouchable, or with a volume on its node."""
-    if metadata.annotations and (why := _untouchable(metadata.annotations)):
+    """Return why the pod must not migrate: untouchable, or with a volume on the node."""
+    if metadata.annotations and (why := _why_untouchable(metadata.annotations)):
         return why
     for volume in spec.volumes or ():
         if volume.host_path is not None or volume.empty_dir is not None:
@@ -129,38 +123,38 @@ def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
     return ""
 
 
-def _gates(gates: Iterable[schema.Named]) -> tuple[str, ...]:
+def _gate_names(gates: Iterable[schema.Named]) -> tuple[str, ...]:
     return tuple(gate.name or "" for gate in gates)
 
 
-def _ready(conditions: Iterable[schema.Condition]) -> bool:
+def _is_ready(conditions: Iterable[schema.Condition]) -> bool:
     for condition in conditions:
         if condition.type == "Ready":
             return condition.status == "True"
     return False
 
 
-def _infeasible(conditions: Iterable[schema.Condition]) -> bool:
+def _is_infeasible(conditions: Iterable[schema.Condition]) -> bool:
     for condition in conditions:
         if condition.type == _RESIZE_PENDING:
             return condition.reason == _INFEASIBLE
     return False
 
 
-def _requests(asking: schema.Container | schema.PodSpec) -> Amounts:
+def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
     resources = asking.resources
     return tuple(resources.requests.items()) if resources and resources.requests else ()
 
 
 def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
-    return _requests(container), container.restart_policy == "Always"
+    return _requests_of(container), container.restart_policy == "Always"
 
 
-def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
-    """Return the resources that the kubelet reports; None if they equal the requests."""
+def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
+    """Return the resources reported by the kubelet; None if equal to the requests."""
     if not (
-        _differs(spec.containers, status.container_statuses)
-        or _differs(spec.init_containers, status.init_container_statuses)
+        _may_differ(spec.containers, status.container_statuses)
+        or _may_differ(spec.init_containers, status.init_container_statuses)
         or status.allocated_resources
         or status.resources
     ):
@@ -169,11 +163,11 @@ def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
         _all_reported(spec.containers, status.container_statuses),
         _all_reported(spec.init_containers, status.init_container_statuses),
         _report_of(status),
-        _infeasible(status.conditions or ()),
+        _is_infeasible(status.conditions or ()),
     )
 
 
-def _differs(
+def _may_differ(
     containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
 ) -> bool:
     """Return True if reports may differ from requests; statuses mostly follow spec order."""
@@ -229,22 +223,26 @@ def _pod_class(
     return PodClass(requests, rules, priority, preempts)
 
 
-def _demands(
+def _read_demands(
     metadata: schema.Metadata, spec: schema.PodSpec, namespace: str, labels: Mapping[str, str]
 ) -> Demands | None:
     """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
-    volumes = [volume for volume in spec.volumes or () if _is_claim_or_disk(volume)]
+    volumes = spec.volumes or ()
+    claimed, mounted = (
+        tuple(list_claims(volumes, namespace, metadata.name)),
+        tuple(list_disks(volumes)),
+    )
     affinity, spread = spec.affinity, spec.topology_spread_constraints
-    if not (ports or volumes or affinity or spread or spec.resource_claims):
+    if not (ports or claimed or mounted or affinity or spread or spec.resource_claims):
         return None
     affinity_json = msgspec.json.encode(affinity) if affinity else b""
     spread_json = msgspec.json.encode(spread) if spread else b""
     by_label = _LABEL_KEYS in affinity_json or _LABEL_KEYS in spread_json
     return Demands(
         ports,
-        tuple(claims(volumes, namespace, metadata.name)),
-        tuple(disks(volumes)),
+        claimed,
+        mounted,
         tuple(claim.name or "" for claim in spec.resource_claims or ()),
         namespace if affinity or spread else "",
         tuple(labels.items()) if by_label else (),
@@ -253,29 +251,14 @@ def _demands(
     )
 
 
-def _is_claim_or_disk(volume: schema.PodVolume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.rbd is not None
-        or volume.iscsi is not None
-    )
-
-
 def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
     ports = [port for c in spec.containers or () if c.ports for port in c.ports if port.host_port]
     for container in spec.init_containers or ():
         if container.restart_policy == "Always" and container.ports:
             ports += [port for port in container.ports if port.host_port]
-    return (
-        tuple(
-            HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
-            for port in ports
-        )
-        if ports
-        else ()
+    return tuple(
+        HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+        for port in ports
     )
 
 
@@ -284,33 +267,35 @@ def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
 
 
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
-    """Return the migration mark of the pod, if it is complete."""
+    """Return the complete migration mark of the pod, if any."""
     owner = controller_of(metadata)
     annotation = metadata.annotations.move if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
     return mark_of(metadata.labels or {}, annotation, controller)
 
 
-def _workload(
+def _workload_of(
     metadata: schema.Metadata,
     namespace: str,
     labels: Mapping[str, str],
     owner: schema.Owner | None,
     mark: MoveMark | None,
 ) -> Workload:
-    """Return the pod's workload, also while a migration detaches the pod.
+    """Return the pod's workload, also for a pod detached by a migration.
 
-    The template hash is in one label before a pod is detached and in the other one after it.
+    Detaching transfers the template hash to a different label.
     """
     if mark is not None:
-        return _owner(namespace, "ReplicaSet", mark.replica_set, labels[MIGRATING_LABEL])
+        return _resolve_owner(namespace, "ReplicaSet", mark.replica_set, labels[MIGRATING_LABEL])
     if owner is not None:
-        return _owner(namespace, owner.kind, owner.name, labels.get(TEMPLATE_HASH_LABEL) or "")
+        return _resolve_owner(
+            namespace, owner.kind, owner.name, labels.get(TEMPLATE_HASH_LABEL) or ""
+        )
     return Workload(namespace, "Pod", metadata.name)
 
 
 @lru_cache(maxsize=1024)
-def _owner(namespace: str, kind: str, name: str, template: str) -> Workload:
+def _resolve_owner(namespace: str, kind: str, name: str, template: str) -> Workload:
     deployment = name.removesuffix(f"-{template}")
     if template and kind == "ReplicaSet" and deployment not in ("", name):
         return Workload(namespace, "Deployment", deployment)

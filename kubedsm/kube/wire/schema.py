@@ -1,7 +1,7 @@
-"""Shapes of the API's JSON under its own field names: only the fields that we read.
+"""Schema of the API's JSON with original field names, restricted to required fields.
 
-Every field that a server may omit or set to null is optional. `decoding` decides the meaning of an
-absent field. The decoder skips unknown fields.
+Fields that servers may omit or set to null are optional. `decoding` interprets absent fields. The
+decoder skips unknown fields.
 """
 
 from datetime import datetime
@@ -28,7 +28,7 @@ Quantities = dict[str, str | int | float]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-#: as it came: read when it is first seen, by way of its JSON text
+#: undecoded object: interpreted once per distinct JSON text
 Unread = dict[str, Any]
 
 
@@ -140,7 +140,7 @@ class Owner(Wire, frozen=True):
 
 
 class Annotations(Wire, frozen=True):
-    """Annotations that we read."""
+    """Annotations read by KubeDSM."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
@@ -166,6 +166,10 @@ class Metadata(Wire, frozen=True):
     labels: dict[str, str] | None = None
     annotations: Annotations | None = None
     owner_references: list[Owner] | None = None
+
+
+class AnyObject(Wire, frozen=True):
+    metadata: Metadata
 
 
 class Requirements(Wire, frozen=True):
@@ -230,8 +234,7 @@ class PodStatus(Wire, frozen=True):
     allocated_resources: Quantities | None = None
 
 
-class Pod(Wire, frozen=True):
-    metadata: Metadata
+class Pod(AnyObject, frozen=True):
     spec: PodSpec
     status: PodStatus | None = None
 
@@ -262,19 +265,19 @@ class NodeStatus(Wire, frozen=True):
     images: tuple[ContainerImage, ...] | None = None
 
 
-class Node(Wire, frozen=True):
-    metadata: Metadata
+class Node(AnyObject, frozen=True):
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
 
 
-class NamespaceStatus(Wire, frozen=True):
+class Phase(Wire, frozen=True):
+    """Status of a Namespace or of a PersistentVolumeClaim."""
+
     phase: str | None = None
 
 
-class Namespace(Wire, frozen=True):
-    metadata: Metadata
-    status: NamespaceStatus | None = None
+class Namespace(AnyObject, frozen=True):
+    status: Phase | None = None
 
 
 class ClaimSpec(Wire, frozen=True):
@@ -283,14 +286,9 @@ class ClaimSpec(Wire, frozen=True):
     storage_class_name: str | None = None
 
 
-class ClaimStatus(Wire, frozen=True):
-    phase: str | None = None
-
-
-class Claim(Wire, frozen=True):
-    metadata: Metadata
+class Claim(AnyObject, frozen=True):
     spec: ClaimSpec | None = None
-    status: ClaimStatus | None = None
+    status: Phase | None = None
 
 
 class CSISource(Wire, frozen=True):
@@ -303,13 +301,11 @@ class VolumeSpec(Wire, frozen=True):
     csi: CSISource | None = None
 
 
-class Volume(Wire, frozen=True):
-    metadata: Metadata
+class Volume(AnyObject, frozen=True):
     spec: VolumeSpec | None = None
 
 
-class StorageClass(Wire, frozen=True):
-    metadata: Metadata
+class StorageClass(AnyObject, frozen=True):
     volume_binding_mode: str | None = None
 
 
@@ -326,13 +322,8 @@ class CSINodeSpec(Wire, frozen=True):
     drivers: tuple[CSINodeDriver, ...] | None = None
 
 
-class CSINode(Wire, frozen=True):
-    metadata: Metadata
+class CSINode(AnyObject, frozen=True):
     spec: CSINodeSpec | None = None
-
-
-class AnyObject(Wire, frozen=True):
-    metadata: Metadata
 
 
 class Version(Wire, frozen=True):
@@ -373,12 +364,13 @@ class ListMetadata(Wire, frozen=True):
 
 
 class List(Wire, frozen=True):
+    """Page of a list with undecoded items: malformed items do not affect other items."""
+
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None
 
 
-class ConfigMap(Wire, frozen=True):
-    metadata: Metadata
+class ConfigMap(AnyObject, frozen=True):
     data: dict[str, str] | None = None
 
 
@@ -426,7 +418,7 @@ class WorkloadStatus(Wire, frozen=True):
     conditions: tuple[WorkloadCondition, ...] | None = None
 
 
-class Workload(Wire, frozen=True):
+class Workload(AnyObject, frozen=True):
     metadata: WorkloadMetadata
     spec: WorkloadSpec
     status: WorkloadStatus = WorkloadStatus()
@@ -449,8 +441,7 @@ class ServiceSpec(Wire, frozen=True):
     selector: dict[str, str] | None = None
 
 
-class Service(Wire, frozen=True):
-    metadata: Metadata
+class Service(AnyObject, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
 
@@ -462,8 +453,7 @@ class BudgetStatus(Wire, frozen=True):
     disruptions_allowed: int = 0
 
 
-class Budget(Wire, frozen=True):
-    metadata: Metadata
+class Budget(AnyObject, frozen=True):
     spec: BudgetSpec
     status: BudgetStatus = BudgetStatus()
 

@@ -40,8 +40,8 @@ from kubedsm.optimizer.matching.problem import (
 )
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
+from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
-from kubedsm.plugins.scene import speaks_of_others
 
 #: Mask of nodes, N, and two items that exclude each other there.
 Clash = tuple[Mask, int, int]

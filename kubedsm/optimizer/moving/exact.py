@@ -134,7 +134,7 @@ def _list_subsets(question: Question) -> Iterator[list[Workload]]:
     """Yield subsets: workloads with the greatest shortfall, with some that can spare most."""
     problem, gains = question.problem, question.gains
     supplied = {item.workload for item in problem.items if item.supply}
-    ordered = sorted(problem.workloads, key=lambda w: (gains.urgency(w), w))
+    ordered = sorted(problem.workloads, key=lambda w: (gains.urgency_key(w), w))
     lacking = [w for w in ordered if w in supplied and question.may_gain(w)]
     sparing = cycle(reversed(ordered))
     for start in range(0, len(lacking), _LACKING):

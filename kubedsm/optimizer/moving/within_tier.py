@@ -241,7 +241,7 @@ class Samples:
             name for _, name in (*only_in(sample.placed, placed), *only_in(placed, sample.placed))
         }
         within = {placed[uid] for uid in sample.came if uid in placed} | sample.left.keys()
-        known = ~snapshot.index.named({*since, *within})
+        known = ~snapshot.index.match_names({*since, *within})
         return cls(goal, now, before, known)
 
     @property
@@ -269,7 +269,7 @@ class Samples:
     def _gains_of_both(self, pod: Pod, source: int) -> Floats:
         """Return N: the score that each node and the source gain together."""
         now, own = self.now, self.now.own
-        left = np.maximum(now.used[source] - now.expected(pod), 0.0) / now.sizes[source]
+        left = np.maximum(now.used[source] - now.estimate_use(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)
         return np.asarray(now.gains(pod, source) + own[source] - own - lost)
 

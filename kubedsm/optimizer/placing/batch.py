@@ -48,8 +48,8 @@ from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
-from kubedsm.plugins.scene import Rejection
 
 
 def place_alone(

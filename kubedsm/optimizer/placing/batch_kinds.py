@@ -15,7 +15,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, sort_kinds
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
-from kubedsm.plugins.scene import speaks_of_others
+from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.taints import PREFERS_NO_PODS
 from kubedsm.plugins.volumes import is_shared_disk
 

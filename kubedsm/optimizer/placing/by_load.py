@@ -20,8 +20,8 @@ from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.feasibility import Feasibility, is_worse
+from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejections
-from kubedsm.plugins.scene import Rejection
 
 
 class _Rules(Protocol):
@@ -59,7 +59,7 @@ def balance_by_load(
     if loads is None or not decision.bindings:
         return decision
     rules: _Rules = (_Plain if decision.plain else _Ruled).of(snapshot, decision.bindings)
-    unseen = snapshot.index.named(closed)
+    unseen = snapshot.index.match_names(closed)
     if decision.looked_at is not None:
         unseen |= decision.looked_at.others(snapshot.index)
     dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, spread=spread)
@@ -187,8 +187,8 @@ class _Plain:
         if node != binding.node:
             requests = binding.pod.requests
             left, come = self.index.positions[binding.node], self.index.positions[node]
-            self.room = self.room.changed(left, self.room.of(left) + requests)
-            self.room = self.room.changed(come, self.room.of(come) - requests)
+            self.room = self.room.with_free(left, self.room.of(left) + requests)
+            self.room = self.room.with_free(come, self.room.of(come) - requests)
         return True
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:

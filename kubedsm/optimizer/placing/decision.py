@@ -42,7 +42,7 @@ from kubedsm.optimizer.placing.replica_spreading import (
 )
 from kubedsm.optimizer.placing.split import Demand, Picks, Split, list_demands, split_vectors
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 
 
 class Binding(NamedTuple):

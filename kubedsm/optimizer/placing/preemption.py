@@ -19,8 +19,8 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import open_nodes
-from kubedsm.plugins.scene import speaks_of_others
 
 #: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: limit of
 #: compared candidates, the first by tier and name

@@ -22,7 +22,7 @@ from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Settling, TurnOf
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
-from kubedsm.plugins.scene import speaks_of_others
+from kubedsm.plugins.plugin import speaks_of_others
 
 #: Rounds of serving unplaced pods first, and of removing pods that break rules.
 _ROUNDS = 3

@@ -126,7 +126,7 @@ class _Ruled:
         if len(rows.positions) * len(batch_kinds) > _MANY:
             part = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
             likes = [self.feasibility.equivalence(kind.pods[0]) for kind in batch_kinds]
-            some = self.feasibility.index.named(node for _, node in first.kept.placed)
+            some = self.feasibility.index.match_names(node for _, node in first.kept.placed)
             few = sample_classes(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
             some[rows.positions[few]] = True
             for attempt in self._solve_on(some, batch_kinds, first, part):

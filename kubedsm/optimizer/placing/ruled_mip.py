@@ -23,8 +23,8 @@ from kubedsm.optimizer.placing.decision import Choice
 from kubedsm.optimizer.placing.rule_keeping import Kept
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.ports import ports_clash
-from kubedsm.plugins.scene import EquivalenceClass, Scene, node_labels
+from kubedsm.plugins.fit import ports_clash
+from kubedsm.plugins.plugin import EquivalenceClass, Scene, node_labels
 from kubedsm.plugins.spread import Domains, domains_of
 from kubedsm.plugins.volumes import is_shared_disk
 

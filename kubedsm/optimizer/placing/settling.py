@@ -431,7 +431,7 @@ class Settling:
     def _count_pod(self, pod: Pod, node: NodeName, by: int) -> None:
         at, turn = self.nodes.positions[node], self.turn(pod)
         free = self.room.of(at)
-        self.room = self.room.changed(at, free - pod.requests if by > 0 else free + pod.requests)
+        self.room = self.room.with_free(at, free - pod.requests if by > 0 else free + pod.requests)
         self.skews.change(self.open.like(pod), at, by)
         self.edge[pod.workload] += by * int(self.on_edge[at])
         self.turns[turn] += by

@@ -17,13 +17,9 @@ from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier
 from kubedsm.model.node_index import NodeIndex, nodes_to_find, window
 from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.plugins.node_affinity import sum_preferences
-from kubedsm.plugins.node_scores import (
-    MAX_NODE_SCORE,
-    scale_scores,
-    scale_spread,
-    spread_score,
-)
+from kubedsm.plugins.plugin import MAX_NODE_SCORE, scale_scores
 from kubedsm.plugins.plugins import SCORES
+from kubedsm.plugins.spread import scale_spread, spread_score
 from kubedsm_lab.baselines.in_turn import Room, pick
 from kubedsm_lab.baselines.opportunistic import Ranking, signature
 

@@ -10,7 +10,7 @@ from typing import Self
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod
-from kubedsm.plugins.scene import EquivalenceClass
+from kubedsm.plugins.plugin import EquivalenceClass
 from kubedsm_lab.baselines.in_turn import Room
 
 #: seconds

@@ -19,13 +19,13 @@ from kubedsm.process.clock import VirtualClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, node_of
+from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating, node_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
-from kubedsm_lab.replay.capacity import evicts_by_taint, serving, up_to_wanted, wanted
+from kubedsm_lab.replay.capacity import evicts_by_taint, list_serving, list_wanted, up_to_wanted
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
@@ -51,7 +51,7 @@ OUTAGES = (
     Outage("long cut", 1, 900.0),
     Outage("five cuts", 5, 480.0, 150.0),
 )
-#: Replicas by service; the number decides how much one edge pod adds to the QoS score.
+#: Replicas by service, which determine an edge pod's contribution to the QoS score.
 SERVICES = {"one": 2, "two": 3, "three": 4, "four": 5, "five": 6}
 SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
 
@@ -61,7 +61,7 @@ class Tally:
     """Pod-seconds of all services since the first partition, and pods created."""
 
     wanted: float = 0.0
-    #: by pods whose containers run; by those at the edge; by those known to be Ready
+    #: by pods with running containers; by edge pods among these; by pods reported as Ready
     serving: float = 0.0
     edge: float = 0.0
     ready: float = 0.0
@@ -108,14 +108,14 @@ def run() -> Report:
 
 
 def play(outage: Outage, scheduler: str) -> Tally:
-    return run_in_virtual_time(_play(outage, scheduler))
+    return run_in_virtual_time(_play_outage(outage, scheduler))
 
 
-async def _play(outage: Outage, scheduler: str) -> Tally:
+async def _play_outage(outage: Outage, scheduler: str) -> Tally:
     clock, tally = VirtualClock(), Tally()
     async with EmulatedCluster(_cluster_spec(), clock, random.Random(0)) as cluster:
         front = EmulatedFront(cluster.routes, clock, latency=0.01)
-        runtime = _runtime(scheduler, front, clock)
+        runtime = _create_runtime(scheduler, front, clock)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
@@ -131,7 +131,7 @@ async def _play(outage: Outage, scheduler: str) -> Tally:
                     tally.evicted += evicts_by_taint(change)
 
             unsubscribe = cluster.api.store.subscribe(count_pods)
-            sampling = tasks.create_task(_sample(cluster, clock, tally))
+            sampling = tasks.create_task(_sample_pods(cluster, clock, tally))
             for _ in range(outage.cuts):
                 cluster.disconnect(*SITES[PARTITIONED])
                 await clock.sleep(outage.away)
@@ -154,7 +154,7 @@ def _cluster_spec() -> ClusterSpec:
     return ClusterSpec(tuple(nodes))
 
 
-def _runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
+def _create_runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
     configuration, rng = Configuration(), random.Random(1)
     policy: Policy | None = None
     if scheduler == "without sites":
@@ -165,10 +165,10 @@ def _runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
     return Runtime(front, configuration, clock, rng, policy=policy)
 
 
-async def _sample(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
+async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
     edge = {name for names in SITES.values() for name in names}
     while True:
-        runs, replicas = serving(cluster), wanted(cluster)
+        runs, replicas = list_serving(cluster), list_wanted(cluster)
         pods: list[Any] = list(cluster.api.list(PODS))
         ready = (pod for pod in pods if is_ready(pod) and not is_terminating(pod))
         at_edge = (pod for pod in runs if node_of(pod) in edge)

@@ -69,7 +69,7 @@ def record(
 ) -> None:
     """Record a cluster under load, and report the measures of a replay.
 
-    Nothing is changed. Ctrl-C or SIGTERM ends the recording with a report of what it has so far.
+    Nothing is changed. Ctrl-C or SIGTERM ends the recording with a report of everything recorded.
     """
     from kubedsm.cli.cluster import connect_cluster
     from kubedsm.cli.console import Stop, log_to, until_interrupted
@@ -79,7 +79,7 @@ def record(
     from kubedsm_lab.cli.recording_session import print_report, record_load
     from kubedsm_lab.replay.following import Plan
     from kubedsm_lab.replay.recording import TimelineRecorder
-    from kubedsm_lab.replay.report import compared
+    from kubedsm_lab.replay.report import join_reports
     from kubedsm_lab.replay.sources import scenario_in
 
     if bool(folders) != compare or compare == bool(scenario_path):
@@ -87,7 +87,7 @@ def record(
     if out is not None:
         folder_for(out)
     if scenario_path is None:
-        print_report(compared(folders), out, output)
+        print_report(join_reports(folders), out, output)
         return
     if not is_name(namespace):
         raise click.UsageError(f"--namespace: {namespace!r} is not such a name")

@@ -7,18 +7,18 @@ from pathlib import Path
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
 from kubedsm.explain.client import effects_since
-from kubedsm.explain.effects import summed_up
+from kubedsm.explain.effects import summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
-from kubedsm_lab.replay.answer import KEPT, answer, printed
-from kubedsm_lab.replay.following import Plan, followed, recorded
+from kubedsm_lab.replay.answer import KEPT, answer, print_answer
+from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import measures_of
 from kubedsm_lab.replay.pictures import write_with_pictures
-from kubedsm_lab.replay.provenance import Provenance, told
+from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
+from kubedsm_lab.replay.report import Report, assemble_report, in_a_sentence, plain_tables, tables
 from kubedsm_lab.replay.runner import Outcome
 
 #: kube-scheduler's name in pods
@@ -37,15 +37,15 @@ async def record_load(
 ) -> Report:
     """Record the cluster until the plan or `stop` ends it, and return the report.
 
-    Effects of migrations come from the scheduler at `server`, if one of this cluster answers there.
+    Effects of migrations come from the scheduler at `server`, if responsible for the cluster.
     """
     clock, rng = SystemClock(), random.Random()
     version = await greet(cluster, timeout=TIMEOUT)
-    async with followed(cluster, recorder, clock, rng, remark):
+    async with follow_cluster(cluster, recorder, clock, rng, remark):
         stop.heeded = True
         remark(f"recording {', '.join(services)} in namespace {recorder.namespace}")
         began = clock.wall()
-        seen, answers = await recorded(recorder, plan, stop.asked, clock, remark)
+        seen, answers = await record_until_end(recorder, plan, stop.asked, clock, remark)
     effects = None
     if await find_scheduler(server, cluster) is not None:
         effects = await effects_since(server, began, recorder.namespace)
@@ -63,11 +63,13 @@ async def record_load(
     )
     row = run.as_json()
     if effects:
-        row["moveEffects"] = summed_up(effects)
+        row["moveEffects"] = summarize_effects(effects)
     emulated = recorder.emulated
     method = "recorded on an emulated cluster" if emulated else "measured on a cluster"
     measured = f"{method} (Kubernetes {version}), over its API"
-    return {"emulated": emulated, "measured": measured} | assembled([row], [run.timeline_json()])
+    return {"emulated": emulated, "measured": measured} | assemble_report(
+        [row], [run.timeline_json()]
+    )
 
 
 def _name_schedulers(recorder: TimelineRecorder) -> str:
@@ -82,9 +84,9 @@ def print_report(found: Report, out: Path | None, output: str) -> None:
         print_json(found)
     else:
         console = Console()
-        printed(answer(found), console)
+        print_answer(answer(found), console)
         console.print(tables(found))
     if out is not None:
-        made = Provenance(f"{KEPT} {in_a_sentence(found)}")
-        text = told(answer(found), made, plain_tables(found))
+        origin = f"{KEPT} {in_a_sentence(found)}"
+        text = render_report(answer(found), origin, plain_tables(found))
         write_with_pictures(found, out, "kubedsm record", text)

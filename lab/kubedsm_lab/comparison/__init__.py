@@ -1,4 +1,4 @@
-"""KubeDSM beside the schedulers of the papers: one experiment after the other, one page of all.
+"""KubeDSM compared with the schedulers of the papers: several experiments, one page.
 
-What is played, and what is measured of it, is in `replay` and `bench`.
+The experiments and their measurements are in `replay` and `bench`.
 """

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 
 import attrs
 import msgspec
@@ -26,7 +27,6 @@ from kubedsm_lab.replay.hpa import experiment as hpa
 from kubedsm_lab.replay.load_aware import experiment as load_aware
 from kubedsm_lab.replay.load_aware.application import GRAPHS
 from kubedsm_lab.replay.packing import experiment as packing
-from kubedsm_lab.replay.packing.tables import EVICTIONS
 from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import EMULATED, encode_report, report
@@ -102,16 +102,6 @@ def _run_burst(asked: Asked) -> Findings:
     )
 
 
-BURST = Experiment(
-    "burst",
-    "A burst of 200 pods",
-    "emulated",
-    _run_burst,
-    ("Ratios", "Beside what was published", "Fullest nodes", "Score caches"),
-    policies=tuple(POLICIES) + _BATCHED,
-)
-
-
 def _run_hpa(asked: Asked) -> Findings:
     # Six seeds are the fewest that have an interval.
     plan = hpa.PRESET.short if asked.full else attrs.evolve(hpa.PRESET.short, seeds=6)
@@ -119,20 +109,6 @@ def _run_hpa(asked: Asked) -> Findings:
         contenders = list(dict.fromkeys([*asked.policies, REFERENCE]))
         plan = attrs.evolve(plan, contenders=contenders)
     return hpa.run(plan, asked.jobs)
-
-
-HPA = Experiment(
-    "hpa",
-    "The autoscaler: how soon a service recovers",
-    "emulated, the service modelled",
-    _run_hpa,
-    ("Time to recover", "Chance or policy", "How much of it is scheduling", "The autoscaler"),
-    {
-        "time to recover, median": "It hangs on how ten connections fall on the pods, which the"
-        " seed draws for each window, and not on who places pods in a fraction of a second.",
-    },
-    tuple(POLICIES),
-)
 
 
 def _run_nodes(asked: Asked) -> Findings:
@@ -152,20 +128,6 @@ def _run_nodes(asked: Asked) -> Findings:
     )
 
 
-NODES = Experiment(
-    "nodes",
-    "Many nodes: looking at some, or at all",
-    "computed",
-    _run_nodes,
-    ("Time", "Quality", "Fairness"),
-    {
-        "mean score": "KubeDSM goes by how far apart replicas come first, and then by how little of"
-        " a node is asked for, and not by the balance of cpu and memory that this score counts as"
-        " well.",
-    },
-)
-
-
 def _run_paper(asked: Asked) -> Findings:
     seeds = range(1, 1 + (presets.FULL_SEEDS if asked.full else presets.REDUCED_SEEDS))
     setup = Setup(paper_cluster(), PAPER_SERVICES, Configuration())
@@ -182,48 +144,9 @@ def _run_paper(asked: Asked) -> Findings:
     )
 
 
-PAPER = Experiment(
-    "paper",
-    "Edge and cloud: the KubeDSM paper's scenarios",
-    "emulated, response times modelled",
-    _run_paper,
-    (
-        "Edge ratio",
-        "Share of the optimum",
-        "Response times by scenario",
-        "Response times by policy",
-        "What it cost",
-    ),
-    {
-        "deviation of edge shares": "KubeDSM goes for the mean edge share, for which the service"
-        " with the dearest pods pays. The paper's suggester leaves some of the edge ratio. A policy"
-        " that puts little on the edge is even by that alone.",
-        "mean wait for a node": "A pod waits up to 2 s for room on the edge that others are about"
-        " to leave (`batch.edgeWait`) before it goes to the cloud; no other policy knows of that"
-        " room.",
-    },
-    tuple(CONTENDERS),
-)
-
-
 def _run_load_aware(asked: Asked) -> Findings:
     look = load_aware.Plan(list(GRAPHS)[:1], (50,), seeds=1)
     return load_aware.run(load_aware.PRESET.short if asked.full else look, asked.jobs)
-
-
-LOAD_AWARE = Experiment(
-    "load-aware",
-    "Busy nodes: placing by measured load",
-    "emulated, response times modelled",
-    _run_load_aware,
-    ("At a glance", "By users"),
-    {
-        load_aware.P95: "KubeDSM has replicas apart before it looks at load, and moves a pod only"
-        " if both nodes gain by it: a few times a trial, and none is missing meanwhile. The paper's"
-        " score asks for no such thing, and its descheduler evicts a pod a minute: some hundred,"
-        " and hundreds of pod-seconds.",
-    },
-)
 
 
 def _run_packing(asked: Asked) -> Findings:
@@ -232,18 +155,30 @@ def _run_packing(asked: Asked) -> Findings:
     return packing.run(plan, asked.jobs)
 
 
-PACKING = Experiment(
-    "packing",
-    "Full clusters: packed anew",
-    "computed",
-    _run_packing,
-    (
-        "At a glance",
-        "By nodes",
-        "Figure 4: better, and proven the best",
-        "Table 1: seconds, and what is requested by pods placed",
-        "The paper's order, solved to the end",
-    ),
-    {EVICTIONS: "Those of higher priority that it places need the room."},
+class _Description(msgspec.Struct, frozen=True):
+    title: str
+    how: str
+    shown: tuple[str, ...]
+    reasons: Mapping[str, str] = {}
+
+
+_DESCRIPTIONS = msgspec.toml.decode(
+    (files(__package__) / "about" / "experiments.toml").read_bytes(), type=dict[str, _Description]
 )
-EXPERIMENTS: Sequence[Experiment] = (BURST, HPA, NODES, PAPER, LOAD_AWARE, PACKING)
+
+
+def _describe(
+    name: str, run: Callable[[Asked], Findings], policies: Sequence[str] = ()
+) -> Experiment:
+    said = _DESCRIPTIONS[name]
+    return Experiment(name, said.title, said.how, run, said.shown, said.reasons, policies)
+
+
+EXPERIMENTS: Sequence[Experiment] = (
+    _describe("burst", _run_burst, (*POLICIES, *_BATCHED)),
+    _describe("hpa", _run_hpa, tuple(POLICIES)),
+    _describe("nodes", _run_nodes),
+    _describe("paper", _run_paper, tuple(CONTENDERS)),
+    _describe("load-aware", _run_load_aware),
+    _describe("packing", _run_packing),
+)

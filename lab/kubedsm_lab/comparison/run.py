@@ -22,12 +22,12 @@ class UnknownNameError(ValueError):
     """No experiment, or no policy, has that name."""
 
 
-def chosen(
+def choose_experiments(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
     """Return the experiments with these names, or all.
 
-    Raises UnknownNameError, also for a policy that none of them has.
+    Raises UnknownNameError, also for a policy without an experiment.
     """
     by_name = {each.name: each for each in known}
     for name in names:
@@ -118,8 +118,7 @@ class Kept:
             for file in part.pictures
             if (path := self.out / file).exists()
         }
-        policies = (name for p in parts.values() for s in p.standings for name in s.values)
-        write_whole(self.out / "index.html", render_page(TITLE, made, shown, policies))
+        write_whole(self.out / "index.html", render_page(TITLE, made, shown))
 
 
 def compare(

@@ -17,9 +17,15 @@ _BOLD = "In bold: the best, and what is level with it, as it differs by less tha
 
 def text(played: Played, failed: Mapping[str, str]) -> str:
     """Return the page without its title. failed: reason by name of an experiment."""
-    chapters = ["\n".join(_chapter(*each)) for each in played]
+    chapters = ["\n".join(_render_chapter(*each)) for each in played]
     return "\n".join(
-        [answer(played), *_failures(failed), _compared(played), *chapters, _elsewhere()]
+        [
+            answer(played),
+            *_list_failures(failed),
+            _tabulate_experiments(played),
+            *chapters,
+            _describe_elsewhere(),
+        ]
     )
 
 
@@ -35,13 +41,13 @@ def answer(played: Played) -> str:
         for experiment, part in played
         if ours_and_best(part.standings)[1]
     ]
-    behind = [line for each in played for line in _behind(*each)]
+    behind = [line for each in played for line in _explain_behind(*each)]
     if behind:
         parts += ["Where KubeDSM is behind, and why:", "\n".join(behind)]
     return "\n\n".join(parts) + "\n"
 
 
-def _behind(experiment: Experiment, part: Part) -> Iterator[str]:
+def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
     """Yield one line per reason."""
     figures: dict[str, list[str]] = {}
     for each in part.standings:
@@ -54,31 +60,31 @@ def _behind(experiment: Experiment, part: Part) -> Iterator[str]:
         yield f"- **{experiment.name}**: {'; '.join(behind)}. {why}"
 
 
-def _failures(failed: Mapping[str, str]) -> Iterator[str]:
+def _list_failures(failed: Mapping[str, str]) -> Iterator[str]:
     for name, why in failed.items():
         yield f"**{name} failed when it was run last**: {why}. What stands of it is older.\n"
 
 
-def _compared(played: Played) -> str:
+def _tabulate_experiments(played: Played) -> str:
     lines = [
         [experiment.name, experiment.how, "full" if part.full else "a look", f"{part.about}."]
         for experiment, part in played
     ]
     table = markdown(["experiment", "what it is", "form", "how it was run"], lines)
-    return f"## What was compared\n\n{table}\n\n{_about('words')}"
+    return f"## What was compared\n\n{table}\n\n{_read_about('words')}"
 
 
-def _chapter(experiment: Experiment, part: Part) -> Iterator[str]:
-    yield f"## {experiment.title}\n\n{_about(experiment.name)}"
+def _render_chapter(experiment: Experiment, part: Part) -> Iterator[str]:
+    yield f"## {experiment.title}\n\n{_read_about(experiment.name)}"
     yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
     if part.standings:
         yield f"### Who wins\n\n{_BOLD}\n\n{markdown(*everyone(part.standings))}\n"
     yield render_sections(part.tables, level=3)
 
 
-def _elsewhere() -> str:
-    return f"## Schedulers that do not run here\n\n{_about('elsewhere')}"
+def _describe_elsewhere() -> str:
+    return f"## Schedulers that do not run here\n\n{_read_about('elsewhere')}"
 
 
-def _about(name: str) -> str:
+def _read_about(name: str) -> str:
     return (files(__package__) / "about" / f"{name}.md").read_text(encoding="utf-8")

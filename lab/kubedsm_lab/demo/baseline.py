@@ -29,7 +29,7 @@ POLICY = "kube-scheduler"
 NICENESS = 15
 
 
-def replayed(seed: int, cycles: int) -> Timeline:
+def replay_baseline(seed: int, cycles: int) -> Timeline:
     setup = Setup(
         cluster=demo_cluster(),
         configuration=CONFIGURATION,
@@ -38,11 +38,11 @@ def replayed(seed: int, cycles: int) -> Timeline:
     return play(Run("demo", demo_scenario(seed, cycles), POLICY, seed, setup)).timeline
 
 
-def _replay(results: Connection, seed: int, cycles: int) -> None:
+def _send_replay(results: Connection, seed: int, cycles: int) -> None:
     begin_worker()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     os.nice(NICENESS)
-    results.send(replayed(seed, cycles))
+    results.send(replay_baseline(seed, cycles))
 
 
 @attrs.define
@@ -69,7 +69,7 @@ async def baseline(seed: int, cycles: int) -> AsyncIterator[Baseline]:
     found = Baseline()
     context = multiprocessing.get_context("spawn")
     results, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_replay, args=(theirs, seed, cycles), daemon=True)
+    process = context.Process(target=_send_replay, args=(theirs, seed, cycles), daemon=True)
     # Inherited by the process: Ctrl-C reaches it as well, and the demo decides.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     process.start()

@@ -7,7 +7,7 @@ import attrs
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm_lab.replay.capacity import evicts_by_taint, serving, up_to_wanted, wanted
+from kubedsm_lab.replay.capacity import evicts_by_taint, list_serving, list_wanted, up_to_wanted
 
 SITE, NODES = "north", ("edge-1", "edge-2")
 #: stabilisation period of the site in seconds: 2 minutes, shortened
@@ -70,7 +70,7 @@ class Course:
             self._away = away
             (self.cluster.disconnect if away else self.cluster.reconnect)(*NODES)
         if elapsed >= self.begins:
-            self._parts.append(self._serving())
+            self._parts.append(self._serving_share())
         parts = self._parts or [1.0]
         return Disconnection(
             SITE,
@@ -83,6 +83,6 @@ class Course:
             self._evicted,
         )
 
-    def _serving(self) -> float:
-        replicas = wanted(self.cluster)
-        return up_to_wanted(serving(self.cluster), replicas) / max(1, sum(replicas.values()))
+    def _serving_share(self) -> float:
+        replicas = list_wanted(self.cluster)
+        return up_to_wanted(list_serving(self.cluster), replicas) / max(1, sum(replicas.values()))

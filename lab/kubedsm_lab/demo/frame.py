@@ -1,17 +1,25 @@
 """One picture of the demo as a value, and the measures that compare two schedulers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import attrs
 
 from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.terminal.tables import NodeLine
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Node, Pod, Resources, Share, Tier
 from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
-from kubedsm_lab.replay.measures import EdgeShares, Latency, counted_levels
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
+#: state of a node at a partitioned site
+CUT_OFF = "cut off"
 #: state of kube-scheduler's replay; none if a disconnection rules it out
 Replay = Literal["none", "going on", "ready", "failed"]
 
@@ -29,7 +37,7 @@ class Standing:
 
     @classmethod
     def of(cls, timeline: Timeline, promises: Mapping[str, float]) -> "Standing":
-        levels = counted_levels(timeline)
+        levels = list_counted_levels(timeline)
         edge = EdgeShares.of(timeline.services, levels)
         kept = total = 0.0
         for level in levels:
@@ -41,9 +49,9 @@ class Standing:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "edgeRatio": rounded(self.edge_share),
-            "edgeShare": {name: rounded(share) for name, share in self.shares.items()},
-            "promisesKept": rounded(self.kept),
+            "edgeRatio": round_share(self.edge_share),
+            "edgeShare": {name: round_share(share) for name, share in self.shares.items()},
+            "promisesKept": round_share(self.kept),
         }
 
 
@@ -52,8 +60,93 @@ def until(timeline: Timeline, seconds: float) -> Timeline:
     return attrs.evolve(timeline, end=min(timeline.end, seconds))
 
 
-def rounded(value: float | None) -> float | None:
+def round_share(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
+
+
+@attrs.frozen(slots=True)
+class ServiceView:
+    name: str
+    #: offered requests a second
+    rate: float
+    pods: int
+    #: target edge share
+    promise: float
+    #: edge share of the Ready pods
+    share: Share
+
+    @property
+    def missing(self) -> int:
+        """Return the shortfall of Ready pods on the edge."""
+        return max(0, count_target_pods(self.promise, self.share.total) - self.share.edge)
+
+
+@attrs.frozen(slots=True)
+class Migrations:
+    """Migrations begun, those rolled back, and pod-seconds lost to them."""
+
+    begun: int = 0
+    taken_back: int = 0
+    lost_pod_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> "Migrations":
+        moves = [move for move in timeline.moves if move.began >= 0.0]
+        taken_back = sum(move.taken_back for move in moves)
+        return cls(len(moves), taken_back, lost_pod_seconds(timeline))
+
+
+@attrs.frozen
+class Observation:
+    """Pods of a cluster at one moment."""
+
+    cluster: EmulatedCluster
+    nodes: Sequence[Node]
+
+    @cached_property
+    def pods(self) -> list[Pod]:
+        return [decoding.pod(each) for each in self.cluster.api.list(PODS)]
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of pods without a node."""
+        return sum(pod.node_name is None and not pod.terminating for pod in self.pods)
+
+    @property
+    def unready(self) -> int:
+        return sum(not pod.ready and not pod.terminating for pod in self.pods)
+
+    def node(self, node: Node, *, away: bool) -> NodeLine:
+        here = [p for p in self.pods if p.node_name == node.name and not p.finished]
+        used = sum((pod.requests for pod in here), Resources())
+        pods = Counter(pod.workload.name for pod in here)
+        return NodeLine(
+            node.name,
+            str(node.tier),
+            CUT_OFF if away else "",
+            (used.cpu, node.allocatable.cpu),
+            (used.memory, node.allocatable.memory),
+            dict(sorted(pods.items())),
+        )
+
+    def services(
+        self, promises: Mapping[str, float], rates: Mapping[str, float]
+    ) -> list[ServiceView]:
+        edge = {node.name for node in self.nodes if node.tier is Tier.EDGE}
+        pods = [pod for pod in self.pods if not pod.terminating]
+        ready = [pod for pod in pods if pod.ready and pod.node_name is not None]
+        number, total = (Counter(pod.workload.name for pod in some) for some in (pods, ready))
+        on_edge = Counter(pod.workload.name for pod in ready if pod.node_name in edge)
+        return [
+            ServiceView(name, rates[name], number[name], promise, Share(on_edge[name], total[name]))
+            for name, promise in promises.items()
+        ]
+
+
+def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
+    """Return the number of bound pods, and the time from creation to binding."""
+    seconds = [life.bound - life.created for life in timeline.lives if life.bound is not None]
+    return len(seconds), Latency.of(seconds)
 
 
 @attrs.frozen(slots=True)
@@ -63,7 +156,7 @@ class Frame:
     seconds: float
     duration: float
     headline: str
-    nodes: Sequence[NodeView]
+    nodes: Sequence[NodeLine]
     services: Sequence[ServiceView]
     bound: int
     waiting: int
@@ -78,6 +171,3 @@ class Frame:
     #: None if no site is disconnected
     cut: Disconnection | None = None
     interrupted: bool = False
-
-    def is_away(self, node: NodeView) -> bool:
-        return self.cut is not None and self.cut.away and node.name in self.cut.nodes

@@ -1,13 +1,13 @@
 """Results of the demo: in sentences, and as JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.frame import Frame, Standing, rounded
-from kubedsm_lab.demo.observer import NodeView
+from kubedsm_lab.demo.frame import CUT_OFF, Frame, round_share
 
 #: commands and their purpose
 TRY_NEXT = (
@@ -17,8 +17,8 @@ TRY_NEXT = (
 
 
 def ending(frame: Frame) -> Sequence[str]:
-    """Return the measured results in sentences."""
-    said = [_kept(frame), _moves(frame), _binds(frame)]
+    """Return the results until now in sentences."""
+    said = [_describe_kept(frame), _summarise_moves(frame), _summarise_binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
     if frame.cut is not None:
@@ -26,47 +26,10 @@ def ending(frame: Frame) -> Sequence[str]:
     return [sentence for sentence in said if sentence]
 
 
-def describe_shares(frame: Frame) -> str:
-    """Return the edge shares of both schedulers until now."""
-    said = list(_of_both(frame))
-    return f"so far: {'; '.join(said)}" if said else ""
-
-
-def describe_binds(frame: Frame) -> str:
-    """Return the number of bound pods and their latency."""
-    said = f"{counted(frame.bound, 'pod')} bound, {frame.waiting} waiting"
-    if frame.latency is None:
-        return said
-    shown = frame.latency.milliseconds()
-    return f"{said}; created to bound: mean {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms"
-
-
-def describe_moves(frame: Frame) -> str:
-    """Return the number of migrations and their cost."""
-    made = frame.migrations
-    return f"{counted(made.begun, 'move')}, {made.lost_pod_seconds:.3g} pod-seconds lost to them"
-
-
-def _of_both(frame: Frame) -> Iterator[str]:
-    yield f"KubeDSM {_standing(frame.ours)}"
-    if frame.theirs is not None:
-        yield f"kube-scheduler {_standing(frame.theirs)}"
-    elif frame.replay == "going on":
-        yield "kube-scheduler's replay of the same load goes on"
-    elif frame.replay == "failed":
-        yield "kube-scheduler's replay failed"
-
-
-def _standing(standing: Standing) -> str:
-    if standing.edge_share is None or standing.kept is None:
-        return "not every service is up yet"
-    return f"edge share {standing.edge_share:.2f}, promises kept {standing.kept:.0%} of the time"
-
-
-def _kept(frame: Frame) -> str:
+def _describe_kept(frame: Frame) -> str:
     ours, theirs = frame.ours, frame.theirs
     if ours.edge_share is None or ours.kept is None:
-        return "No service was up long enough for anything to be said."
+        return "Not every service is up yet."
     said = (
         f"KubeDSM held an edge share of {ours.edge_share:.2f}"
         f" and kept its promises {ours.kept:.0%} of the time"
@@ -78,33 +41,32 @@ def _kept(frame: Frame) -> str:
         )
     if frame.replay == "none":
         return f"{said}."
-    why = "failed" if frame.replay == "failed" else "did not end in time"
-    return f"{said}; kube-scheduler's replay of the same load {why}, so nothing stands beside that."
+    why = "failed" if frame.replay == "failed" else "has not ended yet"
+    return f"{said}; kube-scheduler's replay of the same load {why}."
 
 
-def _moves(frame: Frame) -> str:
+def _summarise_moves(frame: Frame) -> str:
     made = frame.migrations
     if not made.begun:
-        return "Nothing had to be moved."
-    said = f"It made {counted(made.begun, 'move')} to that end"
+        return "No migration was necessary."
+    text = counted(made.begun, "migration")
     if made.taken_back:
-        said += f" and took {made.taken_back} of them back"
+        text += f", {made.taken_back} rolled back"
     lost = round(made.lost_pod_seconds, 3)
     if lost:
-        return f"{said}; {lost:g} pod-seconds of capacity were lost to that."
-    return f"{said}; no capacity was lost, as a pod goes only when its replacement is Ready."
+        return f"{text}; {lost:g} pod-seconds of capacity lost."
+    return f"{text} without lost capacity: pods leave after replacements are Ready."
 
 
-def _binds(frame: Frame) -> str:
+def _summarise_binds(frame: Frame) -> str:
     if frame.latency is None:
         return "No pod was bound."
     shown = frame.latency.milliseconds()
-    said = (
-        f"Pods were bound {shown['mean']:.0f} ms after they were created on average, and 99% of the"
-        f" {frame.bound} within {shown['p99']:.0f} ms"
+    waiting = f", {frame.waiting} waiting" if frame.waiting else ""
+    return (
+        f"{counted(frame.bound, 'pod')} bound{waiting}; created to bound: mean"
+        f" {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms (emulated cluster)."
     )
-    waiting = f"; {counted(frame.waiting, 'pod')} still waiting" if frame.waiting else ""
-    return f"{said}{waiting} (emulated cluster, this machine)."
 
 
 def describe_cut(frame: Frame) -> str:
@@ -139,31 +101,34 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "missing": {s.name: s.missing for s in frame.services},
         "replicas": {s.name: s.pods for s in frame.services},
         "rates": {s.name: s.rate for s in frame.services},
-        "nodes": [_node(node, away=frame.is_away(node)) for node in frame.nodes],
+        "nodes": list(map(_node_json, frame.nodes)),
         "bound": frame.bound,
         "pending": frame.waiting,
-        "moves": [_move(move, frame.epoch) for move in frame.moves.values()],
+        "moves": [_move_json(move, frame.epoch) for move in frame.moves.values()],
         "migrations": frame.migrations.begun,
         "takenBack": frame.migrations.taken_back,
         "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
         "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
         "kubeScheduler": {"replay": frame.replay, **theirs},
-        **({"disconnect": _cut(frame.cut)} if frame.cut else {}),
+        **({"disconnect": _cut_json(frame.cut)} if frame.cut else {}),
     }
 
 
-def _node(node: NodeView, *, away: bool) -> dict[str, Any]:
+def _node_json(node: NodeLine) -> dict[str, Any]:
+    cpu, memory = (
+        dict(zip(("used", "allocatable"), of, strict=True)) for of in (node.cpu, node.memory)
+    )
     return {
         "name": node.name,
         "tier": node.tier,
-        "away": away,
-        "cpu": {"used": node.used.cpu / 1000, "allocatable": node.allocatable.cpu / 1000},
-        "memory": {"used": node.used.memory, "allocatable": node.allocatable.memory},
+        "away": node.state == CUT_OFF,
+        "cpu": {name: amount / 1000 for name, amount in cpu.items()},
+        "memory": memory,
         "pods": dict(node.pods),
     }
 
 
-def _move(move: MoveRow, epoch: float) -> dict[str, Any]:
+def _move_json(move: MoveRow, epoch: float) -> dict[str, Any]:
     return {
         "pod": move.pod,
         "from": move.source,
@@ -175,13 +140,13 @@ def _move(move: MoveRow, epoch: float) -> dict[str, Any]:
     }
 
 
-def _cut(cut: Disconnection) -> dict[str, Any]:
+def _cut_json(cut: Disconnection) -> dict[str, Any]:
     return {
         "site": cut.site,
         "from": cut.begins,
         "to": cut.ends,
-        "servingShare": rounded(cut.serving),
-        "lowestServingShare": rounded(cut.lowest),
+        "servingShare": round_share(cut.serving),
+        "lowestServingShare": round_share(cut.lowest),
         "evicted": cut.evicted,
         "moves": cut.moves,
     }

@@ -15,8 +15,15 @@ from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.disconnection import BEGINS, ENDS, Course, with_site
-from kubedsm_lab.demo.frame import Frame, Replay, Standing, until
-from kubedsm_lab.demo.observer import Migrations, Observation, bind_latency
+from kubedsm_lab.demo.frame import (
+    Frame,
+    Migrations,
+    Observation,
+    Replay,
+    Standing,
+    bind_latency,
+    until,
+)
 from kubedsm_lab.demo.setting import (
     CYCLE,
     PROMISES,
@@ -86,11 +93,12 @@ class World:
         scenario, seconds = self.scenario, self.elapsed
         loaded = min(seconds, scenario.duration - CYCLE / 2)
         rates = {name: scenario.rate(name, loaded) for name in scenario.services}
-        timeline = self._timeline(self.started)
+        timeline = self._timeline_since(self.started)
         cut = None if self.course is None else self.course.look(seconds)
         if cut is not None and seconds >= cut.begins:
-            since = Migrations.of(self._timeline(self.started + cut.begins))
+            since = Migrations.of(self._timeline_since(self.started + cut.begins))
             cut = attrs.evolve(cut, moves=since.begun)
+        away = cut.nodes if cut is not None and cut.away else ()
         replayed = None if beside is None else beside.timeline
         now = Observation(self.cluster, self.nodes)
         bound, latency = bind_latency(timeline)
@@ -99,7 +107,7 @@ class World:
             seconds=seconds,
             duration=scenario.duration,
             headline=self.scene.status.headline,
-            nodes=tuple(map(now.node, self.nodes)),
+            nodes=tuple(now.node(node, away=node.name in away) for node in self.nodes),
             services=now.services(PROMISES, rates),
             bound=bound,
             waiting=now.waiting,
@@ -113,7 +121,7 @@ class World:
             interrupted=interrupted,
         )
 
-    def _timeline(self, since: float) -> Timeline:
+    def _timeline_since(self, since: float) -> Timeline:
         return self.recorder.timeline(since, self.clock.monotonic())
 
 

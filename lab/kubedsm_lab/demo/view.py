@@ -4,34 +4,32 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from kubedsm.dashboard.state.headline import line_of
-from kubedsm.dashboard.terminal.fitting import NARROW, Part, fitting, hanging, lines
-from kubedsm.dashboard.terminal.tables import NodeLine, kept, nodes_table
+from kubedsm.dashboard.state.headline import describe_migration
+from kubedsm.dashboard.terminal.tables import (
+    NARROW,
+    Part,
+    count_lines,
+    fit_parts,
+    hang,
+    nodes_table,
+    target_met,
+)
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
-from kubedsm_lab.demo.frame import Frame
-from kubedsm_lab.demo.observer import ServiceView
-from kubedsm_lab.demo.results import (
-    TRY_NEXT,
-    describe_binds,
-    describe_cut,
-    describe_moves,
-    describe_shares,
-    ending,
-)
+from kubedsm_lab.demo.frame import Frame, ServiceView
+from kubedsm_lab.demo.results import TRY_NEXT, ending
 
 #: migrations that are listed if there is room
 LAST_MOVES = 4
-_DESCRIPTIONS = (describe_binds, describe_moves, describe_shares)
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
     """Return the live picture. beside: commands that show the cluster elsewhere."""
     said = Text(frame.headline, style="bold")
     # A fixed number of lines keeps the tables in place.
-    padding = (3 if width < NARROW else 2) - lines(said, width)
+    padding = (3 if width < NARROW else 2) - count_lines(said, width)
     moves = [
-        hanging(f"  {move.began - frame.epoch:3.0f} s", line_of(move))
+        hang(f"  {move.began - frame.epoch:3.0f} s", describe_migration(move))
         for move in list(frame.moves.values())[-LAST_MOVES:]
     ]
     parts = [
@@ -39,26 +37,24 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         Part(said),
         *[Part(Text(""), use=8)] * padding,
         Part(Text(""), use=5),
-        Part(_nodes(frame)),
+        Part(nodes_table(frame.nodes)),
         Part(Text(""), use=7),
-        Part(_services(frame)),
+        Part(_services_table(frame)),
         Part(Text(""), use=6),
-        Part(Text(describe_shares(frame)), use=11),
-        Part(Text(f"{describe_binds(frame)}\n{describe_moves(frame)}"), use=9),
-        *([Part(Text(describe_cut(frame)), use=10)] if frame.cut else []),
+        *(Part(Text(sentence), use=9) for sentence in ending(frame)),
         *([Part(Text(f"\n{beside}", style="dim"), use=4)] if beside else []),
         *([Part(Text(""), use=2)] if moves else []),
         *(Part(move, use=1) for move in moves),
     ]
-    return Group(*fitting(parts, width, height))
+    return Group(*fit_parts(parts, width, height))
 
 
 def summary(frame: Frame, width: int) -> RenderableType:
     """Return the last picture."""
     return Group(
-        _nodes(frame),
+        nodes_table(frame.nodes),
         Text(""),
-        _services(frame),
+        _services_table(frame),
         Text(""),
         *(Text(sentence) for sentence in ending(frame)),
         Text("\nTry next:"),
@@ -70,26 +66,10 @@ def _to_try(command: str, shows: str, width: int) -> RenderableType:
     if width < NARROW:
         return Group(Text(f"  {command}"), Padding(shows, (0, 0, 0, 4)))
     longest = max(len(command) for command, _ in TRY_NEXT)
-    return hanging(f"  {command:{longest}}", shows)
+    return hang(f"  {command:{longest}}", shows)
 
 
-def _nodes(frame: Frame) -> FittedTable:
-    return nodes_table(
-        [
-            NodeLine(
-                node.name,
-                node.tier,
-                "cut off" if frame.is_away(node) else "",
-                (node.used.cpu, node.allocatable.cpu),
-                (node.used.memory, node.allocatable.memory),
-                node.pods,
-            )
-            for node in frame.nodes
-        ]
-    )
-
-
-def _services(frame: Frame) -> FittedTable:
+def _services_table(frame: Frame) -> FittedTable:
     services = frame.services
     theirs = frame.theirs.shares if frame.theirs else {}
     columns = [
@@ -97,28 +77,28 @@ def _services(frame: Frame) -> FittedTable:
         Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
         Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
         Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
-        Column("edge share", [_now(s) for s in services], 4, number=True),
+        Column("edge share", [_format_current(s) for s in services], 4, number=True),
         Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
-        Column("", [kept(s.missing, s.share.total) for s in services], 7),
+        Column("", [target_met(s.missing, s.share.total) for s in services], 7),
         Column(
             "KubeDSM so far",
-            [_share(frame.ours.shares.get(s.name)) for s in services],
+            [_format_share(frame.ours.shares.get(s.name)) for s in services],
             use=4,
             number=True,
         ),
     ]
     if frame.replay != "none":
-        shares = [_share(theirs.get(s.name)) for s in services]
+        shares = [_format_share(theirs.get(s.name)) for s in services]
         columns.append(Column("kube-scheduler so far", shares, use=2, number=True))
     return FittedTable(columns, look="plain")
 
 
-def _share(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return "-" if share is None else f"{share:.2f}"
 
 
-def _now(service: ServiceView) -> str:
-    return _share(service.share.ratio if service.share.total else None)
+def _format_current(service: ServiceView) -> str:
+    return _format_share(service.share.ratio if service.share.total else None)
 
 
 class LineByLine:
@@ -135,13 +115,12 @@ class LineByLine:
         for key, move in frame.moves.items():
             if key not in self._told:
                 self._told.add(key)
-                self._print(move.began - frame.epoch, line_of(move))
+                self._print_line(move.began - frame.epoch, describe_migration(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
-            said = (frame.headline, *(describe(frame) for describe in _DESCRIPTIONS))
-            self._print(frame.seconds, "; ".join(said))
+            self._print_line(frame.seconds, " ".join((f"{frame.headline}.", *ending(frame))))
 
-    def _print(self, seconds: float, said: str) -> None:
+    def _print_line(self, seconds: float, said: str) -> None:
         # A file has lines of any length; a terminal's are broken between words.
         whole = not self._console.is_terminal
         self._console.print(Text(f"{seconds:5.1f} s  {said}"), soft_wrap=whole)

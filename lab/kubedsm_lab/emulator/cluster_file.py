@@ -10,6 +10,7 @@ with optional `pods` (110), `labels` and `taints`.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -22,11 +23,11 @@ from kubedsm.config.documents import (
     DocumentError,
     at,
     content,
-    converted,
+    convert_to,
     reading,
     refuse_others,
 )
-from kubedsm.config.yaml_text import parsed_all
+from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -100,25 +101,19 @@ class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 def load(path: str | Path) -> ClusterSpec:
     """Return the cluster of the file. Raises DocumentError."""
     with reading(path):
-        placed = list(_nodes(content(path)))
-        _check_names([one["metadata"]["name"] for _, one in placed])
+        placed = list(_list_nodes(content(path)))
+        if not placed:
+            raise DocumentError("no node in it")
+        names = Counter(one["metadata"]["name"] for _, one in placed)
+        name, count = names.most_common(1)[0]
+        if count > 1:
+            raise DocumentError(f"two nodes are called {name!r}")
         check_creatable((place, NODES, one, "") for place, one in placed)
     return ClusterSpec(tuple(one for _, one in placed))
 
 
-def _check_names(names: list[str]) -> None:
-    if not names:
-        raise DocumentError("no node in it")
-    for name in names:
-        if names.count(name) > 1:
-            raise DocumentError(f"two nodes are called {name!r}")
-
-
 def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> None:
-    """Check objects by a dry run of the emulated API server: names, labels, numbers, duplicates.
-
-    Each comes with its place, resource and namespace. Raises DocumentError.
-    """
+    """Check placed objects by a dry run of the emulated API server. Raises DocumentError."""
     api = ApiServer(SystemClock(), random.Random(0))
     for place, resource, one, namespace in objects:
         try:
@@ -129,9 +124,9 @@ def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> N
             raise DocumentError("; ".join(reasons) or error.message, place) from None
 
 
-def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
+def _list_nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
     """Yield each node with its place in the file."""
-    documents = _documents(text)
+    documents = _parse_documents(text)
     for number, document in enumerate(documents, start=1):
         if document is not None:
             place = (f"document {number}",) if len(documents) > 1 else ()
@@ -140,12 +135,12 @@ def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
                     yield (*place, *step), one
 
 
-def _documents(text: bytes) -> list[Any]:
+def _parse_documents(text: bytes) -> list[Any]:
     try:
         # YAML accepts nearly all JSON, but not its tabs.
         return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, UnicodeError):
-        return parsed_all(text)
+        return parse_all_yaml(text)
 
 
 def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
@@ -153,9 +148,9 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
         raise DocumentError("neither Node objects nor `nodes:`")
     refuse_others(document, CLUSTER, also=(DUMP, "a Node"))
     if "kind" not in document:
-        for index, entry in enumerate(converted(document, _ShortForm).nodes):
+        for index, entry in enumerate(convert_to(document, _ShortForm).nodes):
             with at(f"nodes[{index}]"):
-                yield (f"nodes[{index}]",), _long(entry)
+                yield (f"nodes[{index}]",), _expand_node(entry)
     elif document["kind"] in ("List", "NodeList"):
         items = document.get("items")
         if not isinstance(items, list):
@@ -167,10 +162,9 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
         yield (), _check_node(document)
 
 
-def _long(entry: _ShortNode) -> Object:
-    _check_amount("cpu", entry.cpu)
-    _check_amount("memory", entry.memory)
-    _check_amount("pods", entry.pods)
+def _expand_node(entry: _ShortNode) -> Object:
+    for field, amount in (("cpu", entry.cpu), ("memory", entry.memory), ("pods", entry.pods)):
+        _check_amount(field, amount)
     made = node(entry.name, entry.tier or "", str(entry.cpu), str(entry.memory), entry.pods)
     made["metadata"]["labels"] |= entry.labels
     _check_tier(made["metadata"]["labels"])
@@ -184,7 +178,7 @@ def _check_node(item: Any) -> Object:
     if isinstance(item, dict) and item.get("kind", "Node") != "Node":
         raise DocumentError(f"kind {item['kind']!r} is not a Node")
     # Items of a NodeList have no kind.
-    entry = converted({"kind": "Node", **item} if isinstance(item, dict) else item, _NodeObject)
+    entry = convert_to({"kind": "Node", **item} if isinstance(item, dict) else item, _NodeObject)
     _check_tier(entry.metadata.labels or {})
     amounts = entry.status.allocatable or entry.status.capacity or {}
     for field in ("capacity", "allocatable"):

@@ -27,11 +27,11 @@ from kubedsm_lab.emulator.actors.housekeeping import (
 from kubedsm_lab.emulator.actors.job import JobController
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime, Kubelet
 from kubedsm_lab.emulator.actors.node_lifecycle import NodeLifecycleController
-from kubedsm_lab.emulator.actors.pod_state import DISCONNECTED
 from kubedsm_lab.emulator.actors.replica_set import ReplicaSetController
 from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, MetricsServer, Usage
 from kubedsm_lab.emulator.actors.stateful_set import StatefulSetController
 from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.http.routes import Routes

@@ -34,15 +34,15 @@ class RequestFault:
     outcome: ClusterError | Response
     #: whether the API server applies the request before the outcome
     applied: bool = False
-    #: seconds until the API server applies it, whether the client still waits or not
+    #: seconds until the API server applies the request, independent of client timeouts
     late: float = 0.0
-    #: seconds until the outcome; above the request's timeout no client waits for it
+    #: seconds until the outcome; beyond the request's timeout the client gives up
     delay: float = 0.0
 
 
 @attrs.frozen
 class Delivery:
-    """Lines and end that a watch delivers in place of one line."""
+    """Replacement lines and optional termination of a watch."""
 
     lines: tuple[bytes, ...]
     #: seconds before the lines
@@ -55,7 +55,7 @@ class Faults:
     """Source of faults, in the order of events. The base class has none."""
 
     def on_request(self, request: Request) -> RequestFault | None:  # noqa: ARG002 - for subclasses
-        """Return the fault of a request, or of the opening of a watch, that is about to be sent."""
+        """Return the injected fault of an outgoing request or watch."""
         return None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:  # noqa: ARG002 - as above
@@ -154,7 +154,7 @@ class EmulatedFront:
         in_transit = 0
         async for full in watch:
             if not in_transit:
-                # Lines that come meanwhile arrive together with this one.
+                # Lines received meanwhile arrive simultaneously.
                 await self._clock.sleep(self._latency / 2)
                 in_transit = watch.waiting + 1
             in_transit -= 1

@@ -1,4 +1,4 @@
-"""Scenarios in virtual time, or recorded on a cluster: policies side by side, measured and drawn.
+"""Scenarios in virtual time, or recorded on a cluster: policies compared, measured and plotted.
 
-What is measured here never changes how it is decided.
+Measurements never influence decisions.
 """

@@ -13,14 +13,14 @@ from kubedsm_lab.replay.report import Report, policies_of, scenarios_of
 from kubedsm_lab.replay.tables import Row, mean
 
 KEPT = "Kept at the edge: the mean over services of the part of their pods that is there."
-#: shares that differ by less are equal; those that differ by less get one more digit
+#: differences below which shares are equal, and below which they get another digit
 _LEVEL, _CLOSE = 0.005, 0.02
 
 
 def answer(found: Report, over: Container[str] | None = None) -> str:
     """Compare the best policies over the scenarios that all of these played. over: only these."""
     rows = _select_comparable([m for m in found["means"] if over is None or m["scenario"] in over])
-    ratios = {name: _mean(rows, name, "edgeRatio") for name in policies_of(rows)}
+    ratios = {name: _average_policy(rows, name, "edgeRatio") for name in policies_of(rows)}
     known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
     if not known:
         return "There is no edge ratio: a service never had a Ready pod."
@@ -28,13 +28,14 @@ def answer(found: Report, over: Container[str] | None = None) -> str:
     subject = KUBEDSM if KUBEDSM in known else best
     others = [name for name in known if name != subject]
     other = REFERENCE if REFERENCE in others else max(others, key=known.__getitem__, default=None)
-    said = f"{named(subject)} kept {_compare(known, subject, other)}, {_moves(rows, subject)}."
+    compared = _compare_policies(known, subject, other)
+    said = f"{policy_title(subject)} kept {compared}, {_describe_moves(rows, subject)}."
     if best not in {subject, other} and known[best] - known[subject] >= _LEVEL:
-        said += f" {named(best)} kept more: {_percent(known[best], known[subject])}."
+        said += f" {policy_title(best)} kept more: {_format_percent(known[best], known[subject])}."
     return said
 
 
-def printed(said: str, console: Console) -> None:
+def print_answer(said: str, console: Console) -> None:
     console.print(Text(textwrap.fill(said, console.width)), "\n", sep="")
 
 
@@ -48,22 +49,22 @@ def _select_comparable(means: Sequence[Row]) -> list[Row]:
     return [row for row in rows if number[row["policy"]] == max(number.values())]
 
 
-def _compare(known: Mapping[str, float], subject: str, other: str | None) -> str:
+def _compare_policies(known: Mapping[str, float], subject: str, other: str | None) -> str:
     ours = known[subject]
     if other is None:
-        return f"{_percent(ours)} at the edge"
+        return f"{_format_percent(ours)} at the edge"
     theirs = known[other]
     if abs(ours - theirs) < _LEVEL:
-        return f"{_percent(ours)} at the edge, as much as {named(other)}"
-    both = _percent(ours, theirs), _percent(theirs, ours)
+        return f"{_format_percent(ours)} at the edge, as much as {policy_title(other)}"
+    both = _format_percent(ours, theirs), _format_percent(theirs, ours)
     if ours < theirs:
-        return f"{both[0]} at the edge, less than the {both[1]} of {named(other)}"
-    return f"{both[0]} at the edge where {named(other)} kept {both[1]}"
+        return f"{both[0]} at the edge, less than the {both[1]} of {policy_title(other)}"
+    return f"{both[0]} at the edge where {policy_title(other)} kept {both[1]}"
 
 
-def _moves(rows: Sequence[Row], subject: str) -> str:
-    moves = _mean(rows, subject, "migrations") or 0.0
-    lost = _mean(rows, subject, "lostPodSeconds") or 0.0
+def _describe_moves(rows: Sequence[Row], subject: str) -> str:
+    moves = _average_policy(rows, subject, "migrations") or 0.0
+    lost = _average_policy(rows, subject, "lostPodSeconds") or 0.0
     runs = sum(row["seeds"] for row in rows if row["policy"] == subject)
     a_run = " a run" if runs > 1 else ""
     shown = f"{moves:.1f}".removesuffix(".0") if moves else "no"
@@ -73,14 +74,14 @@ def _moves(rows: Sequence[Row], subject: str) -> str:
     return f"{with_moves} that cost {max(lost, 0.1):.1f} pod-seconds of capacity{a_run}"
 
 
-def _mean(rows: Sequence[Row], policy: str, key: str) -> float | None:
+def _average_policy(rows: Sequence[Row], policy: str, key: str) -> float | None:
     values = [row[key] for row in rows if row["policy"] == policy]
     return None if None in values else mean(values)
 
 
-def _percent(share: float, other: float = 1.0) -> str:
+def _format_percent(share: float, other: float = 1.0) -> str:
     return f"{100 * share:.{1 if abs(share - other) < _CLOSE else 0}f} %"
 
 
-def named(policy: str) -> str:
+def policy_title(policy: str) -> str:
     return "KubeDSM" if policy == KUBEDSM else policy

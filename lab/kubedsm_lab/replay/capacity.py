@@ -3,20 +3,23 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from kubedsm_lab.emulator.actors.conditions import find, of, reason_of
-from kubedsm_lab.emulator.actors.pod_state import labels_of
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    labels_of,
+    reason_of,
+)
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 
 
-def wanted(cluster: EmulatedCluster) -> dict[str, int]:
+def list_wanted(cluster: EmulatedCluster) -> dict[str, int]:
     """Return the replicas of each Deployment."""
     deployments = cluster.api.list(DEPLOYMENTS)
     return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
 
 
-def serving(cluster: EmulatedCluster) -> list[Object]:
+def list_serving(cluster: EmulatedCluster) -> list[Object]:
     """Return the pods that serve, also on disconnected nodes."""
     up = cluster.serving()
     return [pod for pod in cluster.api.list(PODS) if pod["metadata"]["uid"] in up]
@@ -39,5 +42,5 @@ def evicts_by_taint(change: ObjectChange) -> bool:
 
 
 def _by_taint(pod: Object | None) -> bool:
-    found = None if pod is None else find(of(pod["status"]), "DisruptionTarget")
+    found = None if pod is None else condition_of(pod, "DisruptionTarget")
     return reason_of(found) == "DeletionByTaintManager"

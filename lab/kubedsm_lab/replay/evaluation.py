@@ -21,20 +21,23 @@ from kubedsm_lab.replay.presets import (
     REFERENCE,
     VARIANT_SCENARIO,
     equal_rates,
-    priced,
-    stabilized,
+    name_stabilized,
+    price_policy,
 )
-from kubedsm_lab.replay.published import NOTHING, THE_PAPERS, Published
+from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
 from kubedsm_lab.replay.report import Report, plain_tables, scenarios_of
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import Source
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import (
+    WORDS,
     Row,
     Section,
     Table,
     beside,
+    fill_sections,
     grid,
+    lookup,
     mean,
     number,
     percent,
@@ -46,34 +49,7 @@ from kubedsm_lab.replay.world import Setup
 from loadgen.generators import PAPER_COEFFICIENTS, PAPER_REQUESTS
 
 _STILL, _PAPERS = "no-migration", "paper-suggester"
-#: titles of the tables that have published figures
-_BRACKETED = (
-    "Edge ratio",
-    "Variants",
-    "Response times by scenario",
-    "Response times of variants",
-)
-_MEANINGS: Mapping[str, str] = {
-    **report.MEANINGS,
-    "mean of all": "the edge ratio over all scenarios that were played",
-    "migrations": report.MEANINGS["moves"],
-    "moves a run": report.MEANINGS["moves"],
-    "migrations a run": report.MEANINGS["moves"],
-    "taken back": "of these, moves that were given up",
-    "lost pod-seconds": report.MEANINGS["lost pod-s"],
-    "pending s": report.MEANINGS["wait s"],
-    "p95": "of that wait: 95 in 100 are as short or shorter",
-    "price of a move": "what a move must gain to be made, as seconds of a pod at the edge",
-    "cores": "that a pod asks for",
-    "GB": "of memory that a pod asks for",
-    "pods": "as many as are asked for, on average",
-    "share a core": "what part of the service's edge share a core of the edge holds",
-    "share a GB": "what part of it a GB of memory holds",
-    "mean to kube-scheduler": "how much longer the mean is than there; below 0 is faster",
-    "network to kube-scheduler": "how much longer the network's part is",
-    "QoS factors": "the variant, by what edge shares it promises",
-    "5 s": "the edge ratio with autoscalers that wait so long before they scale down",
-}
+_MEANINGS = report.MEANINGS | WORDS["evaluation-meanings"]
 _NAMES = [name.upper() for name in SERVICES]
 
 
@@ -82,16 +58,18 @@ def render_text(found: Report, other: str, *, whole: bool) -> str:
 
     whole: all tables of the evaluation, without a chapter per scenario.
     """
-    note = _unpublished(found, other) if other else ""
+    note = _explain_unpublished(found, other) if other else ""
     if whole:
         parts = [note, tables(found, published=not other)]
     else:
-        bracketed = select_sections(sections(found["means"]), () if other else _BRACKETED)
+        bracketed = select_sections(
+            sections(found["means"]), () if other else list(WORDS["brackets"])
+        )
         parts = [plain_tables(found), note, render_sections(bracketed)]
     return "\n".join(filter(None, parts))
 
 
-def _unpublished(found: Report, other: str) -> str:
+def _explain_unpublished(found: Report, other: str) -> str:
     if not set(scenarios_of(found["means"])) & set(PAPER_SCENARIOS):
         return ""
     return (
@@ -121,11 +99,16 @@ class Measured:
     """Means of a report by scenario and policy, and the published figures next to them."""
 
     rows: Mapping[tuple[str, str], Row]
-    published: Published = THE_PAPERS
+    published: KubeDsm = PUBLISHED.kubedsm
 
     @classmethod
-    def of(cls, means: Iterable[Row], published: Published) -> "Measured":
+    def of(cls, means: Iterable[Row], published: KubeDsm) -> "Measured":
         return cls({(row["scenario"], row["policy"]): row for row in means}, published)
+
+    @property
+    def published_times(self) -> dict[tuple[str, str], Mapping[str, float]]:
+        """Return the published percentages of each service by scenario and compared policy."""
+        return {(name, other): times for name, other, times in self.published.response_times}
 
     @property
     def scenarios(self) -> list[str]:
@@ -135,7 +118,7 @@ class Measured:
     def has(self, scenario: str) -> bool:
         return any(name == scenario for name, _ in self.rows)
 
-    def played(self, policies: Iterable[str]) -> list[str]:
+    def list_played(self, policies: Iterable[str]) -> list[str]:
         """Return those of the policies that were played in the paper's scenarios."""
         played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]
@@ -168,7 +151,9 @@ class Measured:
 
         service: None for all requests. part: `mean`, or `network` for the network's part.
         """
-        ours, theirs = (self._time(scenario, name, service, part) for name in (policy, reference))
+        ours, theirs = (
+            self._response_time(scenario, name, service, part) for name in (policy, reference)
+        )
         return None if ours is None or theirs is None else 100 * (ours / theirs - 1)
 
     def mean_longer(
@@ -177,7 +162,9 @@ class Measured:
         """Return the mean of `longer` than kube-scheduler's over the scenarios."""
         return mean(self.longer(name, policy, REFERENCE, service, part) for name in self.scenarios)
 
-    def _time(self, scenario: str, policy: str, service: str | None, part: str) -> float | None:
+    def _response_time(
+        self, scenario: str, policy: str, service: str | None, part: str
+    ) -> float | None:
         row = self.row(scenario, policy)
         if row is None:
             return None
@@ -185,7 +172,7 @@ class Measured:
         return None if times is None else times[part]
 
 
-def _at_a_glance(measured: Measured) -> Table:
+def _tabulate_overview(measured: Measured) -> Table:
     scenarios = [name for name in measured.scenarios if measured.row(name, KUBEDSM)]
     if not scenarios:
         return [], []
@@ -194,17 +181,17 @@ def _at_a_glance(measured: Measured) -> Table:
         ["runs in all", str(sum(row["seeds"] for row in measured.rows.values()))],
         ["pod-seconds lost to moves, in all runs", number(lost, 2)],
     ]
-    if measured.played(name for name in MAIN_POLICIES if name != KUBEDSM):
-        ahead = [_lead(measured, policy) for policy in MAIN_POLICIES]
+    if measured.list_played(name for name in MAIN_POLICIES if name != KUBEDSM):
+        ahead = [_list_leads(measured, policy) for policy in MAIN_POLICIES]
         firsts = sum(all(each.get(name, 0.0) >= 0 for each in ahead) for name in scenarios)
         lines.append(["scenarios with the highest edge ratio", f"{firsts} of {len(scenarios)}"])
-    for policy in measured.played((KUBEDSM, _PAPERS, REFERENCE)):
+    for policy in measured.list_played((KUBEDSM, _PAPERS, REFERENCE)):
         optimum = mean(measured.value(name, policy, "optimumShare") for name in scenarios)
         moves = mean(measured.value(name, policy, "migrations") for name in scenarios)
         lines.append([f"of the optimum, {policy}", number(optimum, 3)])
         lines.append([f"moves a run, {policy}", number(moves, 1)])
-    for policy in measured.played((_PAPERS, _STILL)):
-        lead = _lead(measured, policy)
+    for policy in measured.list_played((_PAPERS, _STILL)):
+        lead = _list_leads(measured, policy)
         least = min(lead, key=lambda name: lead[name], default=None)
         if least is not None:
             above = f"edge ratio above {policy}"
@@ -216,7 +203,7 @@ def _at_a_glance(measured: Measured) -> Table:
     return ["what", "figure"], lines
 
 
-def _lead(measured: Measured, policy: str) -> dict[str, float]:
+def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
     """Return by scenario how much KubeDSM's edge ratio is above the policy's."""
     found = {}
     for scenario in measured.scenarios:
@@ -226,9 +213,9 @@ def _lead(measured: Measured, policy: str) -> dict[str, float]:
     return found
 
 
-def _by_scenario(measured: Measured, key: str) -> Table:
+def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
     lines = []
-    for policy in measured.played(MAIN_POLICIES):
+    for policy in measured.list_played(MAIN_POLICIES):
         ours = measured.values(policy, key)
         ratios = measured.published.edge_ratios.get(policy, ()) if key == "edgeRatio" else ()
         published = dict(zip(PAPER_SCENARIOS, ratios, strict=False))
@@ -238,67 +225,67 @@ def _by_scenario(measured: Measured, key: str) -> Table:
     return ["policy", *measured.scenarios, "mean"], lines
 
 
-def _overall(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
+def _overall_cell(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
     """Return the cell of a policy: its mean over all scenarios."""
     return lambda policy: number(measured.overall(policy, key), digits)
 
 
-def _variants(measured: Measured) -> Table:
+def _tabulate_variants(measured: Measured) -> Table:
     def at_variant_scenario(policy: str) -> str:
         ratio = measured.value(VARIANT_SCENARIO, policy, "edgeRatio")
         return beside(number(ratio, 3), measured.published.variants.get(policy))
 
-    policies = measured.played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
+    policies = measured.list_played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
     columns = {
         VARIANT_SCENARIO: at_variant_scenario,
-        "mean of all": _overall(measured, "edgeRatio", 3),
-        "of optimum": _overall(measured, "optimumShare", 3),
-        "migrations": _overall(measured, "migrations", 1),
+        "mean of all": _overall_cell(measured, "edgeRatio", 3),
+        "of optimum": _overall_cell(measured, "optimumShare", 3),
+        "migrations": _overall_cell(measured, "migrations", 1),
     }
     return grid("variant", {policy: policy for policy in policies}, columns)
 
 
-def _prices(measured: Measured) -> Table:
+def _tabulate_prices(measured: Measured) -> Table:
     """Return no lines unless other prices than the default were played."""
-    policies = {f"**{p}**" if priced(p) == KUBEDSM else p: priced(p) for p in PRICES}
-    played = {name: policy for name, policy in policies.items() if measured.played([policy])}
+    policies = {f"**{p}**" if price_policy(p) == KUBEDSM else p: price_policy(p) for p in PRICES}
+    played = {name: policy for name, policy in policies.items() if measured.list_played([policy])}
     if len(played) <= 1:
         return [], []
-    rows = played | {name: name for name in measured.played((_STILL, _PAPERS))}
+    rows = played | {name: name for name in measured.list_played((_STILL, _PAPERS))}
     columns = {
-        "edge ratio": _overall(measured, "edgeRatio", 4),
-        "of optimum": _overall(measured, "optimumShare", 4),
-        "moves a run": _overall(measured, "migrations", 1),
+        "edge ratio": _overall_cell(measured, "edgeRatio", 4),
+        "of optimum": _overall_cell(measured, "optimumShare", 4),
+        "moves a run": _overall_cell(measured, "migrations", 1),
     }
     return grid("price of a move", rows, columns)
 
 
-def _objectives(measured: Measured) -> Table:
+def _tabulate_objectives(measured: Measured) -> Table:
     def longer(policy: str, service: str) -> str:
         return percent(measured.mean_longer(policy, service))
 
-    policies = measured.played((KUBEDSM, *OBJECTIVE_VARIANTS))
+    policies = measured.list_played((KUBEDSM, *OBJECTIVE_VARIANTS))
     columns: dict[str, Callable[[str], str]] = {
-        "edge ratio": _overall(measured, "edgeRatio", 3),
-        "of optimum": _overall(measured, "optimumShare", 3),
-        "std": _overall(measured, "std", 3),
-        "migrations": _overall(measured, "migrations", 1),
+        "edge ratio": _overall_cell(measured, "edgeRatio", 3),
+        "of optimum": _overall_cell(measured, "optimumShare", 3),
+        "std": _overall_cell(measured, "std", 3),
+        "migrations": _overall_cell(measured, "migrations", 1),
         **{service.upper(): partial(longer, service=service) for service in SERVICES},
     }
     return grid("objective", {each: each for each in policies if len(policies) > 1}, columns)
 
 
-def _qos(measured: Measured) -> Table:
+def _tabulate_qos(measured: Measured) -> Table:
     rows = {
         policy: row
-        for policy in measured.played((REFERENCE, KUBEDSM, *QOS_VARIANTS))
+        for policy in measured.list_played((REFERENCE, KUBEDSM, *QOS_VARIANTS))
         if (row := measured.row(VARIANT_SCENARIO, policy)) is not None
     }
-    lines = [[policy, *_shares(row)] for policy, row in rows.items()]
+    lines = [[policy, *_share_cells(row)] for policy, row in rows.items()]
     return ["QoS factors", *_NAMES, "edge ratio"], lines
 
 
-def _shares(row: Row | None) -> list[str]:
+def _share_cells(row: Row | None) -> list[str]:
     """Return the edge share of each service, and the edge ratio."""
     if row is None:
         return [number(None, 3)] * (len(SERVICES) + 1)
@@ -306,15 +293,15 @@ def _shares(row: Row | None) -> list[str]:
     return [*shares, number(row["edgeRatio"], 3)]
 
 
-def _costs(measured: Measured) -> Table:
+def _tabulate_costs(measured: Measured) -> Table:
     policies = dict.fromkeys((*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS))
     rows = {
         policy: [row for name in measured.scenarios if (row := measured.row(name, policy))]
-        for policy in measured.played(policies)
+        for policy in measured.list_played(policies)
     }
 
     def average(digits: int, *keys: str) -> Callable[[list[Row]], str]:
-        return lambda played: number(mean(_lookup(row, keys) for row in played), digits)
+        return lambda played: number(mean(lookup(row, keys) for row in played), digits)
 
     return grid(
         "policy",
@@ -331,16 +318,10 @@ def _costs(measured: Measured) -> Table:
     )
 
 
-def _lookup(row: Row, keys: Sequence[str]) -> float | None:
-    value = row
-    for key in keys:
-        value = value[key]
-    return None if value is None else float(value)  # type: ignore[arg-type]
-
-
-def _stabilizations(measured: Measured) -> Table:
+def _tabulate_stabilizations(measured: Measured) -> Table:
     named = {"5 s": VARIANT_SCENARIO} | {
-        f"{seconds} s": stabilized(VARIANT_SCENARIO, seconds) for seconds in OTHER_STABILIZATIONS
+        f"{seconds} s": name_stabilized(VARIANT_SCENARIO, seconds)
+        for seconds in OTHER_STABILIZATIONS
     }
     shown = {head: name for head, name in named.items() if measured.has(name)}
     if len(shown) <= 1:
@@ -354,12 +335,12 @@ def _stabilizations(measured: Measured) -> Table:
                 for name in shown.values()
             ),
         ]
-        for policy in measured.played(MAIN_POLICIES)
+        for policy in measured.list_played(MAIN_POLICIES)
     ]
     return ["policy", *shown, *(f"of optimum, {head}" for head in shown)], lines
 
 
-def _worth_of_a_pod(measured: Measured) -> Table:
+def _tabulate_pod_worth(measured: Measured) -> Table:
     """Return pods per service, and the edge share that a core and a GB hold.
 
     No lines unless equal rates were played.
@@ -375,33 +356,35 @@ def _worth_of_a_pod(measured: Measured) -> Table:
         lines.append([service.upper(), *cells])
     columns = ["pods", "share a core", "share a GB"]
     equal = [f"{column}, equal rates" for column in columns]
-    played = _equal_rates(measured)[1]
+    played = _tabulate_equal_rates(measured)[1]
     return ["service", "cores", "GB", *columns, *equal], lines if played else []
 
 
-def _equal_rates(measured: Measured) -> Table:
+def _tabulate_equal_rates(measured: Measured) -> Table:
     """Return edge shares under the generator's rates and under equal ones."""
     names = [*_NAMES, "edge ratio"]
     lines = [
         [
             f"{scenario}, {policy}",
-            *_shares(measured.row(scenario, policy)),
-            *_shares(measured.row(equal_rates(scenario), policy)),
+            *_share_cells(measured.row(scenario, policy)),
+            *_share_cells(measured.row(equal_rates(scenario), policy)),
         ]
         for scenario in EQUAL_RATE_SCENARIOS
-        for policy in measured.played(EQUAL_RATE_POLICIES)
+        for policy in measured.list_played(EQUAL_RATE_POLICIES)
         if measured.row(equal_rates(scenario), policy)
     ]
     return ["scenario, policy", *names, *(f"{n}, equal rates" for n in names)], lines
 
 
-def _times_by_scenario(measured: Measured) -> Table:
+def _tabulate_scenario_times(measured: Measured) -> Table:
     """Return KubeDSM's response times by service, in percent of the reference's."""
-    published = measured.published.response_times
+    published = measured.published_times
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compare_times(measured, against)
     if lines and published:
-        lines.append(["mean of those published", *(_published_mean(measured, s) for s in SERVICES)])
+        lines.append(
+            ["mean of those published", *(_average_published(measured, s) for s in SERVICES)]
+        )
     equal = [(equal_rates(name), REFERENCE) for name in EQUAL_RATE_SCENARIOS]
     others = [key for key in published if key not in against]
     return ["scenario", *_NAMES], lines + _compare_times(measured, [*equal, *others])
@@ -410,7 +393,7 @@ def _times_by_scenario(measured: Measured) -> Table:
 def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
     lines = []
     for scenario, reference in pairs:
-        published = measured.published.response_times.get((scenario, reference), {})
+        published = measured.published_times.get((scenario, reference), {})
         ours = {s: measured.longer(scenario, KUBEDSM, reference, s) for s in SERVICES}
         if any(value is not None for value in ours.values()):
             shown = scenario if reference == REFERENCE else f"{scenario}, against {reference}"
@@ -419,10 +402,10 @@ def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list
     return lines
 
 
-def _published_mean(measured: Measured, service: str) -> str:
+def _average_published(measured: Measured, service: str) -> str:
     """Average over the scenarios with both a measured and a published figure."""
     ours, theirs = [], []
-    for (scenario, reference), published in measured.published.response_times.items():
+    for (scenario, reference), published in measured.published_times.items():
         value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
         if reference == REFERENCE and service in published and value is not None:
             ours.append(value)
@@ -430,7 +413,7 @@ def _published_mean(measured: Measured, service: str) -> str:
     return beside(percent(mean(ours)), mean(theirs), "+.4g")
 
 
-def _times_of_variants(measured: Measured) -> Table:
+def _tabulate_variant_times(measured: Measured) -> Table:
     """Compare with KubeDSM's defaults and with kube-scheduler, at VARIANT_SCENARIO."""
     lines = []
     for policy in (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS):
@@ -448,10 +431,10 @@ def _times_of_variants(measured: Measured) -> Table:
     return ["variant", *_NAMES, *(f"{name}, to {REFERENCE}" for name in _NAMES)], lines
 
 
-def _times_by_policy(measured: Measured) -> Table:
+def _tabulate_policy_times(measured: Measured) -> Table:
     """Return means over the scenarios, and percentages of kube-scheduler's."""
     lines = []
-    for policy in measured.played(MAIN_POLICIES):
+    for policy in measured.list_played(MAIN_POLICIES):
         rows = [row for name in measured.scenarios if (row := measured.row(name, policy))]
         for service in SERVICES:
             times = [row["latencyMs"][service] for row in rows if service in row["latencyMs"]]
@@ -464,96 +447,36 @@ def _times_by_policy(measured: Measured) -> Table:
     return [*headings, f"mean to {REFERENCE}", f"network to {REFERENCE}"], lines
 
 
+_TABLES: Mapping[str, Callable[[Measured], Table]] = {
+    "At a glance": _tabulate_overview,
+    "Edge ratio": partial(_tabulate_scenarios, key="edgeRatio"),
+    "Share of the optimum": partial(_tabulate_scenarios, key="optimumShare"),
+    "Standard deviation of the edge share over services": partial(_tabulate_scenarios, key="std"),
+    "What a pod is worth": _tabulate_pod_worth,
+    "Equal rates": _tabulate_equal_rates,
+    "Variants": _tabulate_variants,
+    "What moves are worth": _tabulate_prices,
+    "Objectives": _tabulate_objectives,
+    "QoS factors": _tabulate_qos,
+    "Response times by scenario": _tabulate_scenario_times,
+    "Response times of variants": _tabulate_variant_times,
+    "Response times by policy": _tabulate_policy_times,
+    "What it cost": _tabulate_costs,
+    "Slower autoscalers": _tabulate_stabilizations,
+}
+
+
 def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
     """Return all tables. published: whether the paper's figures stand in brackets."""
-    measured = Measured.of(means, THE_PAPERS if published else NOTHING)
-
-    def section(title: str, about: str, table: Table, brackets: str = "") -> Section:
-        return Section(title, f"{about} {brackets if published else ''}".strip(), table, _MEANINGS)
-
+    measured = Measured.of(means, PUBLISHED.kubedsm if published else KubeDsm())
+    brackets = WORDS["brackets"] if published else {}
     return [
-        section(
-            "At a glance",
-            "Over the ten scenarios, where nothing else is said.",
-            _at_a_glance(measured),
-        ),
-        section(
-            "Edge ratio",
-            "By scenario, and the mean over them.",
-            _by_scenario(measured, "edgeRatio"),
-            "In brackets: as published, read off the figures of the second version.",
-        ),
-        section(
-            "Share of the optimum",
-            "The share of the greatest mean share that any packing of the same pods would have.",
-            _by_scenario(measured, "optimumShare"),
-        ),
-        section(
-            "Standard deviation of the edge share over services",
-            "The less, the more alike are services served.",
-            _by_scenario(measured, "std"),
-        ),
-        section(
-            "What a pod is worth",
-            "At mean 1.5, as the paper's generator draws rates and with the same mean for every"
-            " service (as many pods in all).",
-            _worth_of_a_pod(measured),
-        ),
-        section("Equal rates", "What shares the services then have.", _equal_rates(measured)),
-        section(
-            "Variants",
-            "Edge ratios. MidMigration in"
-            " two readings: `mid-migration` is the second version's, two moves from the cloud and"
-            " one inside the edge a suggestion; `half-frequency` the first's, twice the period.",
-            _variants(measured),
-            f"In brackets: as published, at {VARIANT_SCENARIO}.",
-        ),
-        section(
-            "What moves are worth",
-            "`migration.price`, in seconds of a pod at the edge; means over the ten scenarios, of a"
-            " run of 18 minutes. In bold: the default. Picture: `moves.svg`.",
-            _prices(measured),
-        ),
-        section(
-            "Objectives",
-            "Means over the scenarios; by service, the response time against kube-scheduler's.",
-            _objectives(measured),
-        ),
-        section("QoS factors", f"Edge shares by service at {VARIANT_SCENARIO}.", _qos(measured)),
-        section(
-            "Response times by scenario",
-            "KubeDSM's mean response time by service, in percent longer than kube-scheduler's"
-            " unless another policy is named.",
-            _times_by_scenario(measured),
-            "In brackets: as published in the first version.",
-        ),
-        section(
-            "Response times of variants",
-            f"At {VARIANT_SCENARIO}, in percent longer than KubeDSM's as it comes, and than"
-            f" {REFERENCE}'s.",
-            _times_of_variants(measured),
-            "In brackets: what the first version says of its variants against its original; half"
-            " the frequency is what it calls MidMigration.",
-        ),
-        section(
-            "Response times by policy",
-            "Means over the ten scenarios; the percentages are of the whole time, and of what of it"
-            " the network takes.",
-            _times_by_policy(measured),
-        ),
-        section(
-            "What it cost",
-            "Means over the ten scenarios, of a run of 18 minutes. On one node: the time mean of"
-            " the number of services of two or more Ready pods that the death of one node would"
-            " take whole; avoidable: of these, while another node of the tier had room for one of"
-            " their pods.",
-            _costs(measured),
-        ),
-        section(
-            "Slower autoscalers",
-            f"{VARIANT_SCENARIO}, with autoscalers that wait longer before they scale down.",
-            _stabilizations(measured),
-        ),
+        attrs.evolve(
+            each,
+            about=f"{each.about} {brackets.get(each.title, '')}".strip(),
+            columns=_MEANINGS,
+        )
+        for each in fill_sections("evaluation", _TABLES, measured)
     ]
 
 
@@ -582,7 +505,7 @@ def standings(means: Iterable[Row]) -> list[Standing]:
     for what, unit, keys, less in _FIGURES:
         values = {}
         for policy, played in rows.items():
-            known = [value for row in played if (value := _lookup(row, keys)) is not None]
+            known = [value for row in played if (value := lookup(row, keys)) is not None]
             if len(known) == len(played):
                 values[policy] = round(statistics.fmean(known), _DIGITS)
         found.append(Standing(what, unit, less, values, _NOISE_OF_TIMES if unit else _NOISE))

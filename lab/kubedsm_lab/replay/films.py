@@ -1,7 +1,7 @@
-"""Recordings of runs in virtual time, and the page that plays two of them side by side.
+"""Recordings of runs in virtual time, and the page that plays two recordings in parallel.
 
-A picture is taken between two moments, when the first is over and the second has not begun. Hence
-a run goes the same way whether it is filmed or not.
+A picture is taken between two moments, after the first and before the second. Recording therefore
+does not influence a run.
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.dashboard.messages import Changes, Snapshot, encoded
-from kubedsm.dashboard.recording import Film
+from kubedsm.dashboard.recording import Recording
+from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
 from kubedsm.dashboard.single_file import Recorded, one_file
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
@@ -31,7 +31,7 @@ class Camera:
     def __init__(self) -> None:
         #: listener to the run
         self.scene = Scene(VirtualClock())
-        self._film: Film | None = None
+        self._film: Recording | None = None
         self._runtime: Runtime | None = None
         #: loop time of the next picture and of the last
         self._due = self._ends = math.inf
@@ -51,7 +51,7 @@ class Camera:
             return
         changes = self.scene.look(self._runtime, Leadership(), self._at(self._due))
         if self._film is None:
-            self._film = Film(_sort_rows(self.scene.snapshot()), span=math.inf)
+            self._film = Recording(_sort_rows(self.scene.snapshot()), span=math.inf)
         elif changes is not None:
             self._film.add(_sort_rows(changes))
         self._due += self._every * math.ceil((then - self._due) / self._every)
@@ -61,7 +61,7 @@ class Camera:
         if self._film is None:
             return b""
         end = Changes(self._film.version + 1, self._at(self._ends), {})
-        return b"\n".join((*self._film.lines(), encoded(end)))
+        return b"\n".join((*self._film.lines(), encode_message(end)))
 
     def _at(self, moment: float) -> float:
         return round(self._epoch + moment, 3)

@@ -12,7 +12,7 @@ import msgspec
 
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.replay.page import Pictures, write_report
-from kubedsm_lab.replay.provenance import Provenance, told
+from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.runner import progress, spread
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, as_markdown
@@ -45,20 +45,18 @@ class Findings:
     origin: str = ""
     #: SVG files; matplotlib is imported for these
     draw: Callable[[], Pictures] = dict
-    #: policies that have a colour
-    policies: Iterable[str] = ()
     #: JSON of the results that are the same on every machine, if not all of them are
     reproducible: bytes | None = None
 
     def publish(self, name: str, out: Path | None, output: str) -> None:
         """Print the findings, and write them into a folder if one is given. Raises OSError."""
         tables = as_markdown(self.sections, self.method)
-        text = told(self.answer, Provenance(self.origin), tables)
+        text = render_report(self.answer, self.origin, tables)
         echo(self.results.decode() if output == "json" else text, nl=False)
         if out is not None:
             title = f"kubedsm replay --preset {name}"
             stored = self.reproducible or self.results
-            write_report(out, title, text, stored, self.draw(), self.policies)
+            write_report(out, title, text, stored, self.draw())
 
 
 @attrs.frozen

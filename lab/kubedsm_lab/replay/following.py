@@ -1,12 +1,12 @@
-"""Recording of a cluster over its API while load is played, by watches as the scheduler has them.
+"""Recording of a cluster over its API under load, by the same watches as the scheduler's.
 
-Moments are those at which a watch reports a change, by the clock of this process: clocks of nodes
-differ, and the API's timestamps are in whole seconds.
+Times are those of watch events, by the clock of this process: clocks of nodes differ, and the API's
+timestamps have a resolution of one second.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -19,14 +19,12 @@ from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import Watched
-from kubedsm.kube.wire.decoding import Identity, Reader
-from kubedsm.model.model import Tier, Uid
+from kubedsm.kube.wire.watched import Watched
+from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
-from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
-from kubedsm_lab.replay.sightings import DeploymentGone, PodGone, Sighting
+from kubedsm_lab.replay.sightings import KINDS, Sighting
 
 #: seconds that the load may end late: it began later, and waits for its last answers
 PATIENCE = 120.0
@@ -43,7 +41,7 @@ class Plan:
 
 
 @asynccontextmanager
-async def followed(
+async def follow_cluster(
     cluster: Cluster,
     recorder: TimelineRecorder,
     clock: Clock,
@@ -61,7 +59,7 @@ async def followed(
 
     async with asyncio.TaskGroup() as tasks:
         following = []
-        for watched in _watched(recorder.namespace):
+        for watched in _list_watched(recorder.namespace):
             reflector = Reflector(cluster, watched, clock, rng, take, lambda: None, report)
             await reflector.list_once(timeout=TIMEOUT)
             following.append(tasks.create_task(reflector.run()))
@@ -70,27 +68,15 @@ async def followed(
             task.cancel()
 
 
-def _watched(namespace: str) -> tuple[Watched[Any, Sighting | None], ...]:
-    """Return nodes before their pods; pods of all namespaces, as all of them use nodes."""
-
-    def of(
-        reader: Reader[Any, Any], path: str, deleted: Callable[[Identity], Sighting | None]
-    ) -> Watched[Any, Sighting | None]:
-        return Watched(reader.kind, path, reader.item, reader.line, lambda seen: seen, deleted)
-
-    return (
-        # Pods that ran on a deleted node have run there.
-        of(sightings.NODES, f"{CORE}/nodes", lambda _: None),
-        of(
-            sightings.DEPLOYMENTS,
-            path_of(APPS, namespace, "deployments"),
-            lambda gone: DeploymentGone(gone.namespace, gone.name),
-        ),
-        of(sightings.PODS, f"{CORE}/pods", lambda pod: PodGone(Uid(pod.uid))),
-    )
+def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting | None]]:
+    """Yield the recorded kinds; pods of all namespaces, as all of them use nodes."""
+    paths = {"Node": f"{CORE}/nodes", "Pod": f"{CORE}/pods"}
+    for name, kind in KINDS.items():
+        path = paths.get(name) or path_of(APPS, namespace, "deployments")
+        yield Watched(kind.reader, path, lambda seen: seen, kind.read_deletion)
 
 
-async def recorded(
+async def record_until_end(
     recorder: TimelineRecorder,
     plan: Plan,
     stop: asyncio.Event,

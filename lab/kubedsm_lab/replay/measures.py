@@ -87,7 +87,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 class NodeRisk(msgspec.Struct, frozen=True):
-    """Time means of the services of two or more Ready pods that had all of these on one node."""
+    """Time means of the services with at least two Ready pods, all on a single node."""
 
     services: float = 0.0
     #: the subset for which another node of the tier had room for one of the pods
@@ -170,7 +170,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     on_one_node: NodeRisk
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
@@ -181,15 +181,15 @@ def measure(run: Run, record: Record) -> Measures:
 
 def measures_of(record: Record, answers: Answers) -> Measures:
     timeline = record.timeline
-    levels = counted_levels(timeline)
+    levels = list_counted_levels(timeline)
     edge = EdgeShares.of(timeline.services, levels)
     known = [share for share in edge.shares.values() if share is not None]
     pending = Spread.of(pending_seconds(timeline))
     return Measures(
-        edge_ratio=_rounded(edge.ratio),
-        optimum_share=_rounded(optimum_share(record, levels)),
-        std=_rounded(statistics.pstdev(known) if known else None),
-        shares={name: _rounded(share) for name, share in edge.shares.items()},
+        edge_ratio=_round_value(edge.ratio),
+        optimum_share=_round_value(optimum_share(record, levels)),
+        std=_round_value(statistics.pstdev(known) if known else None),
+        shares={name: _round_value(share) for name, share in edge.shares.items()},
         latency_ms=dict(answers.responses),
         overall_latency_ms=answers.overall,
         unanswered=answers.unanswered,
@@ -236,7 +236,7 @@ def _mean_share(shares: Mapping[str, Share]) -> float:
     return sum(share.ratio for share in shares.values()) / len(shares)
 
 
-def counted_levels(timeline: Timeline) -> list[Level]:
+def list_counted_levels(timeline: Timeline) -> list[Level]:
     """Return the time that counts: since every service has had a Ready pod."""
     unseen = set(timeline.services)
     counted = []
@@ -305,10 +305,12 @@ def pending_seconds(timeline: Timeline) -> list[float]:
 
     Pods that had a node when they were first seen are left out.
     """
-    return [_pending(life, timeline.end) for life in timeline.lives if life.bound != life.created]
+    return [
+        _pending_time(life, timeline.end) for life in timeline.lives if life.bound != life.created
+    ]
 
 
-def _pending(life: Life, end: float) -> float:
+def _pending_time(life: Life, end: float) -> float:
     until = life.bound
     if until is None:
         until = end if life.gone is None else life.gone
@@ -324,12 +326,12 @@ def lost_pod_seconds(timeline: Timeline) -> float:
         return 0.0
     levels = timeline.levels(min(0.0, timeline.beginning))
     return sum(
-        _lost([move for move in timeline.moves if move.service == service], timeline, levels)
+        _sum_lost([move for move in timeline.moves if move.service == service], timeline, levels)
         for service in timeline.services
     )
 
 
-def _lost(moves: Sequence[MoveRecord], timeline: Timeline, levels: Sequence[Level]) -> float:
+def _sum_lost(moves: Sequence[MoveRecord], timeline: Timeline, levels: Sequence[Level]) -> float:
     lost = 0.0
     for level in levels:
         here = [m for m in moves if m.began < level.until and m.ended > level.since]

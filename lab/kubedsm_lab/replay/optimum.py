@@ -56,16 +56,16 @@ class Optimum:
         table = build_table(packing, None, bounds)
         if table is None:
             return None
-        return cls(_maximal(table.costs() < UNREACHABLE), kind_of)
+        return cls(_select_maximal(table.costs() < UNREACHABLE), kind_of)
 
     def share(self, counts: Mapping[str, int]) -> float:
         """Return the greatest mean edge share. counts: 1 to `most` pods of each service."""
         key = tuple(sorted(counts.items()))
         if key not in self._known:
-            self._known[key] = self._best(counts)
+            self._known[key] = self._search_best(counts)
         return self._known[key]
 
-    def _best(self, counts: Mapping[str, int]) -> float:
+    def _search_best(self, counts: Mapping[str, int]) -> float:
         values = np.zeros(len(self.maximal))
         for kind in range(self.maximal.shape[1]):
             # Edge pods of the services with the fewest pods have the greatest gain.
@@ -76,7 +76,7 @@ class Optimum:
         return float(values.max()) / len(counts)
 
 
-def _maximal(reached: "np.typing.NDArray[np.bool_]") -> Ints:
+def _select_maximal(reached: "np.typing.NDArray[np.bool_]") -> Ints:
     """Return the reached vectors of which no successor is reached."""
     kept = reached.copy()
     for axis in range(reached.ndim):

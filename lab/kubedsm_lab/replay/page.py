@@ -1,17 +1,17 @@
-"""Report folder: results.json, tables.md, the pictures, and one HTML page that embeds them all.
+"""Report folder: results.json, tables.md, the pictures, and an HTML page with embedded pictures.
 
-The page needs no other file. It adapts to light and dark themes, narrow screens and paper.
+The page is self-contained. The style adapts to light and dark themes, narrow screens and paper.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from html import escape, unescape
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 
 from kubedsm.terminal.whole_files import write_whole
-from kubedsm_lab.replay.plots import COLOURS, Look, assign_looks, split_picture
+from kubedsm_lab.replay.plots import COLOURS, split_picture
 
 RESULTS = "results.json"
 #: SVG files by name
@@ -39,7 +39,6 @@ th { vertical-align: bottom; font-weight: 600; }
 td[style*="right"] { white-space: nowrap; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground);
                                  padding-left: 0; }
-abbr { text-decoration: underline dotted var(--faint); text-underline-offset: 3px; cursor: help; }
 .scroll + ul { font-size: 0.85rem; color: var(--faint); padding-left: 1.1rem; columns: 24rem;
                margin-bottom: 1.5rem; max-width: none; }
 .scroll + ul li { break-inside: avoid; }
@@ -47,14 +46,6 @@ abbr { text-decoration: underline dotted var(--faint); text-underline-offset: 3p
 code { font-size: 0.9em; background: var(--shade); padding: 0 0.2rem; border-radius: 3px; }
 pre { background: var(--shade); padding: 0.7rem; border-radius: 5px; overflow-x: auto; }
 pre code { user-select: all; background: none; padding: 0; }
-.whole { white-space: nowrap; }
-.swatch { display: inline-block; width: 14px; height: 10px; margin-right: 0.45rem;
-          --line: var(--ground) 0 1px, transparent 1px 4px; }
-.hatch1 { background-image: repeating-linear-gradient(-45deg, var(--line)); }
-.hatch2 { background-image: repeating-linear-gradient(45deg, var(--line)); }
-.hatch3, .hatch5 { background-image: repeating-linear-gradient(90deg, var(--line)); }
-.hatch4 { background-image: repeating-linear-gradient(0deg, var(--line)); }
-.hatch5 { border: 1px double var(--ground); }
 figure { margin: 2.5rem 0; }
 figure div { overflow-x: auto; }
 figcaption { max-width: 46rem; color: var(--faint); font-size: 0.9rem; margin-bottom: 0.8rem; }
@@ -69,7 +60,7 @@ figcaption b { display: block; color: var(--ink); font-size: 1.3rem; }
   figure svg { width: 100%; height: auto; }
   h2, figcaption { break-after: avoid; break-inside: avoid; }
   th:first-child, td:first-child { position: static; }
-  figure, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  figure { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
 _LIGHT, _DARK = (
@@ -79,15 +70,9 @@ _LIGHT, _DARK = (
 _COLOURS = (
     f":root {{{_LIGHT}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{_DARK}}} }}\n"
 )
-#: letters of a name that is not broken
-_WHOLE = 24
 #: tables, but no HTML of the text's own
 _MARKDOWN = MarkdownIt("js-default")
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
-_TABLE = re.compile(r"(<table>.*?</table>)(\s*<ul>.*?</ul>)?", re.DOTALL)
-_MEANT = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>")
-_HEADING = re.compile(r"(<th[^>]*>)(.*?)(</th>)")
-_CELL = re.compile(r"(<t[hd][^>]*>)([^<]*)")
 
 
 def write_report(
@@ -96,30 +81,25 @@ def write_report(
     text: str,
     results: bytes,
     pictures: Pictures | None = None,
-    policies: Iterable[str] = (),
 ) -> None:
     """Write all files of a report into an existing folder. text: Markdown. Raises OSError."""
     write_whole(out / "tables.md", text)
     write_whole(out / RESULTS, results)
     for name, content in (pictures or {}).items():
         write_whole(out / name, content)
-    write_whole(out / "index.html", render_page(title, text, pictures, policies))
+    write_whole(out / "index.html", render_page(title, text, pictures))
 
 
-def render_page(
-    title: str,
-    text: str,
-    pictures: Pictures | None = None,
-    policies: Iterable[str] = (),
-) -> str:
+def render_page(title: str, text: str, pictures: Pictures | None = None) -> str:
     """text: Markdown without a heading of its own.
 
     Pictures stand between the opening of the text and its chapters, or at the end if the text has
-    no opening. Table cells that name one of the policies get the colour of the pictures.
+    no opening. Tables scroll sideways on a narrow screen.
     """
-    figures = "\n".join(map(_figure, (pictures or {}).values()))
-    html = _explain_headings(_MARKDOWN.render(_COMMENT.sub("", text)))
-    body = _mark_policies(html, assign_looks(policies))
+    figures = "\n".join(map(_render_figure, (pictures or {}).values()))
+    body = _MARKDOWN.render(_COMMENT.sub("", text))
+    body = body.replace("<table>", '<div class="scroll"><table>')
+    body = body.replace("</table>", "</table></div>")
     opening, heading, chapters = body.partition("<h2>")
     parts = (opening, figures, heading, chapters) if opening else (body, figures)
     return f"""<!doctype html>
@@ -138,43 +118,7 @@ def render_page(
 """
 
 
-def _explain_headings(html: str) -> str:
-    """Make tables scrollable, and explain each heading by the last legend that has its words."""
-    known: dict[str, str] = {}
-
-    def explain(found: re.Match[str]) -> str:
-        opening, words, closing = found.groups()
-        if words not in known:
-            return found[0]
-        return f'{opening}<abbr title="{known[words]}">{words}</abbr>{closing}'
-
-    def wrap(found: re.Match[str]) -> str:
-        table, below = found.groups(default="")
-        known.update((words, escape(unescape(said))) for words, said in _MEANT.findall(below))
-        return f'<div class="scroll">{_HEADING.sub(explain, table)}</div>{below}'
-
-    return _TABLE.sub(wrap, html)
-
-
-def _mark_policies(html: str, looks: Mapping[str, Look]) -> str:
-    """Put a swatch before the policy that a cell names, alone or before a comma."""
-
-    def mark(found: re.Match[str]) -> str:
-        opening, words = found.groups()
-        look = looks.get(unescape(words)) or looks.get(unescape(words).partition(",")[0])
-        if look is None:
-            return found[0]
-        whole = ' class="whole"' if len(words) <= _WHOLE else ""
-        swatch = (
-            f'<span class="swatch hatch{look.pattern}"'
-            f' style="background-color: var(--c{look.colour})"></span>'
-        )
-        return f"{opening}<span{whole}>{swatch}{words}</span>"
-
-    return _CELL.sub(mark, html) if looks else html
-
-
-def _figure(content: bytes) -> str:
+def _render_figure(content: bytes) -> str:
     title, about, drawing = split_picture(content)
     return (
         f"<figure><figcaption><b>{escape(title)}</b>{escape(about)}</figcaption>"

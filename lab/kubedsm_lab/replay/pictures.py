@@ -16,7 +16,7 @@ from kubedsm_lab.replay.plots import (
     plot_curve,
     render_picture,
 )
-from kubedsm_lab.replay.presets import PRICES, VARIANT_SCENARIO, priced
+from kubedsm_lab.replay.presets import PRICES, VARIANT_SCENARIO, price_policy
 from kubedsm_lab.replay.report import (
     Report,
     encode_report,
@@ -36,19 +36,18 @@ Drawn = tuple[str, str, Sequence[Panel]]
 
 def write_with_pictures(found: Report, out: Path, title: str, text: str) -> None:
     """Write report, pictures and page into an existing folder. text: Markdown. Raises OSError."""
-    policies = policies_of(found["means"])
-    write_report(out, title, text, encode_report(found), draw_report(found), policies)
+    write_report(out, title, text, encode_report(found), draw_report(found))
 
 
 def draw_report(found: Report) -> dict[str, bytes]:
     """Return SVG files by name, each with all policies."""
     looks = assign_looks(policies_of(found["means"]))
     drawn: Mapping[str, Callable[[Report, Mapping[str, Look]], Drawn]] = {
-        "edge-ratio-by-scenario": _edge_ratios,
-        "edge-share-by-service": _edge_shares,
-        "placements": _placements,
-        "response-times": _response_times,
-        "moves": _migrations,
+        "edge-ratio-by-scenario": _draw_edge_ratios,
+        "edge-share-by-service": _draw_edge_shares,
+        "placements": _draw_placements,
+        "response-times": _draw_response_times,
+        "moves": _draw_migrations,
     }
     pictures = {}
     for name, draw in drawn.items():
@@ -59,7 +58,7 @@ def draw_report(found: Report) -> dict[str, bytes]:
     return pictures
 
 
-def _edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
+def _draw_edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
     """One panel per scenario; for several scenarios also one of their means."""
     scenarios = scenarios_of(found["means"])
     seeds: dict[tuple[str, str], list[float]] = {}
@@ -81,10 +80,10 @@ def _edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
             ratios = [row["edgeRatio"] for row in found["means"] if row["policy"] == name]
             if len(ratios) == len(scenarios):
                 overall.append(Bar(name, look, mean(ratios) or 0.0))
-        panels.append(plot_bars(_ALL, overall, 1, _percent))
+        panels.append(plot_bars(_ALL, overall, 1, _format_percent))
     for scenario in scenarios:
         bars = [bar(row) for row in found["means"] if row["scenario"] == scenario]
-        panels.append(plot_bars(f"scenario {scenario}", bars, 1, _percent))
+        panels.append(plot_bars(f"scenario {scenario}", bars, 1, _format_percent))
     about = (
         "Edge ratio: the mean over services of the part of their pods that is on the edge."
         " The upright line is the most that any placement of the same pods could have;"
@@ -105,7 +104,7 @@ def _select_shared(found: Report) -> tuple[list[Row], str]:
     return rows, f"means over the {len(shared)} scenarios{which}"
 
 
-def _edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
+def _draw_edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
     """One panel per service."""
     rows, which = _select_shared(found)
 
@@ -114,14 +113,14 @@ def _edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
         return Bar(name, looks[name], mean(shares) or 0.0)
 
     panels = [
-        plot_bars(f"service {service}", [bar(service, name) for name in looks], 1, _percent)
+        plot_bars(f"service {service}", [bar(service, name) for name in looks], 1, _format_percent)
         for service in dict.fromkeys(name for row in rows for name in row["shares"])
     ]
     about = f"The part of a service's pods that is on the edge; {which}."
     return "Edge share by service", about, panels
 
 
-def _placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
+def _draw_placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
     """One panel per policy: one seed of one scenario."""
     scenarios = scenarios_of(found["timelines"])
     scenario = VARIANT_SCENARIO if VARIANT_SCENARIO in scenarios else scenarios[0]
@@ -139,7 +138,7 @@ def _placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
     return "Pods on the edge and in the cloud over time", about, panels
 
 
-def _response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
+def _draw_response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
     """One panel per service."""
     rows, which = _select_shared(found)
 
@@ -167,7 +166,7 @@ def _response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
     return "Response time by service", about, panels
 
 
-def _migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
+def _draw_migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
     """Migrations and their cost; their benefit, if several prices of a migration were played."""
     rows, which = _select_shared(found)
 
@@ -179,11 +178,11 @@ def _migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
         bars = [Bar(name, look, value(name, key)) for name, look in looks.items()]
         most = max(bar.value for bar in bars)
         if most:
-            panels.append(plot_bars(title, bars, most, _tenths))
+            panels.append(plot_bars(title, bars, most, _format_tenths))
     prices = {
-        price: (value(priced(price), "migrations"), value(priced(price), "edgeRatio"))
+        price: (value(price_policy(price), "migrations"), value(price_policy(price), "edgeRatio"))
         for price in PRICES
-        if priced(price) in looks
+        if price_policy(price) in looks
     }
     if panels and len(prices) > 1:
         points = dict(sorted(prices.items(), key=lambda each: each[1]))
@@ -195,9 +194,9 @@ def _migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
     return "Migrations", f"Moves of pods, {cost}; {which}.", panels
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
-def _tenths(value: float) -> str:
+def _format_tenths(value: float) -> str:
     return f"{value:.3g}" if value < _TEN else f"{value:,.0f}"

@@ -1,7 +1,7 @@
 """Writes of other schedulers: binds without a deletion cost, and deletions of victims.
 
-Other schedulers delete victims of preemption regardless of PodDisruptionBudgets, which they
-respect only when they choose victims.
+Other schedulers respect PodDisruptionBudgets only in the choice of preemption victims, and delete
+victims regardless of the budgets.
 """
 
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ class PlainBindings:
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send as `Cluster.request`."""
-        return await self.cluster.request(_rewrite(request), timeout=timeout)
+        return await self.cluster.request(_rewrite_request(request), timeout=timeout)
 
     def stream(
         self, request: Request, *, timeout: float
@@ -30,7 +30,7 @@ class PlainBindings:
         return self.cluster.stream(request, timeout=timeout)
 
 
-def _rewrite(request: Request) -> Request:
+def _rewrite_request(request: Request) -> Request:
     if request.path.endswith("/eviction"):
         options = {"apiVersion": "v1", "kind": "DeleteOptions", **request.body["deleteOptions"]}
         pod = request.path.removesuffix("/eviction")

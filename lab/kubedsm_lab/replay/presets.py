@@ -50,7 +50,7 @@ PRICES = ("0s", "5s", "10s", "17s", "30s", "60s")
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 
-def stabilized(scenario: str, seconds: int) -> str:
+def name_stabilized(scenario: str, seconds: int) -> str:
     """Return the scenario's name with that scale-down stabilisation."""
     return f"{scenario} stabilisation {seconds}s"
 
@@ -60,7 +60,7 @@ def equal_rates(scenario: str) -> str:
     return f"{scenario} equal rates"
 
 
-def priced(price: str) -> str:
+def price_policy(price: str) -> str:
     """Return the policy: KubeDSM at that price of a migration."""
     default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
     return KUBEDSM if default else f"{_PRICE}={price}"
@@ -85,7 +85,7 @@ def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
     Some scenarios are repeated with equal rates, and one with slower autoscalers.
     """
-    priced_ones = map(priced, PRICES)
+    priced_ones = map(price_policy, PRICES)
     policies = dict.fromkeys(
         [*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS, *priced_ones]
     )
@@ -97,7 +97,7 @@ def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
     ]
     found += runs(equal, EQUAL_RATE_POLICIES, seeds, setup)
     for seconds in OTHER_STABILIZATIONS:
-        name = stabilized(VARIANT_SCENARIO, seconds)
+        name = name_stabilized(VARIANT_SCENARIO, seconds)
         slower = attrs.evolve(setup, stabilization_seconds=seconds)
         found += runs(
             [recipe(name, *PAPER_SCENARIOS[VARIANT_SCENARIO])], MAIN_POLICIES, seeds, slower

@@ -2,10 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
 import yaml
 
 from kubedsm import __version__
@@ -25,28 +24,24 @@ _EMULATED = (
 _LINE, _FEW = 90, 4
 
 
-@attrs.frozen
-class Provenance:
-    #: first sentence: the origin of all figures
-    first: str = ""
-    #: further facts by name: Markdown
-    facts: Mapping[str, str] = attrs.field(factory=dict)
-    #: nodes and services
-    tables: Sequence[Table] = ()
-
-
-def told(answer: str, made: Provenance, text: str) -> str:
-    """Return Markdown: answer, provenance, the text, and what the runs were played on."""
-    command = f"Made by KubeDSM {__version__} with\n\n```sh\n{typed_command()}\n```"
-    facts = "\n".join(f"- **{name}**: {fact}" for name, fact in made.facts.items())
-    parts = [f"**{answer}**", made.first, command, facts, text.rstrip()]
-    if made.tables:
-        parts.append("## What it was played on")
-        parts += (f"{markdown(*each)}\n\n{legend(each[0], MEANINGS)}" for each in made.tables)
+def render_report(
+    answer: str,
+    origin: str,
+    text: str,
+    facts: Mapping[str, str] | None = None,
+    tables: Iterable[Table] = (),
+) -> str:
+    """Return Markdown: answer, origin of all figures, command, facts, text, and the cluster."""
+    command = f"Made by KubeDSM {__version__} with\n\n```sh\n{quote_command()}\n```"
+    listed = "\n".join(f"- **{name}**: {fact}" for name, fact in (facts or {}).items())
+    parts = [f"**{answer}**", origin, command, listed, text.rstrip()]
+    for number, each in enumerate(tables):
+        parts += [] if number else ["## What it was played on"]
+        parts.append(f"{markdown(*each)}\n\n{legend(each[0], MEANINGS)}")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def typed_command() -> str:
+def quote_command() -> str:
     """Return the running command for a shell; a long one has one option per line."""
     words = ["kubedsm", *map(shlex.quote, sys.argv[1:])]
     whole = " ".join(words)
@@ -55,8 +50,15 @@ def typed_command() -> str:
     return " ".join(f"\\\n    {word}" if word.startswith("-") else word for word in words)
 
 
-def of_runs(runs: Sequence[Run], setup: Setup, cluster: str, services: str | None) -> Provenance:
-    """Describe replayed runs. cluster, services: arguments of the command."""
+def describe_runs(
+    answer: str,
+    text: str,
+    runs: Sequence[Run],
+    setup: Setup,
+    cluster: str,
+    services: str | None,
+) -> str:
+    """Return the Markdown of replayed runs. cluster, services: arguments of the command."""
     scenarios = ", ".join(f"`{name}`" for name in dict.fromkeys(run.name for run in runs))
     seeds = sorted({run.seed for run in runs})
     facts = {
@@ -66,24 +68,24 @@ def of_runs(runs: Sequence[Run], setup: Setup, cluster: str, services: str | Non
         "cluster": f"`{cluster}`" if cluster != "paper" else "the KubeDSM paper's",
         "services": f"`{services}`" if services else "the KubeDSM paper's",
     }
-    return Provenance(
-        f"{KEPT} {_EMULATED}", facts, (_list_nodes(setup), _list_services(setup.services))
-    )
+    played_on = _list_nodes(setup), _list_services(setup.services)
+    return render_report(answer, f"{KEPT} {_EMULATED}", text, facts, played_on)
 
 
 def _describe_settings(configuration: Configuration) -> str:
     """Return the settings that differ from the defaults."""
     ours, usual = (
-        dict(_flatten(yaml.safe_load(dump(each)))) for each in (configuration, Configuration())
+        dict(_flatten_document(yaml.safe_load(dump(each))))
+        for each in (configuration, Configuration())
     )
     changed = [f"`{key}: {value}`" for key, value in ours.items() if usual.get(key) != value]
     return ", ".join(changed) or "KubeDSM's defaults"
 
 
-def _flatten(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_document(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from _flatten_document(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
@@ -96,11 +98,11 @@ def _list_nodes(setup: Setup) -> Table:
         capacity = (node.get("status") or {}).get("allocatable") or {}
         kind = (tier or "none", *(str(capacity.get(key, UNKNOWN)) for key in ("cpu", "memory")))
         alike.setdefault(kind, []).append(node["metadata"]["name"])
-    lines = [[_abbreviate(names), *kind] for kind, names in alike.items()]
+    lines = [[_abbreviate_names(names), *kind] for kind, names in alike.items()]
     return ["node", "tier", "cpu", "memory"], lines
 
 
-def _abbreviate(names: Sequence[str]) -> str:
+def _abbreviate_names(names: Sequence[str]) -> str:
     if len(names) <= _FEW:
         return ", ".join(names)
     return f"{names[0]} to {names[-1]}: {len(names)} nodes"

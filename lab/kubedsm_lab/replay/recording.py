@@ -1,17 +1,19 @@
 """Recorder of the pods of some services, from a cluster's watches or an emulated store."""
 
+import math
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 
 from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.decoding import Identity
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.paper import NAMESPACE
-from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.sightings import (
+    KINDS,
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
@@ -19,7 +21,7 @@ from kubedsm_lab.replay.sightings import (
     PodSeen,
     Sighting,
 )
-from kubedsm_lab.replay.timeline import Life, MoveRecord, Span, Timeline
+from kubedsm_lab.replay.timeline import Life, MoveRecord, Timeline
 
 #: label that a Service selects; migrations do not change it
 SERVICE_LABEL = "app"
@@ -39,29 +41,6 @@ class Record:
         return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
 
 
-@attrs.define
-class _Life:
-    service: str
-    created: float
-    bound: float | None = None
-    node: NodeName | None = None
-    evicted: bool = False
-    served: list[Span] = attrs.field(factory=list)
-    serving_since: float | None = None
-    gone: float | None = None
-
-
-@attrs.define
-class _Move:
-    service: str
-    began: float
-    ready_before: int
-    #: evicted instead of detached: over when the service has all pods again
-    recreates: bool
-    ended: float | None = None
-    taken_back: bool = False
-
-
 class TimelineRecorder:
     """Recorder of sightings (`take`), and of changes of an emulated store (`notice`).
 
@@ -74,9 +53,12 @@ class TimelineRecorder:
         self._tiers = tiers
         self.namespace = namespace
         self._nodes: dict[NodeName, Node] = {}
-        self._lives: dict[Uid, _Life] = {}
-        self._moves: list[_Move] = []
-        self._moving: dict[Uid, _Move] = {}
+        #: lives and migrations by the clock; infinite ends are those to come
+        self._lives: dict[Uid, Life] = {}
+        self._evicted: set[Uid] = set()
+        self._moves: list[MoveRecord] = []
+        #: indices of the migrations of present pods
+        self._moving: dict[Uid, int] = {}
         self._ready = dict.fromkeys(services, 0)
         self._replicas: dict[str, list[tuple[float, int]]] = {name: [] for name in services}
         #: service and replicas by name
@@ -94,17 +76,16 @@ class TimelineRecorder:
 
     def notice(self, change: ObjectChange, now: float) -> None:
         """Apply a change of the store at `now`, in seconds."""
-        metadata, deleted = change.object["metadata"], change.type == "DELETED"
-        if change.resource is PODS and deleted:
-            self.take(PodGone(Uid(metadata["uid"])), now)
-        elif change.resource is PODS:
-            self.take(sightings.PODS.value(change.object), now)
-        elif change.resource is DEPLOYMENTS and deleted:
-            self.take(DeploymentGone(metadata["namespace"], metadata["name"]), now)
-        elif change.resource is DEPLOYMENTS:
-            self.take(sightings.DEPLOYMENTS.value(change.object), now)
-        elif change.resource is NODES:
-            self.take(sightings.NODES.value(change.object), now)
+        kind = KINDS.get(change.resource.kind)
+        if kind is None:
+            return
+        seen = kind.reader.value(change.object)
+        if change.type == "DELETED":
+            metadata = change.object["metadata"]
+            name = metadata.get("namespace", ""), metadata["name"]
+            seen = kind.read_deletion(Identity(*name, metadata["uid"], ""))
+        if seen is not None:
+            self.take(seen, now)
 
     def take(self, seen: Sighting, now: float) -> None:
         """Apply a sighting at `now`, in seconds."""
@@ -114,7 +95,7 @@ class TimelineRecorder:
             case PodGone():
                 self._take_leave(seen.uid, now)
             case DeploymentSeen():
-                service = self._service(seen.namespace, seen.labels, seen.name)
+                service = self._find_service(seen.namespace, seen.labels, seen.name)
                 if service is not None:
                     self._take_replicas(seen.name, service, seen.replicas, now)
             case DeploymentGone():
@@ -127,7 +108,7 @@ class TimelineRecorder:
                 self.emulated |= seen.emulated
         self._end_recreations(now)
 
-    def _service(self, namespace: str, labels: Mapping[str, str], workload: str) -> str | None:
+    def _find_service(self, namespace: str, labels: Mapping[str, str], workload: str) -> str | None:
         if namespace != self.namespace:
             return None
         names = (labels.get(SERVICE_LABEL, ""), workload)
@@ -142,76 +123,80 @@ class TimelineRecorder:
 
     def _take_pod(self, seen: PodSeen, now: float) -> None:
         pod = seen.pod
-        service = self._service(pod.namespace, pod.labels, pod.workload.name)
+        service = self._find_service(pod.namespace, pod.labels, pod.workload.name)
         if service is None:
             self._others[pod.uid] = pod
             return
         self._samples.setdefault(service, pod)
         self.schedulers.add(pod.scheduler_name)
-        life = self._lives.setdefault(pod.uid, _Life(service, now))
-        life.evicted = seen.evicted
-        self._take_move(pod, life, now)
-        if pod.node_name is not None and life.bound is None:
-            life.bound, life.node = now, pod.node_name
+        self._lives.setdefault(pod.uid, Life(service, now))
+        (self._evicted.add if seen.evicted else self._evicted.discard)(pod.uid)
+        self._take_move(pod, now)
+        if pod.node_name is not None and self._lives[pod.uid].bound is None:
+            self._change_life(pod.uid, bound=now, node=pod.node_name)
             self._placed[pod.name] = pod.node_name
-        self._serves(life, now, serving=pod.ready and not pod.terminating)
+        self._take_readiness(pod.uid, now, serving=pod.ready and not pod.terminating)
 
-    def _serves(self, life: _Life, now: float, *, serving: bool) -> None:
-        if serving and life.serving_since is None:
-            life.serving_since = now
-            self._ready[life.service] += 1
-        elif not serving and life.serving_since is not None:
-            life.served.append((life.serving_since, now))
-            life.serving_since = None
-            self._ready[life.service] -= 1
+    def _change_life(self, uid: Uid, **changes: Any) -> None:
+        self._lives[uid] = attrs.evolve(self._lives[uid], **changes)
+
+    def _take_readiness(self, uid: Uid, now: float, *, serving: bool) -> None:
+        life = self._lives[uid]
+        if serving == life.is_serving:
+            return
+        served = life.served[:-1] if life.is_serving else life.served
+        since, until = (now, math.inf) if serving else (life.served[-1][0], now)
+        self._change_life(uid, served=(*served, (since, until)))
+        self._ready[life.service] += 1 if serving else -1
 
     def _take_leave(self, uid: Uid, now: float) -> None:
         self._others.pop(uid, None)
-        life = self._lives.get(uid)
-        if life is None:
+        if uid not in self._lives:
             return
-        move = self._moving.get(uid)
-        if move is None and life.evicted:
-            self._begin_move(uid, life, now, recreates=True)
-        elif move is not None and not move.recreates:
+        index = self._moving.get(uid)
+        if index is None and uid in self._evicted:
+            self._begin_move(uid, now, recreates=True)
+        elif index is not None and not self._moves[index].recreates:
             self._end_move(uid, now, taken_back=False)
-        self._serves(life, now, serving=False)
-        life.gone = now
+        self._take_readiness(uid, now, serving=False)
+        self._change_life(uid, gone=now)
 
-    def _take_move(self, pod: Pod, life: _Life, now: float) -> None:
+    def _take_move(self, pod: Pod, now: float) -> None:
         """Apply before readiness: the Ready pods before a migration include its pod."""
-        move = self._moving.get(pod.uid)
-        if move is None:
+        index = self._moving.get(pod.uid)
+        if index is None:
             # An eviction first sets a condition on the pod.
-            if pod.detached or (life.evicted and pod.terminating):
-                self._begin_move(pod.uid, life, now, recreates=not pod.detached)
-        elif not move.recreates and not pod.detached:
+            if pod.detached or (pod.uid in self._evicted and pod.terminating):
+                self._begin_move(pod.uid, now, recreates=not pod.detached)
+        elif not self._moves[index].recreates and not pod.detached:
             self._end_move(pod.uid, now, taken_back=not pod.terminating)
 
-    def _begin_move(self, uid: Uid, life: _Life, now: float, *, recreates: bool) -> None:
-        move = _Move(life.service, now, self._ready[life.service], recreates=recreates)
-        self._moves.append(move)
-        self._moving[uid] = move
+    def _begin_move(self, uid: Uid, now: float, *, recreates: bool) -> None:
+        service = self._lives[uid].service
+        self._moving[uid] = len(self._moves)
+        self._moves.append(
+            MoveRecord(service, now, math.inf, self._ready[service], recreates=recreates)
+        )
 
     def _end_move(self, uid: Uid, now: float, *, taken_back: bool) -> None:
-        move = self._moving.pop(uid)
-        move.ended, move.taken_back = now, taken_back
+        index = self._moving.pop(uid)
+        self._moves[index] = attrs.evolve(self._moves[index], ended=now, taken_back=taken_back)
 
     def _end_recreations(self, now: float) -> None:
-        for move in self._moves:
-            if move.recreates and move.ended is None:
+        for index, move in enumerate(self._moves):
+            if move.recreates and move.ended == math.inf:
                 steps = self._replicas[move.service]
                 wanted = steps[-1][1] if steps else move.ready_before
                 if self._ready[move.service] >= min(move.ready_before, wanted):
-                    move.ended = now
+                    self._moves[index] = attrs.evolve(move, ended=now)
 
     def record(self, start: float, end: float) -> Record:
         """Return the record until `end`, in seconds from `start`."""
         seen = dict.fromkeys([*self._nodes, *self._placed.values()])
-        nodes = tuple(map(self._left_by_others, seen))
+        nodes = tuple(map(self._deduct_others, seen))
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
-    def _left_by_others(self, name: NodeName) -> Node:
+    def _deduct_others(self, name: NodeName) -> Node:
         """Deduct the requests of other pods; an unknown node has no capacity."""
         node = self._nodes.get(name) or Node(name, {}, Resources())
         here = (p for p in self._others.values() if p.node_name == name and not p.finished)
@@ -228,42 +213,28 @@ class TimelineRecorder:
 
         def since(moment: float) -> float:
             # Sums of floats of the clock vary below a microsecond.
-            return round(moment - start, 6)
+            return round((end if moment == math.inf else moment) - start, 6)
 
-        lives = []
-        for life in self._lives.values():
-            if life.created > end:
-                continue
+        def shift(life: Life) -> Life:
             node = None if life.node is None else self._nodes.get(life.node)
-            served = list(life.served)
-            if life.serving_since is not None:
-                served.append((life.serving_since, end))
-            lives.append(
-                Life(
-                    life.service,
-                    since(life.created),
-                    None if life.bound is None else since(life.bound),
-                    None if node is None else node.tier,
-                    tuple((since(first), since(last)) for first, last in served),
-                    None if life.gone is None else since(life.gone),
-                    life.node,
-                )
+            return attrs.evolve(
+                life,
+                created=since(life.created),
+                bound=None if life.bound is None else since(life.bound),
+                tier=None if node is None else node.tier,
+                served=tuple((since(first), since(last)) for first, last in life.served),
+                gone=None if life.gone is None else since(life.gone),
             )
+
         return Timeline(
             since(end),
-            tuple(lives),
+            tuple(shift(life) for life in self._lives.values() if life.created <= end),
             {
                 name: tuple((since(moment), number) for moment, number in steps)
                 for name, steps in self._replicas.items()
             },
             tuple(
-                MoveRecord(
-                    move.service,
-                    since(move.began),
-                    since(end if move.ended is None else move.ended),
-                    move.ready_before,
-                    move.taken_back,
-                )
+                attrs.evolve(move, began=since(move.began), ended=since(move.ended))
                 for move in self._moves
                 if move.began <= end
             ),

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,82 +19,39 @@ from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.replay.measures import Measures
 from kubedsm_lab.replay.page import RESULTS
 from kubedsm_lab.replay.runner import Outcome
-from kubedsm_lab.replay.tables import UNKNOWN, Row, legend, markdown, number
+from kubedsm_lab.replay.tables import UNKNOWN, WORDS, Row, legend, lookup, markdown, number
 
 Report = dict[str, Any]
 EMULATED = "found on an emulated cluster in virtual time"
 _DIGITS = 6
 #: keys that identify a run
 _NAMES = frozenset({"scenario", "policy", "seed"})
-_MS = "milliseconds from when a request is due to its answer"
 
 
 @attrs.frozen
 class _Column:
     heading: str
-    meaning: str
     cell: Callable[[Row], str]
     #: whether a terminal of 80 columns has room for it
     narrow: bool = True
 
 
+def _make_column(heading: str, digits: int, *keys: str, narrow: bool = True) -> _Column:
+    return _Column(heading, lambda row: number(lookup(row, keys), digits), narrow)
+
+
 _COLUMNS = (
-    _Column(
-        "edge ratio",
-        "the part of its pods that a service has on the edge: the mean over services and time,"
-        " 1 is all of them",
-        lambda row: number(row["edgeRatio"], 3),
-    ),
-    _Column(
-        "of optimum",
-        "the edge ratio as a part of the greatest that any placement of the same pods could have",
-        lambda row: number(row["optimumShare"], 3),
-    ),
-    _Column(
-        "std",
-        "how far the services' edge shares are apart: their standard deviation, 0 is all alike",
-        lambda row: number(row["std"], 3),
-    ),
-    _Column("mean ms", f"{_MS}: the mean", lambda row: number(row["overallLatencyMs"]["mean"], 1)),
-    _Column(
-        "p95 ms",
-        f"{_MS}: 95 in 100 are as fast or faster",
-        lambda row: number(row["overallLatencyMs"]["p95"], 1),
-    ),
-    _Column(
-        "network ms",
-        "what of the mean the network takes, there and back",
-        lambda row: number(row["overallLatencyMs"]["network"], 1),
-        narrow=False,
-    ),
-    _Column(
-        "moves",
-        "pods moved after they had been placed, a run",
-        lambda row: number(row["migrations"], 1),
-    ),
-    _Column(
-        "lost pod-s",
-        "pod-seconds: for how long how many Ready pods were missing because of moves",
-        lambda row: number(row["lostPodSeconds"], 2),
-    ),
-    _Column(
-        "wait s",
-        "seconds from a pod's creation to its binding, the mean",
-        lambda row: number(row["pendingSeconds"]["mean"], 3),
-    ),
-    _Column(
-        "on one node",
-        "services of two or more pods that the death of one node would take whole, the mean over"
-        " time",
-        lambda row: number(row["onOneNode"]["services"], 2),
-        narrow=False,
-    ),
-    _Column(
-        "avoidable",
-        "of these, as many as could have had a pod on another node of the tier",
-        lambda row: number(row["onOneNode"]["avoidable"], 3),
-        narrow=False,
-    ),
+    _make_column("edge ratio", 3, "edgeRatio"),
+    _make_column("of optimum", 3, "optimumShare"),
+    _make_column("std", 3, "std"),
+    _make_column("mean ms", 1, "overallLatencyMs", "mean"),
+    _make_column("p95 ms", 1, "overallLatencyMs", "p95"),
+    _make_column("network ms", 1, "overallLatencyMs", "network", narrow=False),
+    _make_column("moves", 1, "migrations"),
+    _make_column("lost pod-s", 2, "lostPodSeconds"),
+    _make_column("wait s", 3, "pendingSeconds", "mean"),
+    _make_column("on one node", 2, "onOneNode", "services", narrow=False),
+    _make_column("avoidable", 3, "onOneNode", "avoidable", narrow=False),
 )
 HEADINGS = ("scenario", "policy", *(column.heading for column in _COLUMNS))
 SERVICE_HEADINGS = (
@@ -106,24 +63,7 @@ EFFECT_HEADINGS = (
     *("expected ms longer", "measured ms longer", "not measured"),
 )
 #: by heading of a report's tables
-MEANINGS: Mapping[str, str] = {
-    **{column.heading: column.meaning for column in _COLUMNS},
-    "edge share": "the part of its Ready pods that is on edge nodes, the mean over time",
-    "edge ms": "the mean of the answers that say they are from the edge",
-    "cloud ms": "the mean of the answers that say they are from the cloud",
-    "completed moves": "moves that were carried to their end",
-    "effect measured": "of these, those whose effect on response times could be told",
-    "expected ms longer": "what moves were to add to the mean response time; below 0 is faster",
-    "measured ms longer": "what they added",
-    "not measured": "why the others' effect cannot be told",
-    "tier": "edge: near the users, scarce; cloud: far, plentiful",
-    "cpu": "cores that a node has for pods, or that a pod asks for",
-    "memory": "likewise",
-    "pods, least to most": "how many an autoscaler may run",
-    "requests/s a pod": "what the autoscaler keeps each pod at",
-    "at once": "requests that a pod serves at the same time",
-    "takes": "how long it serves each of them",
-}
+MEANINGS = WORDS["meanings"]
 
 
 def how_measured(found: Report) -> str:
@@ -146,10 +86,12 @@ def report(outcomes: Sequence[Outcome]) -> Report:
     A timeline has per service the second, the Ready pods on the edge, and those in all.
     """
     runs = [outcome.as_json() for outcome in outcomes]
-    return {"emulated": True} | assembled(runs, [outcome.timeline_json() for outcome in outcomes])
+    return {"emulated": True} | assemble_report(
+        runs, [outcome.timeline_json() for outcome in outcomes]
+    )
 
 
-def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
+def assemble_report(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
     """Return the report of these runs without their origin."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
@@ -160,20 +102,20 @@ def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
     return {
         "runs": list(runs),
         "means": [
-            {"scenario": scenario, "policy": policy, "seeds": len(group)} | _means(group)
+            {"scenario": scenario, "policy": policy, "seeds": len(group)} | _average_rows(group)
             for (scenario, policy), group in groups.items()
         ],
         "timelines": list(firsts.values()),
     }
 
 
-def _means(measured: Sequence[Row]) -> dict[str, Any]:
+def _average_rows(measured: Sequence[Row]) -> dict[str, Any]:
     """Average numbers through all nesting; None if one of them is missing."""
     means: dict[str, Any] = {}
     for key in dict.fromkeys(key for one in measured for key in one if key not in _NAMES):
         values = [one.get(key) for one in measured]
         if any(isinstance(value, dict) for value in values):
-            means[key] = _means([value or {} for value in values])
+            means[key] = _average_rows([value or {} for value in values])
         else:
             known = [value for value in values if value is not None]
             missing = len(known) < len(values)
@@ -200,7 +142,7 @@ class _Results(msgspec.Struct, frozen=True):
     measured: str | None = None
 
 
-def compared(folders: Sequence[Path]) -> Report:
+def join_reports(folders: Sequence[Path]) -> Report:
     """Join the reports of several folders; runs of one scenario and policy get new seeds.
 
     Raises DocumentError for a folder without results, and for a mixture of recordings,
@@ -209,7 +151,7 @@ def compared(folders: Sequence[Path]) -> Report:
     found = [_read_results(folder / RESULTS) for folder in folders]
     first = found[0]
     for folder, other in zip(folders, found, strict=True):
-        if _origin(other) != _origin(first):
+        if _classify_origin(other) != _classify_origin(first):
             both = f"{how_measured(other)}, and the first ones were {how_measured(first)}"
             raise DocumentError(both, source=str(folder))
     numbers = Counter[tuple[str, str]]()
@@ -222,10 +164,10 @@ def compared(folders: Sequence[Path]) -> Report:
     how: Report = {"emulated": first["emulated"]}
     if "measured" in first:
         how["measured"] = " and ".join(dict.fromkeys(map(how_measured, found)))
-    return how | assembled(runs, timelines)
+    return how | assemble_report(runs, timelines)
 
 
-def _origin(found: Report) -> tuple[bool, bool]:
+def _classify_origin(found: Report) -> tuple[bool, bool]:
     return found["emulated"], "measured" in found
 
 
@@ -246,7 +188,7 @@ def scenarios_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["scenario"] for row in rows))
 
 
-def _rows(found: Report) -> list[tuple[str, ...]]:
+def _list_rows(found: Report) -> list[tuple[str, ...]]:
     """Return the means as cells under HEADINGS."""
     return [
         (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
@@ -296,7 +238,7 @@ def plain_tables(found: Report) -> str:
     parts = []
     explained: set[tuple[str, ...]] = set()
     kinds = (
-        (HEADINGS, _rows(found)),
+        (HEADINGS, _list_rows(found)),
         (SERVICE_HEADINGS, _service_rows(found)),
         (EFFECT_HEADINGS, _effect_rows(found)),
     )

@@ -16,9 +16,9 @@ import attrs
 import msgspec
 
 from kubedsm.config.documents import SERVICES as SERVICES_FILE
-from kubedsm.config.documents import DocumentError, at, content, converted, reading
+from kubedsm.config.documents import DocumentError, at, content, convert_to, reading
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
-from kubedsm.config.yaml_text import parsed
+from kubedsm.config.yaml_text import parse_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -89,14 +89,14 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
     """Raises DocumentError."""
     with reading(path):
-        entries = converted(parsed(content(path), SERVICES_FILE), _Document).services
+        entries = convert_to(parse_yaml(content(path), SERVICES_FILE), _Document).services
         if not entries:
             raise DocumentError("empty", ("services",))
         places = [f"services[{index}]" for index in range(len(entries))]
         specs = []
         for place, entry in zip(places, entries, strict=True):
             with at(place):
-                specs.append(_spec(entry))
+                specs.append(_make_spec(entry))
         names = [spec.name for spec in specs]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -109,7 +109,7 @@ def load(path: str | Path) -> tuple[ServiceSpec, ...]:
     return tuple(specs)
 
 
-def _spec(entry: _Entry) -> ServiceSpec:
+def _make_spec(entry: _Entry) -> ServiceSpec:
     amounts = {"cpu": entry.cpu, "memory": entry.memory, "targetRate": entry.target_rate}
     thousandths = {}
     for field, amount in amounts.items():
@@ -127,7 +127,7 @@ def _spec(entry: _Entry) -> ServiceSpec:
     rate = float(Fraction(thousandths["targetRate"], 1000))
     seconds = UTILISATION * entry.concurrency / rate
     if entry.service_time:
-        seconds = _seconds(entry.service_time)
+        seconds = _parse_seconds(entry.service_time)
     return ServiceSpec(
         entry.name,
         str(entry.cpu),
@@ -138,7 +138,7 @@ def _spec(entry: _Entry) -> ServiceSpec:
     )
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except DurationError as error:

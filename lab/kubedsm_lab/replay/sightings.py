@@ -1,15 +1,16 @@
-"""Objects as a recording reads them: with evictions, emulated nodes and Deployments.
+"""Objects of a recording: with evictions, emulated nodes and Deployments.
 
-The values of `kubedsm.model` omit these, since no decision depends on them.
+No scheduling decision depends on these properties, so the values of `kubedsm.model` omit them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 
 from kubedsm.kube.wire import decoding, schema
-from kubedsm.kube.wire.decoding import Reader
-from kubedsm.kube.wire.pods import made
+from kubedsm.kube.wire.decoding import Identity, Reader
+from kubedsm.kube.wire.pods import pod_of
 from kubedsm.kube.wire.schema import Wire
 from kubedsm.model.model import Node, Pod, Uid
 from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
@@ -65,24 +66,36 @@ class _Node(schema.Node, frozen=True):
     status: _NodeStatus | None = None
 
 
-def _pod(shape: schema.Pod) -> PodSeen:
+def _read_pod(shape: schema.Pod) -> PodSeen:
     conditions = (shape.status and shape.status.conditions) or ()
-    return PodSeen(made(shape), any((c.type, c.reason) == _EVICTED for c in conditions))
+    return PodSeen(pod_of(shape), any((c.type, c.reason) == _EVICTED for c in conditions))
 
 
-def _node(shape: _Node) -> NodeSeen:
+def _read_node(shape: _Node) -> NodeSeen:
     info = shape.status.node_info if shape.status else _NodeInfo()
     return NodeSeen(decoding.node_of(shape), info.container_runtime_version == EMULATED_RUNTIME)
 
 
-def _deployment(shape: schema.Workload) -> DeploymentSeen:
+def _read_deployment(shape: schema.Workload) -> DeploymentSeen:
     labels = shape.spec.template.metadata.labels or {}
     metadata = shape.metadata
     return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
 
 
-PODS: Reader[schema.Pod, PodSeen] = Reader("Pod", schema.Pod, _pod)
-NODES: Reader[_Node, NodeSeen] = Reader("Node", _Node, _node)
-DEPLOYMENTS: Reader[schema.Workload, DeploymentSeen] = Reader(
-    "Deployment", schema.Workload, _deployment
-)
+@attrs.frozen
+class Kind:
+    """Recorded kind: decoder, and the sighting of a deletion."""
+
+    reader: Reader[Any, Any]
+    read_deletion: Callable[[Identity], Sighting | None]
+
+
+#: nodes before their pods; pods that ran on a deleted node have run there
+KINDS: Mapping[str, Kind] = {
+    "Node": Kind(Reader("Node", _Node, _read_node), lambda _: None),
+    "Deployment": Kind(
+        Reader("Deployment", schema.Workload, _read_deployment),
+        lambda gone: DeploymentGone(gone.namespace, gone.name),
+    ),
+    "Pod": Kind(Reader("Pod", schema.Pod, _read_pod), lambda gone: PodGone(Uid(gone.uid))),
+}

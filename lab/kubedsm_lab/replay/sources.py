@@ -13,9 +13,9 @@ from kubedsm.config.documents import (
     STDIN,
     DocumentError,
     content,
-    mistaken,
+    explain_mistake,
 )
-from kubedsm.config.yaml_text import parsed_all
+from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS, normal
 from loadgen.scenario import Scenario, ScenarioError, load
@@ -45,7 +45,7 @@ def sources(given: Sequence[str]) -> list[Source]:
         if Path(text).exists():
             scenario = scenario_in(text)
             name = stem if stems.count(stem) == 1 else text
-            found.append(Source(name, text, _constant(scenario)))
+            found.append(Source(name, text, _always_return(scenario)))
         elif match := _NORMAL.fullmatch(text):
             found.append(recipe(text, float(match[1]), float(match[2])))
         else:
@@ -57,7 +57,7 @@ def sources(given: Sequence[str]) -> list[Source]:
     return found
 
 
-def _constant(scenario: Scenario) -> Callable[[int], Scenario]:
+def _always_return(scenario: Scenario) -> Callable[[int], Scenario]:
     return lambda _seed: scenario
 
 
@@ -85,8 +85,8 @@ def scenario_in(path: str | Path) -> Scenario:
     except ScenarioError:
         documents: list[Any] = []
         with suppress(DocumentError):
-            documents = parsed_all(content(path))
-        if why := next(filter(None, (mistaken(each, SCENARIO) for each in documents)), ""):
+            documents = parse_all_yaml(content(path))
+        if why := next(filter(None, (explain_mistake(each, SCENARIO) for each in documents)), ""):
             raise ScenarioError(why, source=str(path)) from None
         raise
 

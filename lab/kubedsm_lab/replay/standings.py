@@ -76,7 +76,7 @@ class Standing:
     @property
     def winners(self) -> list[str]:
         """Return the best policy and those that are level with it."""
-        return [name for name in self.ranked if self._level(name, self.ranked[0])]
+        return [name for name in self.ranked if self._is_level(name, self.ranked[0])]
 
     @property
     def difference(self) -> Difference | None:
@@ -86,19 +86,19 @@ class Standing:
             return None
         best, better = others[0], self.ranked[0] == self.ours
         place = Place.AHEAD if better else Place.BEHIND
-        if self._level(self.ours, best):
+        if self._is_level(self.ours, best):
             place = Place.LEVEL
         return Difference(best, self.values[self.ours], self.values[best], place)
 
-    def _level(self, one: str, other: str) -> bool:
+    def _is_level(self, one: str, other: str) -> bool:
         both = self.values[one], self.values[other]
         return abs(both[0] - both[1]) <= self.noise * max(map(abs, both))
 
     def shown(self, value: float) -> str:
-        return f"{_figure(value)} {self.unit}".rstrip()
+        return f"{_format_figure(value)} {self.unit}".rstrip()
 
 
-def _figure(value: float) -> str:
+def _format_figure(value: float) -> str:
     """Format with four digits."""
     return f"{value:,.0f}" if abs(value) >= 10 ** (_DIGITS - 1) else f"{value:.{_DIGITS}g}"
 
@@ -125,7 +125,7 @@ def everyone(standings: Sequence[Standing]) -> Table:
     lines = [
         [
             f"{each.what}, {each.unit}".removesuffix(", "),
-            *(_mark(each, name) for name in names),
+            *(_mark_winner(each, name) for name in names),
             f"{100 * each.noise:.3g} %",
         ]
         for each in standings
@@ -134,8 +134,8 @@ def everyone(standings: Sequence[Standing]) -> Table:
     return ["figure", *names, "level within"], lines
 
 
-def _mark(standing: Standing, name: str) -> str:
+def _mark_winner(standing: Standing, name: str) -> str:
     if name not in standing.values:
         return UNKNOWN
-    shown = _figure(standing.values[name])
+    shown = _format_figure(standing.values[name])
     return f"**{shown}**" if name in standing.winners else shown

@@ -2,16 +2,22 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, TypeVar
 
 import attrs
+import msgspec
 
 T = TypeVar("T")
-#: one line of a report, such as one of its means
+#: line of a report, such as a mean
 Row = Mapping[str, Any]
 #: headings and lines; no lines if there is nothing to show
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 UNKNOWN = "-"
+#: texts of sections by title, and meanings of headings
+WORDS = msgspec.toml.decode(
+    (files(__package__) / "words.toml").read_bytes(), type=dict[str, dict[str, str]]
+)
 
 
 @attrs.frozen
@@ -21,6 +27,15 @@ class Section:
     table: Table
     #: meaning of each heading that needs an explanation
     columns: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def fill_sections(
+    words: str, tables: Mapping[str, Callable[[T], Table]], found: T
+) -> list[Section]:
+    """Return a section per table. words: descriptive part of WORDS."""
+    return [
+        Section(title, WORDS[words][title], tabulate(found)) for title, tabulate in tables.items()
+    ]
 
 
 def select_sections(sections: Iterable[Section], titles: Sequence[str]) -> list[Section]:
@@ -73,6 +88,14 @@ def legend(headings: Iterable[str], meanings: Mapping[str, str]) -> str:
     """Return Markdown with a line for each heading that has a meaning."""
     known = ((heading, meanings.get(heading)) for heading in headings)
     return "\n".join(f"- **{heading}**: {meaning}" for heading, meaning in known if meaning)
+
+
+def lookup(row: Row, keys: Iterable[str]) -> float | None:
+    """Return the number at the end of the path."""
+    value: Any = row
+    for key in keys:
+        value = value[key]
+    return None if value is None else float(value)
 
 
 def number(value: float | None, digits: int) -> str:

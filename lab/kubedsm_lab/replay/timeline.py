@@ -30,6 +30,11 @@ class Life:
     gone: float | None = None
     node: NodeName | None = None
 
+    @property
+    def is_serving(self) -> bool:
+        """Return whether the last time of serving has no end yet."""
+        return bool(self.served) and self.served[-1][1] == math.inf
+
 
 @attrs.frozen
 class MoveRecord:
@@ -42,6 +47,8 @@ class MoveRecord:
     #: Ready pods of the service at the beginning
     ready_before: int
     taken_back: bool = False
+    #: evicted instead of detached: over when the service has all pods again
+    recreates: bool = False
 
 
 @attrs.frozen

@@ -1,9 +1,11 @@
-"""Choice of defaults: one setting changed at a time, on the paper's clusters and on others.
+"""Evaluation of defaults: one changed setting at a time, on the paper's clusters and on others.
 
-KubeDSM with its defaults, and with each other value of `FACTORS`, plays the paper's ten scenarios,
-20 random clusters, and loads that oscillate.
+KubeDSM with its defaults, and with each alternative of `FACTORS`, plays the paper's ten scenarios,
+20 random clusters, and oscillating loads.
 """
 
+import math
+import random
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -11,17 +13,28 @@ import attrs
 
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, PRICES
-from kubedsm_lab.replay.random_clusters import random_cluster
 from kubedsm_lab.replay.report import Report
 from kubedsm_lab.replay.services import ServiceSpec
 from kubedsm_lab.replay.sources import Source, recipe, runs
 from kubedsm_lab.replay.tables import Row, markdown, number
 from kubedsm_lab.replay.world import Run, Setup
-from loadgen.generators import served
+from loadgen.generators import MOST_REPLICAS, coefficients, normal, serve_replicas
+from loadgen.scenario import Scenario
 
+_NODE_CORES = (2, 3, 4, 5, 6, 8)
+_MEMORY_PER_CORE = (700, 1000, 1300, 1600)  # Mi
+_SERVICE_CPU = (250, 500, 1000, 1500, 2000)  # millicores
+_SERVICE_MEMORY = (256, 512, 950, 1400, 1900)  # Mi
+#: replicas in a service's part of the edge: fewer are trivial, more reach the autoscaler's maximum
+_PART = (1.0, 6.0)
+#: every fourth cluster has services of many pods, a fifth of the size
+_MANY_SMALL, _SMALLER = 4, 5
+#: capacity of the cloud as a multiple of all replicas' requests
+_CLOUD_PLENTY = 1.25
 RANDOM_CLUSTERS = 20
 #: values of each setting, the defaults among them
 FACTORS: Mapping[str, Sequence[str]] = {
@@ -68,12 +81,81 @@ def tuning(seeds: Sequence[int], setup: Setup) -> list[Run]:
     return found
 
 
+@attrs.frozen
+class _Service:
+    cpu: int
+    memory: int
+
+    @property
+    def requests(self) -> dict[str, float]:
+        return {"cpu": self.cpu, "memory": self.memory}
+
+
+def random_cluster(number: int, setup: Setup) -> tuple[Source, Setup]:
+    """Return a cluster of 2 to 6 edge nodes with 2 to 6 services, and its scenario.
+
+    Services have up to 10 pods; in every fourth cluster up to 50, of a fifth of the size. Demand
+    is the paper's recipe with 1.0 to 1.7 times the edge's capacity. Only the draws of the scenario
+    depend on the seed.
+    """
+    rng = random.Random(f"cluster {number}")
+    while True:
+        nodes = [
+            (rng.choice(_NODE_CORES), rng.choice(_MEMORY_PER_CORE))
+            for _ in range(rng.randint(2, 6))
+        ]
+        services = {
+            f"s{index}": _Service(rng.choice(_SERVICE_CPU), rng.choice(_SERVICE_MEMORY))
+            for index in range(rng.randint(2, 6))
+        }
+        total = {
+            "cpu": sum(1000 * cores for cores, _ in nodes),
+            "memory": sum(cores * memory for cores, memory in nodes),
+        }
+        parts = coefficients(total, {name: s.requests for name, s in services.items()})
+        if all(_PART[0] <= part <= _PART[1] for part in parts.values()):
+            break
+    mean, sigma = rng.uniform(1.0, 1.7), rng.uniform(0.1, 0.5)
+    times = 1 if number % _MANY_SMALL else _SMALLER
+    parts = {name: times * part for name, part in parts.items()}
+    most = times * MOST_REPLICAS
+
+    def scenario(seed: int) -> Scenario:
+        return normal(mean, sigma, seed=seed, coefficients=parts, most_replicas=most)
+
+    name = f"random-{number:02}"
+    specs = tuple(
+        ServiceSpec(n, f"{s.cpu // times}m", f"{s.memory // times}Mi", (1, most))
+        for n, s in services.items()
+    )
+    cluster = ClusterSpec(
+        (
+            *(
+                node(f"e{index}", "edge", str(cores), f"{cores * memory}Mi")
+                for index, (cores, memory) in enumerate(nodes)
+            ),
+            *_make_cloud(tuple(services.values()), rng.randint(1, 3)),
+        )
+    )
+    return Source(name, name, scenario), attrs.evolve(setup, cluster=cluster, services=specs)
+
+
+def _make_cloud(services: Sequence[_Service], number: int) -> list[Object]:
+    """Return nodes with capacity for the maximum of all autoscalers."""
+    share = _CLOUD_PLENTY * MOST_REPLICAS / number
+    cpu, memory = (
+        math.ceil(share * sum(service.requests[resource] for service in services))
+        for resource in ("cpu", "memory")
+    )
+    return [node(f"c{index}", "cloud", f"{cpu}m", f"{memory}Mi") for index in range(number)]
+
+
 def oscillation(name: str, setup: Setup) -> tuple[Source, Setup]:
     """Return the oscillating scenario, the same for all seeds, and its cluster and services."""
     few, many = OSCILLATIONS[name]
     turns = {"x": (few, many), "y": (many, few)}
     replicas = {service: turn * (_CYCLES // 2) for service, turn in turns.items()}
-    scenario = served(replicas, _CYCLE_SECONDS, "http://{service}/")
+    scenario = serve_replicas(replicas, _CYCLE_SECONDS, "http://{service}/")
     services = tuple(
         ServiceSpec(service, "250m", "256Mi", replicas=(1, 60)) for service in replicas
     )
@@ -91,29 +173,29 @@ def _by_policy(found: Report) -> dict[str, dict[str, list[Row]]]:
     rows: dict[str, dict[str, list[Row]]] = {}
     for row in found["means"]:
         kinds = rows.setdefault(row["policy"], {where: [] for where in _WHERE})
-        kinds[_kind(row["scenario"])].append(row)
+        kinds[_classify_scenario(row["scenario"])].append(row)
     return rows
 
 
-def _kind(scenario: str) -> str:
+def _classify_scenario(scenario: str) -> str:
     if scenario in OSCILLATIONS:
         return "oscillating"
     return "paper" if scenario in PAPER_SCENARIOS else "random"
 
 
-def _mean(rows: Sequence[Row], key: str) -> float:
+def _average_key(rows: Sequence[Row], key: str) -> float:
     return statistics.fmean(row[key] for row in rows)
 
 
-def _overall(kinds: Mapping[str, Sequence[Row]]) -> float:
+def _average_ratios(kinds: Mapping[str, Sequence[Row]]) -> float:
     """Return the mean of the edge ratios of the paper's and of the random clusters."""
-    return statistics.fmean(_mean(kinds[where], "edgeRatio") for where in _WHERE[:2])
+    return statistics.fmean(_average_key(kinds[where], "edgeRatio") for where in _WHERE[:2])
 
 
 def answer(found: Report) -> str:
     """Compare the defaults with the best other value."""
     ratios = {
-        name: _overall(kinds)
+        name: _average_ratios(kinds)
         for name, kinds in _by_policy(found).items()
         if all(kinds[where] for where in _WHERE[:2])
     }
@@ -136,8 +218,8 @@ def table(found: Report) -> str:
             if kinds:
                 cells = [key, f"**{value}**" if default else value]
                 for where in _WHERE:
-                    cells.append(number(_mean(kinds[where], "edgeRatio"), 4))
-                    cells.append(number(_mean(kinds[where], "migrations"), 1))
-                lines.append([*cells, number(_overall(kinds), 4)])
+                    cells.append(number(_average_key(kinds[where], "edgeRatio"), 4))
+                    cells.append(number(_average_key(kinds[where], "migrations"), 1))
+                lines.append([*cells, number(_average_ratios(kinds), 4)])
     columns = [f"{what}, {where}" for where in _WHERE for what in ("edge ratio", "migrations")]
     return markdown(["setting", "value", *columns, "edge ratio, both"], lines) + "\n"

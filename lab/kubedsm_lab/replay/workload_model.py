@@ -1,15 +1,15 @@
 """Workload model: response times of a service, computed on whole arrays.
 
-Requests come when the scenario says, however slow the answers are. Each goes to one of the Ready
-endpoints of that moment, drawn with equal chances as kube-proxy's iptables rules do, and stays
-there. A pod serves up to `concurrency` requests at once, each for `service_time`, first come first
-served; the others queue. The network takes tE or tC, by the tier of the pod's node. While there is
-no endpoint a client tries again, so that its request reaches the first one that becomes Ready.
-A pod that is told to stop finishes what it has accepted.
+The scenario determines the arrivals, independently of response times. Each request goes to one of
+the Ready endpoints at that moment, drawn uniformly as by kube-proxy's iptables rules, and stays
+there. A pod serves up to `concurrency` requests simultaneously, each for `service_time`, first come
+first served; other requests queue. The network takes tE or tC, by the tier of the pod's node.
+Without an endpoint a client retries, so the request reaches the first endpoint that becomes Ready.
+A terminating pod finishes all accepted requests.
 
-Since every request takes equally long, the i-th one at a pod is served by the server that served
-the (i - c)-th. So each of the c servers has a queue of its own, and for those Lindley's recursion
-(finish = max(arrival, finish before) + service) is a running maximum.
+All requests take equally long, so the i-th request of a pod follows the (i - c)-th on the same
+server. Each of the c servers therefore has a separate queue, for which Lindley's recursion
+(finish = max(arrival, previous finish) + service) is a running maximum.
 """
 
 import random
@@ -74,7 +74,7 @@ def respond(
 ) -> Responses:
     """Model the responses. due: N, ascending, seconds. Uses one draw of the rng per request."""
     draws = np.array([rng.random() for _ in range(len(due))])
-    chosen, entered = _choose(due, endpoints, draws)
+    chosen, entered = _choose_endpoints(due, endpoints, draws)
     times = np.maximum(end - due, 0.0)
     network = np.zeros(len(due))
     for index, endpoint in enumerate(endpoints):
@@ -82,12 +82,12 @@ def respond(
         if not len(mine):
             continue
         reached = entered[mine] + endpoint.network / 2
-        times[mine] = _finished(reached, server) + endpoint.network / 2 - due[mine]
+        times[mine] = _finish_times(reached, server) + endpoint.network / 2 - due[mine]
         network[mine] = endpoint.network
     return Responses(times, network, int((chosen < 0).sum()))
 
 
-def _choose(
+def _choose_endpoints(
     due: Floats, endpoints: Sequence[Endpoint], draws: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return the endpoint of each request, or -1, and when the request is sent there."""
@@ -108,7 +108,7 @@ def _choose(
     return chosen, entered
 
 
-def _finished(reached: Floats, server: Server) -> Floats:
+def _finish_times(reached: Floats, server: Server) -> Floats:
     """Return when requests are served that reach a pod at these ascending times."""
     finished = np.empty_like(reached)
     for one in range(min(server.concurrency, len(reached))):

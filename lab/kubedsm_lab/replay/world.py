@@ -19,11 +19,11 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, paper_cluster
-from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.services import PAPER_SERVICES, ServiceSpec
+from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.scenario import Scenario
@@ -63,10 +63,10 @@ class Run:
     filmed: bool = False
 
     def rng(self, purpose: str) -> random.Random:
-        return seeded(self.seed, purpose)
+        return seed_rng(self.seed, purpose)
 
 
-def seeded(seed: int, purpose: str) -> random.Random:
+def seed_rng(seed: int, purpose: str) -> random.Random:
     """Return randomness for one purpose, independent of the others and of the policy."""
     return random.Random(f"{seed} {purpose}")
 
@@ -74,7 +74,7 @@ def seeded(seed: int, purpose: str) -> random.Random:
 def play(run: Run, camera: Camera | None = None) -> Record:
     """Play the run in virtual time. Raises UnknownPolicyError."""
     return run_in_virtual_time(
-        _play(run, camera), passing=None if camera is None else camera.passing
+        _play_run(run, camera), passing=None if camera is None else camera.passing
     )
 
 
@@ -83,7 +83,7 @@ def without_solver(configuration: Configuration) -> Configuration:
     return attrs.evolve(configuration, solver=attrs.evolve(configuration.solver, kind="off"))
 
 
-async def _play(run: Run, camera: Camera | None) -> Record:
+async def _play_run(run: Run, camera: Camera | None) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
     configuration = without_solver(chosen.reconfigure(setup.configuration))
@@ -106,10 +106,10 @@ async def _play(run: Run, camera: Camera | None) -> Record:
     ) as cluster:
         recorder = TimelineRecorder(setup.service_names, configuration.tiers)
         for node in cluster.api.list(NODES):
-            recorder.take(sightings.NODES.value(node), clock.monotonic())
+            recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        policy = registered_policy(chosen.policy, configuration)
+        policy = find_policy(chosen.policy, configuration)
         listener = None if camera is None else camera.scene
         rng = run.rng("scheduler")
         runtime = scheduler_of(front, policy, configuration, clock, rng, listener=listener)
@@ -139,7 +139,7 @@ async def in_background(
             task.cancel()
 
 
-def registered_policy(name: str, configuration: Configuration) -> Policy | None:
+def find_policy(name: str, configuration: Configuration) -> Policy | None:
     """Return the policy of the registry; None for KubeDSM, the scheduler's own."""
     if name == KUBEDSM:
         return None

@@ -177,7 +177,7 @@ def test_the_cloud_has_rules_too():
 def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():
     lost = {"claims": (ClaimReference("shop", "gone"),)}
     shot = snapshot([edge("e1"), cloud()], [member("a-1", "a", "cloud", **lost)])
-    known = attrs.evolve(shot, surroundings=shot.surroundings.knowing(Claim))
+    known = attrs.evolve(shot, surroundings=shot.surroundings.with_kind(Claim))
     found = suggest(known, lambda _: QosTarget(), Objective(gamma=10), SuggestLimits())
     assert not found.moves
     assert "persistentvolumeclaim" in why(found)["a-1"]

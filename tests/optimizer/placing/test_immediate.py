@@ -8,7 +8,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 from kubedsm_lab.bench.match import literal_fragmentation
 from support.hash_seeds import printed_by_hash_seeds
 from support.literal_fit import reasons, rejection

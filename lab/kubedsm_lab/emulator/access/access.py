@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Self
 
 import attrs
@@ -21,7 +21,7 @@ from kubedsm_lab.emulator.access.rbac import (
     service_account_name,
 )
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.errors import unauthorized
+from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS, Object
 from kubedsm_lab.emulator.api.store import Store
 
@@ -44,27 +44,25 @@ class _Issued:
 class ServiceAccountTokens:
     """Tokens of ServiceAccounts, as `kubectl create token` requests them.
 
-    A real server signs the claims of a token; here a token is a key of them, kept in memory.
+    A real server signs the claims of a token; here a token is an in-memory key of the claims.
     """
 
     store: Store
     clock: Clock
-    #: source of unique and unpredictable tokens
-    new_token: Callable[[], str] = secrets.token_urlsafe
     _issued: dict[str, _Issued] = attrs.field(factory=dict, init=False)
 
     def issue(
         self, namespace: str, name: str, uid: str, audiences: tuple[str, ...], seconds: float
     ) -> str:
-        """Issue a token that is valid for `seconds`, and while its ServiceAccount exists."""
+        """Issue a token, valid for `seconds` and during the existence of the ServiceAccount."""
         now = self.clock.wall()
         self._issued = {key: held for key, held in self._issued.items() if held.expires > now}
-        token = self.new_token()
+        token = secrets.token_urlsafe()
         self._issued[token] = _Issued(namespace, name, uid, audiences, now + seconds)
         return token
 
     def user_of(self, token: str) -> User | None:
-        """Return the token's user; None for one that is unknown, expired or for others."""
+        """Return the token's user; None for an unknown, expired or foreign token."""
         held = self._issued.get(token)
         if held is None or held.expires <= self.clock.wall() or AUDIENCE not in held.audiences:
             return None
@@ -78,7 +76,7 @@ class ServiceAccountTokens:
 class Access:
     """Users by their tokens; None allows everything to everybody.
 
-    `anonymous`: whether a request without a token is one of system:anonymous.
+    `anonymous`: authenticate requests without a token as system:anonymous.
     """
 
     tokens: ServiceAccountTokens
@@ -108,7 +106,7 @@ class Access:
         else:
             user = self.users.get(token) or self.tokens.user_of(token)
         if user is None:
-            raise unauthorized()
+            raise ApiError(401, "Unauthorized", "Unauthorized")
         return user
 
     def decide(self, user: User, request: Attributes) -> Decision:
@@ -117,7 +115,7 @@ class Access:
         return rbac.decide(user, request, RbacObjects(self.tokens.store))
 
     def check(self, user: User, request: Attributes) -> None:
-        """Raises ApiError (403) unless the user may do that."""
+        """Raises ApiError (403) for an unauthorized request."""
         decision = self.decide(user, request)
         if not decision.allowed:
             raise rbac.refusal(user, request, decision)

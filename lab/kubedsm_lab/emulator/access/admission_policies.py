@@ -48,7 +48,7 @@ class Policy:
     """Compiled expressions of one policy. An error in an expression denies the update."""
 
     def __init__(self, spec: Object) -> None:
-        # Imported on demand: it takes a tenth of a second, and few clusters have policies.
+        # Imported on demand: importing takes 0.1 s, and few clusters have policies.
         import celpy  # noqa: PLC0415
 
         self._celpy = celpy
@@ -65,7 +65,7 @@ class Policy:
         ]
 
     def denials(self, update: Update) -> list[str]:
-        """Return the messages of the validations that do not hold."""
+        """Return the messages of unsatisfied validations."""
         celpy = self._celpy
         known: dict[str, Any] = {
             name: celpy.json_to_cel(value) for name, value in update.variables().items()
@@ -82,7 +82,7 @@ class Policy:
         variables: dict[Any, Any] = {}
         known["variables"] = celpy.celtypes.MapType({})
         for name, program in self._variables.items():
-            with suppress(celpy.CELEvalError):  # validations that refer to the variable fail
+            with suppress(celpy.CELEvalError):  # validations with a reference to the variable fail
                 variables[celpy.celtypes.StringType(name)] = program.evaluate(known)
             known["variables"] = celpy.celtypes.MapType(variables)
         return [message for program, message in self._validations if not holds(program)]

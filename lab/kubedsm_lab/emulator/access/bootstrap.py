@@ -39,7 +39,7 @@ _SELF: list[Object] = [
         "resources": ["selfsubjectreviews"],
     },
 ]
-#: role → its rules, and the groups it is bound to
+#: role → its rules and bound groups
 _BOUND: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     "cluster-admin": (list(EVERYTHING), (MASTERS,)),
     "system:basic-user": (_SELF, (AUTHENTICATED,)),
@@ -50,7 +50,7 @@ _BOUND: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     ),
 }
 _TENANTS = [r for r in SERVED if r.namespaced and "list" in r.verbs and r.group != _RBAC]
-#: resources that tenants only read
+#: resources that are read-only for tenants
 _NOT_THEIRS = frozenset({"endpoints", "events", "resourcequotas"})
 
 
@@ -84,28 +84,28 @@ def install(api: ApiServer) -> None:
     """Create the roles and bindings of a new cluster."""
     create = partial(api.create, manager=API_SERVER)
     for name, (rules, groups) in _BOUND.items():
-        create(CLUSTER_ROLES, _role(name, {}, rules=rules))
-        create(CLUSTER_ROLE_BINDINGS, _binding(name, groups))
+        create(CLUSTER_ROLES, _build_role(name, {}, rules=rules))
+        create(CLUSTER_ROLE_BINDINGS, _build_binding(name, groups))
     above = ["edit", "admin", ""]
     for (name, rules), next_one in zip(_ADDED.items(), above, strict=True):
         joins = {_aggregation_label(next_one): "true"} if next_one else {}
         selector = {"matchLabels": {_aggregation_label(name): "true"}}
         rule = {"clusterRoleSelectors": [selector]}
-        create(CLUSTER_ROLES, _role(name, joins, aggregationRule=rule))
+        create(CLUSTER_ROLES, _build_role(name, joins, aggregationRule=rule))
         part = {_aggregation_label(name): "true"}
-        create(CLUSTER_ROLES, _role(f"system:aggregate-to-{name}", part, rules=rules))
+        create(CLUSTER_ROLES, _build_role(f"system:aggregate-to-{name}", part, rules=rules))
 
 
 def _aggregation_label(role: str) -> str:
-    """Return the label of roles that are aggregated to the role."""
+    """Return the label of roles aggregated to this role."""
     return f"{_RBAC}/aggregate-to-{role}"
 
 
-def _role(name: str, labels: dict[str, str], **body: object) -> Object:
+def _build_role(name: str, labels: dict[str, str], **body: object) -> Object:
     return {"metadata": {"name": name, "labels": {**_LABELS, **labels}}, **body}
 
 
-def _binding(role: str, groups: tuple[str, ...]) -> Object:
+def _build_binding(role: str, groups: tuple[str, ...]) -> Object:
     return {
         "metadata": {"name": role, "labels": _LABELS},
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},

@@ -60,20 +60,20 @@ class Attributes:
     subresource: str = ""
     #: empty for the whole cluster
     namespace: str = ""
-    #: empty for all objects, and for an object that is to be created
+    #: empty for all objects, and before the creation of an object
     name: str = ""
     path: str = ""
 
     @property
     def described(self) -> str:
-        """Return the resource as rules name it: pods, pods/binding."""
+        """Return the resource name in rules: pods, pods/binding."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 @attrs.frozen
 class Decision:
     allowed: bool
-    #: rule that allows the request, or roles that are missing; often empty
+    #: matching rule, or missing roles; often empty
     reason: str = ""
 
 
@@ -96,7 +96,7 @@ class RbacObjects:
 
 @attrs.frozen
 class _Grant:
-    """Role that a binding gives to the user."""
+    """Role granted to the user by a binding."""
 
     binding: Object
     subject: Object
@@ -105,16 +105,16 @@ class _Grant:
 
 
 def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
-    """Allow the request if any rule of any role that is bound to the user does."""
+    """Allow the request if any rule of any role bound to the user matches."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
     missing: list[str] = []
-    for grant in _grants(user, request.namespace, objects):
+    for grant in _list_grants(user, request.namespace, objects):
         if grant.role is None:
             reference = grant.binding["roleRef"]
             kind = f"{reference['kind'].lower()}.rbac.authorization.k8s.io"
             missing.append(f'{kind} "{reference["name"]}" not found')
-        elif any(_allows(rule, request) for rule in grant.role.get("rules") or ()):
+        elif any(_rule_allows(rule, request) for rule in grant.role.get("rules") or ()):
             return Decision(allowed=True, reason=f"RBAC: allowed by {_describe_rule(grant)}")
     if not missing:
         return Decision(allowed=False)
@@ -126,7 +126,7 @@ def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
     """Return all rules of the user in the namespace."""
     return [
         rule
-        for grant in _grants(user, namespace, objects)
+        for grant in _list_grants(user, namespace, objects)
         if grant.role is not None
         for rule in grant.role.get("rules") or ()
     ]
@@ -146,7 +146,7 @@ def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
     return forbidden(resource, request.name, f"{subject} {target} {scope}{why}")
 
 
-def _grants(user: User, namespace: str, objects: RbacObjects) -> Iterator[_Grant]:
+def _list_grants(user: User, namespace: str, objects: RbacObjects) -> Iterator[_Grant]:
     for where in dict.fromkeys(("", namespace)):
         for binding in objects.bindings(where):
             subjects = binding.get("subjects") or ()
@@ -170,7 +170,7 @@ def _is_subject(user: User, subject: Object, namespace: str) -> bool:
     return False
 
 
-def _allows(rule: Object, request: Attributes) -> bool:
+def _rule_allows(rule: Object, request: Attributes) -> bool:
     def names(field: str, value: str) -> bool:
         named = rule.get(field) or ()
         return value in named or "*" in named

@@ -1,4 +1,4 @@
-"""Controllers and kubelets: each watches the store and acts on it, as the real ones do.
+"""Controllers and kubelets: reconciliation loops that watch the store.
 
-They call only the API, never each other.
+Components communicate only through the API.
 """

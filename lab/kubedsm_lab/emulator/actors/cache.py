@@ -5,32 +5,16 @@ The API server calls back at each commit, so the cache is never stale, and a rea
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
-from kubedsm_lab.emulator.actors.pod_state import node_of
 from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.object_state import controller_of, key_of, node_of, owners_of
 from kubedsm_lab.emulator.api.resources import SERVED, Object, Resource
 from kubedsm_lab.emulator.api.store import ObjectChange
 
-#: namespace (empty for what has none) and name
+#: namespace (empty for cluster-scoped objects) and name
 Key = tuple[str, str]
 Handler = Callable[[ObjectChange], None]
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-def key_of(obj: Object) -> Key:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
-
-
-def owners_of(obj: Object) -> list[Object]:
-    return obj["metadata"].get("ownerReferences") or []
-
-
-def controller_of(obj: Object) -> Object | None:
-    """Return the owner reference with `controller: true`, if any."""
-    return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
+Entry = tuple[Resource, Object]
 
 
 class Cache:
@@ -38,16 +22,13 @@ class Cache:
 
     def __init__(self, api: ApiServer) -> None:
         self.api = api
-        # Keyed by the plural, which is unique among stored resources and hashes fast.
+        # Keyed by the plural: unique among stored resources, and fast to hash.
         self._objects: dict[str, dict[str, dict[str, Object]]] = defaultdict(
             lambda: defaultdict(dict)
         )
-        self._uids: dict[str, tuple[Resource, Object]] = {}
-        self._dependents: dict[str, dict[str, tuple[Resource, Object]]] = defaultdict(dict)
-        #: by plural and the controller's uid; by plural and namespace for those without one
-        self._controlled: dict[tuple[str, str], dict[str, Object]] = defaultdict(dict)
-        self._uncontrolled: dict[tuple[str, str], dict[str, Object]] = defaultdict(dict)
-        self._pods_on: dict[str, dict[str, Object]] = defaultdict(dict)
+        self._uids: dict[str, Entry] = {}
+        #: entries by uid, for each key of `_index_keys`
+        self._rows: dict[tuple[str, ...], dict[str, Entry]] = defaultdict(dict)
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._handlers_of_all: list[Handler] = []
         for resource in SERVED:
@@ -72,21 +53,29 @@ class Cache:
         for objects in list(self._objects[resource.plural].values()):
             yield from list(objects.values())
 
-    def by_uid(self, uid: str) -> tuple[Resource, Object] | None:
+    def by_uid(self, uid: str) -> Entry | None:
         return self._uids.get(uid)
 
-    def dependents(self, uid: str) -> list[tuple[Resource, Object]]:
-        """Return every object with an owner reference to that uid."""
-        return list(self._dependents.get(uid, {}).values())
+    def find_controller(self, obj: Object) -> Entry | None:
+        """Return the controlling owner of the object."""
+        reference = controller_of(obj)
+        return self._uids.get(reference["uid"]) if reference else None
+
+    def dependents(self, uid: str) -> list[Entry]:
+        """Return every object with an owner reference to the uid."""
+        return list(self._rows.get(("owner", uid), {}).values())
 
     def list_controlled(self, resource: Resource, uid: str) -> list[Object]:
-        return list(self._controlled.get((resource.plural, uid), {}).values())
+        return self._list_row("controller", resource.plural, uid)
 
-    def uncontrolled(self, resource: Resource, namespace: str) -> list[Object]:
-        return list(self._uncontrolled.get((resource.plural, namespace), {}).values())
+    def list_uncontrolled(self, resource: Resource, namespace: str) -> list[Object]:
+        return self._list_row("namespace", resource.plural, namespace)
 
     def pods_on(self, node: str) -> list[Object]:
-        return list(self._pods_on.get(node, {}).values())
+        return self._list_row("node", node)
+
+    def _list_row(self, *key: str) -> list[Object]:
+        return [obj for _, obj in self._rows.get(key, {}).values()]
 
     def _apply(self, change: ObjectChange) -> None:
         resource, obj = change.resource, change.object
@@ -101,40 +90,31 @@ class Cache:
             handler(change)
 
     def _remember(self, resource: Resource, obj: Object) -> None:
-        plural, uid = resource.plural, obj["metadata"]["uid"]
-        namespace, name = key_of(obj)
-        self._objects[plural][namespace][name] = obj
-        self._uids[uid] = (resource, obj)
-        for owner in owners_of(obj):
-            self._dependents[owner["uid"]][uid] = (resource, obj)
-        controller = controller_of(obj)
-        if controller is None:
-            self._uncontrolled[plural, namespace][uid] = obj
-        else:
-            self._controlled[plural, controller["uid"]][uid] = obj
-        if plural == "pods" and (node := node_of(obj)):
-            self._pods_on[node][uid] = obj
+        uid, (namespace, name) = obj["metadata"]["uid"], key_of(obj)
+        self._objects[resource.plural][namespace][name] = obj
+        self._uids[uid] = entry = (resource, obj)
+        for key in _index_keys(resource, obj):
+            self._rows[key][uid] = entry
 
     def _forget(self, resource: Resource, obj: Object) -> None:
-        plural, uid = resource.plural, obj["metadata"]["uid"]
-        namespace, name = key_of(obj)
-        self._objects[plural][namespace].pop(name, None)
+        uid, (namespace, name) = obj["metadata"]["uid"], key_of(obj)
+        self._objects[resource.plural][namespace].pop(name, None)
         self._uids.pop(uid, None)
-        for owner in owners_of(obj):
-            _drop(self._dependents, owner["uid"], uid)
-        controller = controller_of(obj)
-        if controller is None:
-            _drop(self._uncontrolled, (plural, namespace), uid)
-        else:
-            _drop(self._controlled, (plural, controller["uid"]), uid)
-        if plural == "pods":
-            _drop(self._pods_on, node_of(obj), uid)
+        for key in _index_keys(resource, obj):
+            self._rows[key].pop(uid, None)
+            # Otherwise empty rows would accumulate for deleted owners.
+            if not self._rows[key]:
+                del self._rows[key]
 
 
-def _drop(index: dict[_K, dict[str, _V]], key: _K, uid: str) -> None:
-    """Remove the entry, and an empty row: one would remain for every owner that ever was."""
-    row = index.get(key)
-    if row is not None:
-        row.pop(uid, None)
-        if not row:
-            del index[key]
+def _index_keys(resource: Resource, obj: Object) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of an object: its owners, its controller or else its namespace, its node."""
+    for owner in owners_of(obj):
+        yield "owner", owner["uid"]
+    controller = controller_of(obj)
+    if controller is None:
+        yield "namespace", resource.plural, obj["metadata"].get("namespace", "")
+    else:
+        yield "controller", resource.plural, controller["uid"]
+    if resource.plural == "pods" and (node := node_of(obj)):
+        yield "node", node

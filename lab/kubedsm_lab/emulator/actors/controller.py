@@ -7,20 +7,31 @@ present state and writes the wanted one: it may be called again at any time.
 import asyncio
 import heapq
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import attrs
 
 from kubedsm.process.backoff import Doubling
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.api.api_server import CONTROLLERS
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.object_state import (
+    controller_of,
+    is_finished,
+    is_ready,
+    is_terminating,
+    key_of,
+    labels_of,
+)
+from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
+from kubedsm_lab.emulator.api.selectors import label_selector_of
+from kubedsm_lab.emulator.api.store import ObjectChange
 
 #: seconds before the first retry of a key, doubled with each failure up to the limit
 _BACK_OFF = Doubling(0.02, 10.0)
-#: refusals that a later attempt may not meet
+#: transient refusals
 _TRANSIENT = (403, 404, 409)
-#: a sleep may end early by this, the resolution of the loop's clock
+#: clock resolution of the event loop: a sleep may end early by this amount
 _EARLY = 1e-5
 
 
@@ -43,6 +54,23 @@ class Timing:
     monitor_grace: float = 40.0
 
 
+def is_relevant(change: ObjectChange) -> bool:
+    """Return whether the change of a pod is relevant to workload controllers."""
+    before, after = change.previous, change.object
+    return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
+
+
+def _relevant(pod: Object) -> tuple[object, ...]:
+    metadata = pod["metadata"]
+    return (
+        is_terminating(pod),
+        is_finished(pod),
+        is_ready(pod),
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+    )
+
+
 class Requeue(Exception):
     """Reconcile the key again after an exponential back-off."""
 
@@ -54,7 +82,7 @@ class Controller(ABC):
     other exception is a bug: it ends the task, and the cluster with it.
     """
 
-    #: owner of the fields that the controller writes into a status
+    #: field manager of status updates
     manager = CONTROLLERS
 
     def __init__(self, cache: Cache) -> None:
@@ -84,12 +112,44 @@ class Controller(ABC):
         """Enqueue the key of each changed object of the resource."""
         self.cache.on(resource, lambda change: self.enqueue(key_of(change.object)))
 
+    def follow_with_pods(self, owners: Resource) -> None:
+        """Enqueue each owner that changes, or whose pods do."""
+        self.follow(owners)
+        self.follow_owned(PODS, owners, is_relevant)
+
+    def follow_owned(
+        self,
+        resource: Resource,
+        owners: Resource,
+        condition: Callable[[ObjectChange], bool] = lambda _: True,
+    ) -> None:
+        """Enqueue all owners affected by a change of a controlled object.
+
+        Affected are the present and the previous controller, and potential adopters of an orphan.
+        """
+
+        def enqueue_owners(change: ObjectChange) -> None:
+            if not condition(change):
+                return
+            for state in (change.previous, change.object):
+                found = state and self.cache.find_controller(state)
+                if found and found[0] is owners:
+                    self.enqueue(key_of(found[1]))
+            if change.type != "DELETED" and controller_of(change.object) is None:
+                labels = labels_of(change.object)
+                namespace = change.object["metadata"]["namespace"]
+                for owner in self.cache.in_namespace(owners, namespace):
+                    if label_selector_of(owner["spec"]["selector"]).matches(labels):
+                        self.enqueue(key_of(owner))
+
+        self.cache.on(resource, enqueue_owners)
+
     def now(self) -> str:
         """Return the wall clock as a timestamp of the API."""
         return self.api.store.now()
 
     def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Store the object with the status, unless it has that status already."""
+        """Store the object with the status, unless unchanged."""
         if status == obj.get("status"):
             return obj
         return self.api.update(
@@ -136,7 +196,7 @@ class Controller(ABC):
                     batch, self._queue = self._queue, {}
                     for key in batch:
                         self._attempt(key)
-                    # The other controllers see these writes before this one continues.
+                    # Other controllers observe the writes before this controller continues.
                     await self.clock.sleep(0)
                     self._collect_due()
                 self._woken.clear()
@@ -157,7 +217,7 @@ class Controller(ABC):
 
     def _retry(self, key: Key) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self.enqueue_after(key, _BACK_OFF.after(failures - 1))
+        self.enqueue_after(key, _BACK_OFF.delay_after(failures - 1))
 
     def _collect_due(self) -> None:
         now = self.clock.monotonic() + _EARLY

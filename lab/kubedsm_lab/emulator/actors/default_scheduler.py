@@ -1,6 +1,6 @@
-"""kube-scheduler for pods that name no other scheduler.
+"""kube-scheduler for pods without another schedulerName.
 
-Filter and Score plugins are those of the policy of that name, without preference for the edge. An
+Filter and Score plugins equal the KubeScheduler baseline, without edge preference. An
 unschedulable pod waits until something changes. No pod is preempted, and no volume is bound.
 """
 
@@ -16,10 +16,14 @@ from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.plugins.fit import unschedulable_message
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.pod_state import is_terminating, node_of
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    is_terminating,
+    key_of,
+    node_of,
+)
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -35,7 +39,7 @@ _PAUSE = 0.1
 class _NoTiers(Tiers):
     """Equal tiers of all nodes: kube-scheduler has no tiers."""
 
-    def of(self, _: object) -> Tier:
+    def conditions_of(self, _: object) -> Tier:
         return Tier.CLOUD
 
 
@@ -93,7 +97,7 @@ class DefaultScheduler(Controller):
         return self._policy.place(snapshot, waiting, self._rng)
 
     def _refuse(self, pod: Object, message: str) -> None:
-        before = find(of(pod["status"]), "PodScheduled")
+        before = condition_of(pod, "PodScheduled")
         if before is not None and before.get("message") == message:
             return
         why = {"reason": "Unschedulable", "message": message}

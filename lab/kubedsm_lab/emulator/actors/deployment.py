@@ -1,36 +1,30 @@
-"""Deployment controller: one ReplicaSet per template, and rollouts from old ones to the new one.
+"""Deployment controller: one ReplicaSet per template, and progressive rollouts between ReplicaSets.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
+Implementation follows k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
 """
 
 import math
 from collections.abc import Sequence
 
-from kubedsm_lab.emulator.actors.cache import Key, controller_of, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of, reason_of, without
+import attrs
+
+from kubedsm_lab.emulator.actors import rollout
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, owners_concerned
-from kubedsm_lab.emulator.actors.pod_state import annotations_of, is_finished, is_terminating
-from kubedsm_lab.emulator.actors.rollout import (
-    REVISION,
-    Family,
-    has_template,
-    inherit_annotations,
-    is_rolling,
-    is_saturated,
-    is_scaled,
-    max_surge,
-    max_unavailable,
-    new_size,
-    old_sizes,
-    proportional_sizes,
-    replica_set_of,
-    revision_of,
-    share_of,
-    sizing_annotations,
-    wanted,
-)
+from kubedsm_lab.emulator.actors.ownership import claim
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import (
+    annotations_of,
+    condition_of,
+    conditions_of,
+    find_condition,
+    is_finished,
+    is_terminating,
+    key_of,
+    new_condition,
+    reason_of,
+    without_condition,
+)
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -43,50 +37,43 @@ _UNDER_WAY = ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated")
 class DeploymentController(Controller):
     def subscribe(self) -> None:
         self.follow(DEPLOYMENTS)
-        self.cache.on(REPLICA_SETS, self._replica_set_changed)
+        self.follow_owned(REPLICA_SETS, DEPLOYMENTS)
         self.cache.on(PODS, self._pod_changed)
 
-    def _replica_set_changed(self, change: ObjectChange) -> None:
-        for owner in owners_concerned(self.cache, DEPLOYMENTS, change):
-            self.enqueue(key_of(owner))
-
     def _pod_changed(self, change: ObjectChange) -> None:
-        """Enqueue a Deployment of the strategy Recreate: it waits for its last old pod."""
+        """Enqueue a Deployment with strategy Recreate, blocked by its last old pod."""
         if change.type != "DELETED":
             return
-        reference = controller_of(change.object)
-        found = reference and self.cache.by_uid(reference["uid"])
-        owner = found and controller_of(found[1])
-        above = owner and self.cache.by_uid(owner["uid"])
-        if above and above[0] is DEPLOYMENTS and not is_rolling(above[1]):
+        replica_set = self.cache.find_controller(change.object)
+        above = replica_set and self.cache.find_controller(replica_set[1])
+        if above and above[0] is DEPLOYMENTS and not rollout.is_rolling(above[1]):
             self.enqueue(key_of(above[1]))
 
     def reconcile(self, key: Key) -> None:
         deployment = self.cache.get(DEPLOYMENTS, key)
         if deployment is None:
             return
-        family = self._family(deployment)
         if is_terminating(deployment):
             self._report_counts(key)
             return
-        deployment = self._record_pause(deployment)
-        family = Family(deployment, family.new, family.old)
-        if deployment["spec"].get("paused") or is_scaled(family):
+        family = self._read_family(deployment)
+        family = attrs.evolve(family, deployment=self._record_pause(deployment))
+        if deployment["spec"].get("paused") or rollout.is_scaled(family):
             self._scale(family)
             if deployment["spec"].get("paused"):
-                self._delete_history(self._family(self._read(key)))
+                self._delete_history(self._read_family(self._read(key)))
             self._report_counts(key)
             return
-        if is_rolling(deployment):
-            self._roll(self._with_new(family))
+        if rollout.is_rolling(deployment):
+            self._roll_out(self._with_new(family))
         elif self._are_old_pods_gone(family):
             family = self._with_new(family)
             if family.new is not None:
-                self._resize(family.deployment, family.new, wanted(family.deployment))
-        family = self._family(self._read(key))
+                self._resize(family.deployment, family.new, rollout.wanted(family.deployment))
+        family = self._read_family(self._read(key))
         if is_complete(family.deployment, family.deployment["status"]):
             self._delete_history(family)
-            family = self._family(family.deployment)
+            family = self._read_family(family.deployment)
         self._report(key, rollout_status(family, self.now()))
 
     def _read(self, key: Key) -> Object:
@@ -94,7 +81,7 @@ class DeploymentController(Controller):
         return self.cache.get(DEPLOYMENTS, key) or self.api.get(DEPLOYMENTS, *key)
 
     def _report_counts(self, key: Key) -> None:
-        self._report(key, count_status(self._family(self._read(key)), self.now()))
+        self._report(key, count_status(self._read_family(self._read(key)), self.now()))
 
     def _report(self, key: Key, status: Object) -> None:
         deployment = self._read(key)
@@ -105,32 +92,36 @@ class DeploymentController(Controller):
 
     # The ReplicaSets.
 
-    def _family(self, deployment: Object) -> Family:
+    def _read_family(self, deployment: Object) -> rollout.Family:
         owned = claim(self, DEPLOYMENTS, deployment, REPLICA_SETS)
         owned.sort(
-            key=lambda rs: (rs["metadata"]["creationTimestamp"], revision_of(rs), key_of(rs))
+            key=lambda rs: (
+                rs["metadata"]["creationTimestamp"],
+                rollout.revision_of(rs),
+                key_of(rs),
+            )
         )
         template = deployment["spec"]["template"]
-        new = next((rs for rs in owned if has_template(rs, template)), None)
-        return Family(deployment, new, [rs for rs in owned if rs is not new])
+        new = next((rs for rs in owned if rollout.has_template(rs, template)), None)
+        return rollout.Family(deployment, new, [rs for rs in owned if rs is not new])
 
-    def _with_new(self, family: Family) -> Family:
+    def _with_new(self, family: rollout.Family) -> rollout.Family:
         """Ensure a ReplicaSet of the current template, with the next revision."""
-        revision = max((revision_of(rs) for rs in family.old), default=0) + 1
+        revision = max((rollout.revision_of(rs) for rs in family.old), default=0) + 1
         if family.new is None:
             new = self._create(family, revision)
             reason, message = "NewReplicaSetCreated", "Created new replica set"
         else:
-            new = self._refresh(family.deployment, family.new, revision)
+            new = self._refresh_new(family.deployment, family.new, revision)
             reason, message = "FoundNewReplicaSet", "Found new replica set"
         message = f'{message} "{new["metadata"]["name"]}"'
         deployment = self._record_revision(family.deployment, new, reason, message)
-        return Family(deployment, new, family.old)
+        return rollout.Family(deployment, new, family.old)
 
-    def _create(self, family: Family, revision: int) -> Object:
+    def _create(self, family: rollout.Family, revision: int) -> Object:
         deployment = family.deployment
-        new = replica_set_of(deployment, revision)
-        size = new_size(deployment, new, [*family.old, new])
+        new = rollout.replica_set_of(deployment, revision)
+        size = rollout.new_size(deployment, new, [*family.old, new])
         new = {**new, "spec": {**new["spec"], "replicas": size}}
         namespace = deployment["metadata"]["namespace"]
         try:
@@ -142,16 +133,16 @@ class DeploymentController(Controller):
                 collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
                 self.write_status(DEPLOYMENTS, deployment, collided)
                 raise
-            # A quota, or a name that leaves no room for a hash: the user must see the reason.
+            # A quota, or a name too long for a hash suffix: the condition reports the reason.
             reason, message = "ReplicaSetCreateError", error.message
             self._write_conditions(deployment, self._progress(deployment, "False", reason, message))
             raise Requeue from error
 
-    def _refresh(self, deployment: Object, new: Object, revision: int) -> Object:
-        """Update an existing ReplicaSet: an old template may be the current one again."""
+    def _refresh_new(self, deployment: Object, new: Object, revision: int) -> Object:
+        """Update an existing ReplicaSet: a rollback restores an old template."""
         annotations = {
-            **inherit_annotations(deployment),
-            REVISION: str(max(revision, revision_of(new))),
+            **rollout.inherit_annotations(deployment),
+            rollout.REVISION: str(max(revision, rollout.revision_of(new))),
         }
         min_ready = deployment["spec"].get("minReadySeconds", 0)
         patch: Object = {}
@@ -165,11 +156,17 @@ class DeploymentController(Controller):
         self, deployment: Object, new: Object, reason: str, message: str
     ) -> Object:
         """Write the revision, and the condition that a rollout begins."""
-        annotations = {**annotations_of(deployment), REVISION: annotations_of(new)[REVISION]}
-        conditions = of(deployment["status"])
-        if reason == "NewReplicaSetCreated" or not find(conditions, "Progressing"):
+        annotations = {
+            **annotations_of(deployment),
+            rollout.REVISION: annotations_of(new)[rollout.REVISION],
+        }
+        conditions = conditions_of(deployment["status"])
+        if reason == "NewReplicaSetCreated" or not find_condition(conditions, "Progressing"):
             conditions = self._progress(deployment, "True", reason, message)
-        if (annotations, conditions) == (annotations_of(deployment), of(deployment["status"])):
+        if (annotations, conditions) == (
+            annotations_of(deployment),
+            conditions_of(deployment["status"]),
+        ):
             return deployment
         # Through the status: a change of annotations would increase the generation.
         return self.api.update(
@@ -184,7 +181,7 @@ class DeploymentController(Controller):
 
     def _record_pause(self, deployment: Object) -> Object:
         """Set the Progressing condition to whether the rollout is paused."""
-        reason = reason_of(find(of(deployment["status"]), "Progressing"))
+        reason = reason_of(condition_of(deployment, "Progressing"))
         paused = bool(deployment["spec"].get("paused"))
         if reason == "ProgressDeadlineExceeded" or paused == (reason == "DeploymentPaused"):
             return deployment
@@ -196,13 +193,13 @@ class DeploymentController(Controller):
 
     def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
         """Return the conditions with Progressing; unchanged without a progress deadline."""
-        before = of(deployment["status"])
+        before = conditions_of(deployment["status"])
         if "progressDeadlineSeconds" not in deployment["spec"]:
             return before
         return set_condition(before, "Progressing", status, self.now(), reason, message)
 
     def _write_conditions(self, deployment: Object, conditions: list[Object]) -> Object:
-        if conditions == of(deployment["status"]):
+        if conditions == conditions_of(deployment["status"]):
             return deployment
         status = {**deployment["status"], "conditions": conditions}
         return self.write_status(DEPLOYMENTS, deployment, status)
@@ -210,9 +207,9 @@ class DeploymentController(Controller):
     # Their sizes.
 
     def _resize(self, deployment: Object, replica_set: Object, size: int) -> bool:
-        """Write the size, and the size of the Deployment for which it was chosen."""
-        annotations = sizing_annotations(deployment)
-        resized = wanted(replica_set) != size
+        """Write the replicas, with the Deployment's size in annotations."""
+        annotations = rollout.sizing_annotations(deployment)
+        resized = rollout.wanted(replica_set) != size
         if not resized and annotations.items() <= annotations_of(replica_set).items():
             return False
         version = replica_set["metadata"]["resourceVersion"]
@@ -222,19 +219,19 @@ class DeploymentController(Controller):
         self.api.patch(REPLICA_SETS, *key_of(replica_set), patch, MERGE_PATCH)
         return resized
 
-    def _roll(self, family: Family) -> None:
+    def _roll_out(self, family: rollout.Family) -> None:
         deployment, new = family.deployment, family.new
         if new is None or self._resize(
-            deployment, new, new_size(deployment, new, family.everything)
+            deployment, new, rollout.new_size(deployment, new, family.everything)
         ):
             return
-        for name, size in old_sizes(deployment, new, family.old).items():
+        for name, size in rollout.old_sizes(deployment, new, family.old).items():
             old = next(rs for rs in family.old if rs["metadata"]["name"] == name)
             self._resize(deployment, old, size)
 
-    def _are_old_pods_gone(self, family: Family) -> bool:
+    def _are_old_pods_gone(self, family: rollout.Family) -> bool:
         """Scale old ReplicaSets to 0 (Recreate). Return whether all of their pods are gone."""
-        active = [rs for rs in family.old if wanted(rs)]
+        active = [rs for rs in family.old if rollout.wanted(rs)]
         for old in active:
             self._resize(family.deployment, old, 0)
         return not active and all(
@@ -243,33 +240,33 @@ class DeploymentController(Controller):
             for pod in self.cache.list_controlled(PODS, rs["metadata"]["uid"])
         )
 
-    def _scale(self, family: Family) -> None:
+    def _scale(self, family: rollout.Family) -> None:
         """Follow a change of the Deployment's size, also during a rollout."""
-        deployment, replicas = family.deployment, wanted(family.deployment)
-        active = [rs for rs in family.everything if wanted(rs)]
+        deployment, replicas = family.deployment, rollout.wanted(family.deployment)
+        active = [rs for rs in family.everything if rollout.wanted(rs)]
         if len(active) <= 1:
             only = active[0] if active else family.new or next(reversed(family.old), None)
             if only is not None:
                 self._resize(deployment, only, replicas)
-        elif family.new is not None and is_saturated(deployment, family.new):
+        elif family.new is not None and rollout.is_saturated(deployment, family.new):
             for old in active:
                 if old is not family.new:
                     self._resize(deployment, old, 0)
-        elif is_rolling(deployment):
-            shares = [share_of(rs, replicas) for rs in active]
-            sizes = proportional_sizes(shares, replicas, max_surge(deployment))
+        elif rollout.is_rolling(deployment):
+            shares = [rollout.share_of(rs, replicas) for rs in active]
+            sizes = rollout.proportional_sizes(shares, replicas, rollout.max_surge(deployment))
             for rs in active:
                 self._resize(deployment, rs, sizes[rs["metadata"]["name"]])
 
-    def _delete_history(self, family: Family) -> None:
+    def _delete_history(self, family: rollout.Family) -> None:
         """Delete the oldest empty ReplicaSets above revisionHistoryLimit."""
         limit = family.deployment["spec"].get("revisionHistoryLimit")
         old = [rs for rs in family.old if not is_terminating(rs)]
         if limit is None or len(old) <= limit:
             return
-        for rs in sorted(old, key=revision_of)[: len(old) - limit]:
+        for rs in sorted(old, key=rollout.revision_of)[: len(old) - limit]:
             settled = rs["status"].get("observedGeneration", 0) >= rs["metadata"]["generation"]
-            if settled and not (wanted(rs) or rs["status"].get("replicas", 0)):
+            if settled and not (rollout.wanted(rs) or rs["status"].get("replicas", 0)):
                 self.api.delete(REPLICA_SETS, *key_of(rs), uid=rs["metadata"]["uid"])
 
 
@@ -279,23 +276,16 @@ class DeploymentController(Controller):
 def set_condition(
     conditions: list[Object], kind: str, status: str, now: str, reason: str, message: str
 ) -> list[Object]:
-    """Return the conditions with this one last; unchanged if status and reason are the same."""
-    old = find(conditions, kind)
+    """Append or replace the condition; unchanged conditions for equal status and reason."""
+    old = find_condition(conditions, kind)
     if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions
-    same_status = old is not None and old["status"] == status
-    new = {
-        "type": kind,
-        "status": status,
-        "lastUpdateTime": now,
-        "lastTransitionTime": old["lastTransitionTime"] if old and same_status else now,
-        "reason": reason,
-        "message": message,
-    }
-    return [*without(conditions, kind), new]
+    since = old["lastTransitionTime"] if old and old["status"] == status else now
+    new = new_condition(kind, status, since, reason, message, lastUpdateTime=now)
+    return [*without_condition(conditions, kind), new]
 
 
-def count_status(family: Family, now: str) -> Object:
+def count_status(family: rollout.Family, now: str) -> Object:
     """Return the status with counts and availability, without an estimate of progress."""
     deployment, new = family.deployment, family.new
 
@@ -308,16 +298,16 @@ def count_status(family: Family, now: str) -> Object:
         "updatedReplicas": new["status"].get("replicas", 0) if new else 0,
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(map(wanted, family.everything)) - available),
+        "unavailableReplicas": max(0, sum(map(rollout.wanted, family.everything)) - available),
     }
     status: Object = {"observedGeneration": deployment["metadata"]["generation"]}
     status |= {name: number for name, number in numbers.items() if number}
     status["terminatingReplicas"] = total("terminatingReplicas")
     if collisions := deployment["status"].get("collisionCount"):
         status["collisionCount"] = collisions
-    enough = available >= wanted(deployment) - max_unavailable(deployment)
+    enough = available >= rollout.wanted(deployment) - rollout.max_unavailable(deployment)
     status["conditions"] = set_condition(
-        of(deployment["status"]),
+        conditions_of(deployment["status"]),
         "Available",
         str(enough),
         now,
@@ -329,25 +319,25 @@ def count_status(family: Family, now: str) -> Object:
 
 def is_complete(deployment: Object, status: Object) -> bool:
     """Return whether all pods have the current template and are available."""
-    replicas = wanted(deployment)
+    replicas = rollout.wanted(deployment)
     return status.get("observedGeneration", 0) >= deployment["metadata"]["generation"] and all(
         status.get(field, 0) == replicas
         for field in ("updatedReplicas", "replicas", "availableReplicas")
     )
 
 
-def rollout_status(family: Family, now: str) -> Object:
+def rollout_status(family: rollout.Family, now: str) -> Object:
     """Return the status with Progressing and ReplicaFailure, during or after a rollout."""
     status = count_status(family, now)
     conditions = status["conditions"]
     if "progressDeadlineSeconds" not in family.deployment["spec"]:
-        conditions = without(conditions, "Progressing")
+        conditions = without_condition(conditions, "Progressing")
     elif not _is_resting(family.deployment, status):
         conditions = _with_progress(family, status, now)
-    found = (find(of(rs["status"]), "ReplicaFailure") for rs in family.everything)
+    found = (condition_of(rs, "ReplicaFailure") for rs in family.everything)
     failure = next(filter(None, found), None)
     if failure is None:
-        conditions = without(conditions, "ReplicaFailure")
+        conditions = without_condition(conditions, "ReplicaFailure")
     else:
         reason, message = reason_of(failure), failure.get("message", "")
         conditions = set_condition(conditions, "ReplicaFailure", "True", now, reason, message)
@@ -356,11 +346,11 @@ def rollout_status(family: Family, now: str) -> Object:
 
 def _is_resting(deployment: Object, status: Object) -> bool:
     """Return whether no rollout runs: then changes of pods are neither progress nor its lack."""
-    available = reason_of(find(of(deployment["status"]), "Progressing")) == "NewReplicaSetAvailable"
+    available = reason_of(condition_of(deployment, "Progressing")) == "NewReplicaSetAvailable"
     return available and status.get("replicas", 0) == status.get("updatedReplicas", 0)
 
 
-def _with_progress(family: Family, status: Object, now: str) -> list[Object]:
+def _with_progress(family: rollout.Family, status: Object, now: str) -> list[Object]:
     conditions: list[Object] = status["conditions"]
     kind, named = ("ReplicaSet", family.new) if family.new else ("Deployment", family.deployment)
     subject = f'{kind} "{named["metadata"]["name"]}"'
@@ -371,12 +361,12 @@ def _with_progress(family: Family, status: Object, now: str) -> list[Object]:
         )
     if _has_progressed(family.deployment["status"], status):
         # The time of the update changes although status and reason may not.
-        current = find(conditions, "Progressing")
+        current = find_condition(conditions, "Progressing")
         started = current["lastTransitionTime"] if current and current["status"] == "True" else now
         message = f"{subject} is progressing."
-        others = without(conditions, "Progressing")
-        updated = set_condition(others, "Progressing", "True", now, "ReplicaSetUpdated", message)
-        return [*others, {**updated[-1], "lastTransitionTime": started}]
+        reported = ("Progressing", "True", started, "ReplicaSetUpdated", message)
+        updated = new_condition(*reported, lastUpdateTime=now)
+        return [*without_condition(conditions, "Progressing"), updated]
     left = seconds_left(family.deployment, conditions, now)
     if left is not None and left <= 0:
         message = f"{subject} has timed out progressing."
@@ -400,7 +390,7 @@ def _has_progressed(before: Object, after: Object) -> bool:
 def seconds_left(deployment: Object, conditions: Sequence[Object], now: str) -> float | None:
     """Return the seconds until the rollout exceeds its deadline; None if none runs."""
     limit = deployment["spec"].get("progressDeadlineSeconds")
-    current = find(conditions, "Progressing")
+    current = find_condition(conditions, "Progressing")
     if limit is None or current is None or reason_of(current) not in _UNDER_WAY:
         return None
     updated = current["lastUpdateTime"]

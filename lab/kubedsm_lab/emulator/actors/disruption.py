@@ -1,17 +1,24 @@
 """Disruption controller: how many evictions each PodDisruptionBudget allows now.
 
-A pod without a controller counts as healthy, but not as expected. The rules are those of
+A pod without a controller counts as healthy, but not as expected. Implementation follows
 k8s.io/kubernetes/pkg/controller/disruption.
 """
 
 from collections.abc import Sequence
 
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Key, controller_of, key_of
-from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.ownership import is_relevant
-from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, labels_of
+from kubedsm_lab.emulator.actors.cache import Key
+from kubedsm_lab.emulator.actors.controller import Controller, is_relevant
 from kubedsm_lab.emulator.actors.rollout import resolved, wanted
+from kubedsm_lab.emulator.api.object_state import (
+    conditions_of,
+    controller_of,
+    is_ready,
+    is_terminating,
+    key_of,
+    labels_of,
+    new_condition,
+    update_condition,
+)
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -24,7 +31,7 @@ from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.api.values import seconds
 
-#: seconds for which an allowed eviction counts although its deletion is not observed
+#: seconds during which an allowed eviction counts without an observed deletion
 _DISRUPTION_TIMEOUT = 120.0
 
 
@@ -42,17 +49,17 @@ class DisruptionController(Controller):
     def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
         if is_relevant(change):
-            for budget in self._budgets(after):
+            for budget in self._list_budgets(after):
                 if any(_selects(budget, pod) for pod in (before, after) if pod):
                     self.enqueue(key_of(budget))
 
     def _scale_changed(self, change: ObjectChange) -> None:
         before = change.previous
         if before is None or wanted(before) != wanted(change.object):
-            for budget in self._budgets(change.object):
+            for budget in self._list_budgets(change.object):
                 self.enqueue(key_of(budget))
 
-    def _budgets(self, obj: Object) -> list[Object]:
+    def _list_budgets(self, obj: Object) -> list[Object]:
         return self.cache.in_namespace(POD_DISRUPTION_BUDGETS, obj["metadata"]["namespace"])
 
     def reconcile(self, key: Key) -> None:
@@ -82,7 +89,7 @@ class DisruptionController(Controller):
             "currentHealthy": healthy,
             "desiredHealthy": desired,
             "expectedPods": expected,
-            "conditions": conditions.of(budget["status"]),
+            "conditions": conditions_of(budget["status"]),
         }
         reason = "SufficientPods" if allowed else "InsufficientPods"
         return self._with_condition(status, budget, allowed > 0, reason, "")
@@ -90,15 +97,9 @@ class DisruptionController(Controller):
     def _with_condition(
         self, status: Object, budget: Object, flag: bool, reason: str, message: str
     ) -> Object:
-        new = {
-            "type": "DisruptionAllowed",
-            "status": str(flag),
-            "observedGeneration": budget["metadata"]["generation"],
-            "lastTransitionTime": self.now(),
-            "reason": reason,
-            "message": message,
-        }
-        return {**status, "conditions": conditions.updated(conditions.of(status), new)}
+        new = new_condition("DisruptionAllowed", flag, self.now(), reason, message)
+        new["observedGeneration"] = budget["metadata"]["generation"]
+        return {**status, "conditions": update_condition(conditions_of(status), new)}
 
     def _count_expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
         """Return the numbers of expected and of desired healthy pods. Raises _NoScale."""
@@ -116,18 +117,14 @@ class DisruptionController(Controller):
         """Return the sum of the wanted replicas of the pods' controllers, each counted once."""
         scales: dict[str, int] = {}
         for pod in pods:
-            reference = controller_of(pod)
-            if reference is None:
+            if controller_of(pod) is None:
                 continue
-            found = self.cache.by_uid(reference["uid"])
+            found = self.cache.find_controller(pod)
             if found is None or found[0] not in (REPLICA_SETS, STATEFUL_SETS):
                 name = pod["metadata"]["name"]
                 raise _NoScale(f'found no controllers for pod "{name}"')
-            owner = found[1]
-            above = controller_of(owner)
-            parent = above and self.cache.by_uid(above["uid"])
-            if parent and parent[0] is DEPLOYMENTS:
-                owner = parent[1]
+            above = self.cache.find_controller(found[1])
+            owner = above[1] if above and above[0] is DEPLOYMENTS else found[1]
             scales[owner["metadata"]["uid"]] = wanted(owner)
         return sum(scales.values())
 

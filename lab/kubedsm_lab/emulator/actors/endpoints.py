@@ -1,21 +1,25 @@
 """Endpoints controller: addresses of the pods of each Service with a selector.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/endpoint.
+Implementation follows k8s.io/kubernetes/pkg/controller/endpoint.
 """
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
-from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.ownership import is_relevant
-from kubedsm_lab.emulator.actors.pod_state import (
+from typing import Any
+
+from kubedsm_lab.emulator.actors.cache import Key
+from kubedsm_lab.emulator.actors.controller import Controller, is_relevant
+from kubedsm_lab.emulator.api.object_state import (
     is_active,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     node_of,
 )
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 
+#: fields of each port, hashable to group addresses
+_Ports = tuple[tuple[tuple[str, Any], ...], ...]
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
@@ -52,9 +56,9 @@ class EndpointsController(Controller):
             self.api.update(ENDPOINTS, _without_empty_subsets(changed))
 
     def _subsets(self, service: Object) -> list[Object]:
-        """Return the addresses in order, grouped by the ports they serve on."""
+        """Return sorted addresses, grouped by container ports."""
         unready_too = service["spec"].get("publishNotReadyAddresses", False)
-        groups: dict[tuple[tuple[str, int, str], ...], Object] = {}
+        groups: dict[_Ports, Object] = {}
         pods = [
             pod
             for pod in self.cache.in_namespace(PODS, key_of(service)[0])
@@ -65,7 +69,7 @@ class EndpointsController(Controller):
             field = "addresses" if unready_too or is_ready(pod) else "notReadyAddresses"
             groups.setdefault(ports, {}).setdefault(field, []).append(_address(pod))
         return [
-            {**group, "ports": [_port(*port) for port in ports]} if ports else group
+            {**group, "ports": [{k: v for k, v in port if v} for port in ports]} if ports else group
             for ports, group in sorted(groups.items(), key=lambda item: item[0])
         ]
 
@@ -84,32 +88,26 @@ def _address_of(pod: Object) -> str:
     return address
 
 
-def _ports(service: Object, pod: Object) -> tuple[tuple[str, int, str], ...]:
-    """Return (name, number on the pod, protocol) of each service port that the pod has."""
+def _ports(service: Object, pod: Object) -> _Ports:
+    """Return name, container port and protocol of each matching service port."""
     found = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
         target = port.get("targetPort", port["port"])
         number = target if isinstance(target, int) else _find_port(pod, target, protocol)
         if number is not None:
-            found.append((port.get("name", ""), number, protocol))
+            entry = {"name": port.get("name", ""), "port": number, "protocol": protocol}
+            found.append(tuple(entry.items()))
     return tuple(found)
 
 
 def _find_port(pod: Object, name: str, protocol: str) -> int | None:
-    return next(
-        (
-            port["containerPort"]
-            for container in pod["spec"]["containers"]
-            for port in container.get("ports") or ()
-            if port.get("name") == name and port.get("protocol", "TCP") == protocol
-        ),
-        None,
-    )
-
-
-def _port(name: str, number: int, protocol: str) -> Object:
-    return {**({"name": name} if name else {}), "port": number, "protocol": protocol}
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == name and port.get("protocol", "TCP") == protocol:
+                number: int = port["containerPort"]
+                return number
+    return None
 
 
 def _address(pod: Object) -> Object:

@@ -1,13 +1,13 @@
 """Garbage collector: dependents are deleted with, before or after their owner, or orphaned.
 
-The propagation policies Background, Foreground and Orphan are those of "Garbage Collection" in the
+The propagation policies Background, Foreground and Orphan follow "Garbage Collection" in the
 Kubernetes documentation.
 """
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of, owners_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.ownership import set_owners
-from kubedsm_lab.emulator.actors.pod_state import is_terminating
+from kubedsm_lab.emulator.api.object_state import is_terminating, key_of, owners_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -37,7 +37,7 @@ class GarbageCollector(Controller):
             self.enqueue(("", _uid(obj)))
 
     def _enqueue_terminating(self, owners: list[Object]) -> None:
-        """Enqueue owners that wait until their dependents are gone."""
+        """Enqueue owners blocked by remaining dependents."""
         for reference in owners:
             owner = self.cache.by_uid(reference["uid"])
             if owner is not None and is_terminating(owner[1]):
@@ -84,14 +84,9 @@ class GarbageCollector(Controller):
         """Foreground deletion: the owner stays until no dependent blocks its deletion."""
         for dependent_resource, dependent in self.cache.dependents(_uid(owner)):
             if not is_terminating(dependent):
-                self.api.delete(
-                    dependent_resource,
-                    *key_of(dependent),
-                    uid=_uid(dependent),
-                    propagation="Foreground"
-                    if self.cache.dependents(_uid(dependent))
-                    else "Background",
-                )
+                uid = _uid(dependent)
+                policy = "Foreground" if self.cache.dependents(uid) else "Background"
+                self.api.delete(dependent_resource, *key_of(dependent), uid=uid, propagation=policy)
         blocking = (
             reference
             for _, dependent in self.cache.dependents(_uid(owner))

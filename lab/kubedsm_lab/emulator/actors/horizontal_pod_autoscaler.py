@@ -12,10 +12,8 @@ from typing import Literal
 import attrs
 import msgspec
 
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
-from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.actors.scaling_metrics import (
     Metrics,
     MetricsServer,
@@ -26,6 +24,7 @@ from kubedsm_lab.emulator.actors.scaling_metrics import (
 )
 from kubedsm_lab.emulator.api.defaulting import SCALE_DOWN, SCALE_UP
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import key_of, labels_of, new_condition, update_condition
 from kubedsm_lab.emulator.api.resources import (
     HORIZONTAL_POD_AUTOSCALERS,
     PODS,
@@ -39,12 +38,8 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 _SCALED = {(r.group, r.kind): r for r in SERVED if "scale" in r.subresources}
 #: window for scaling down where none is given, in seconds
 _DOWN_WINDOW = 300.0
-#: age of recommendations and events that no window reaches, in seconds
+#: retention of recommendations and events beyond every window, in seconds
 _HORIZON = 3600.0
-
-
-class BehaviorError(ValueError):
-    """`spec.behavior` is malformed."""
 
 
 class Policy(msgspec.Struct, rename="camel"):
@@ -53,7 +48,7 @@ class Policy(msgspec.Struct, rename="camel"):
     period_seconds: float
 
     def size(self, before: int, *, up: bool) -> int:
-        """Return the size that the policy allows, from the size at the start of its period."""
+        """Return the size permitted by the policy, from the size at the start of its period."""
         if self.type == "Pods":
             return before + self.value if up else before - self.value
         if up:
@@ -75,7 +70,7 @@ class Behavior(msgspec.Struct, rename="camel"):
 
     @classmethod
     def of(cls, given: Object | None) -> "Behavior":
-        """Fill the defaults in. Raises BehaviorError."""
+        """Fill the defaults in. Raises MetricUnavailable for a malformed `spec.behavior`."""
         window = {"stabilizationWindowSeconds": _DOWN_WINDOW}
         filled = {
             "scaleUp": SCALE_UP | ((given or {}).get("scaleUp") or {}),
@@ -84,12 +79,12 @@ class Behavior(msgspec.Struct, rename="camel"):
         try:
             return msgspec.convert(filled, cls)
         except msgspec.ValidationError as error:
-            raise BehaviorError(str(error)) from None
+            raise MetricUnavailable("InvalidBehavior", f"invalid behavior: {error}") from None
 
 
 @attrs.frozen
 class Verdict:
-    """Number of pods, and a condition: whether it was limited, and by what."""
+    """Number of replicas, and the condition that explains a limitation."""
 
     replicas: int
     held: bool
@@ -158,7 +153,7 @@ class HorizontalPodAutoscalerController(Controller):
             self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status.fields)
 
     def _sync_autoscaler(self, key: Key, hpa: Object) -> "_Status":
-        """Scale if need be. Return the status with what was found and done."""
+        """Scale if necessary. Return the resulting status."""
         status = _Status(hpa["status"], self.now())
         try:
             resource, scale = self._scale_of(hpa)
@@ -219,10 +214,7 @@ class HorizontalPodAutoscalerController(Controller):
         if current > most or current < least:
             return min(max(current, least), most)
         proposal = self._proposal(hpa, scale, status)
-        try:
-            behavior = Behavior.of(spec.get("behavior"))
-        except BehaviorError as error:
-            raise MetricUnavailable("InvalidBehavior", f"invalid behavior: {error}") from None
+        behavior = Behavior.of(spec.get("behavior"))
         history = self._histories[key]
         calm = stabilized(history, behavior, now, current, proposal.replicas)
         self._remember(key, proposal.replicas)
@@ -264,16 +256,16 @@ class HorizontalPodAutoscalerController(Controller):
 
 
 class _Status:
-    """Status under construction: the previous one with the changes of this sync."""
+    """Status under construction: the previous status with accumulated changes."""
 
     def __init__(self, before: Object, now: str) -> None:
         self.fields = dict(before)
         self._now = now
 
     def set(self, kind: str, flag: bool, reason: str, message: str) -> None:
-        self.fields["conditions"] = conditions.updated(
+        self.fields["conditions"] = update_condition(
             self.fields.get("conditions") or [],
-            conditions.condition(kind, flag, self._now, reason, message),
+            new_condition(kind, flag, self._now, reason, message),
         )
 
 
@@ -281,30 +273,24 @@ def stabilized(
     history: ScalingHistory, behavior: Behavior, now: float, current: int, desired: int
 ) -> Verdict:
     """Keep the size within the recommendations of both stabilisation windows."""
-    recent = history.recommendations
-    highest = max(
-        (n for at, n in recent if at > now - behavior.scale_down.stabilization_window_seconds),
-        default=desired,
-    )
-    lowest = min(
-        (n for at, n in recent if at > now - behavior.scale_up.stabilization_window_seconds),
-        default=desired,
-    )
-    floor, ceiling = min(desired, lowest), max(desired, highest)
+
+    def list_since(rules: Rules) -> list[int]:
+        since = now - rules.stabilization_window_seconds
+        return [n for at, n in history.recommendations if at > since]
+
+    floor = min(desired, min(list_since(behavior.scale_up), default=desired))
+    ceiling = max(desired, max(list_since(behavior.scale_down), default=desired))
     replicas = min(max(current, floor), ceiling)
     if replicas == desired:
         return Verdict(desired, False, "ReadyForNewScale", "recommended size matches current size")
-    if replicas > desired:
-        message = (
-            "recent recommendations were higher than current one, "
-            "applying the highest recent recommendation"
-        )
-        return Verdict(replicas, True, "ScaleDownStabilized", message)
+    direction, compared, which = ("Down", "higher", "highest")
+    if replicas < desired:
+        direction, compared, which = ("Up", "lower", "lowest")
     message = (
-        "recent recommendations were lower than current one, "
-        "applying the lowest recent recommendation"
+        f"recent recommendations were {compared} than current one, "
+        f"applying the {which} recent recommendation"
     )
-    return Verdict(replicas, True, "ScaleUpStabilized", message)
+    return Verdict(replicas, True, f"Scale{direction}Stabilized", message)
 
 
 def limited(
@@ -316,27 +302,24 @@ def limited(
     bounds: tuple[int, int],
 ) -> Verdict:
     """Limit the size to min and max replicas, and to the rate of the policies."""
-    least, most = bounds
-    if desired > current:
-        allowed = max(current, _limit(history, behavior.scale_up, now, current, up=True))
-        if desired > min(most, allowed):
-            if most > allowed:
-                message = (
-                    "the desired replica count is increasing faster than the maximum scale rate"
-                )
-                return Verdict(allowed, True, "ScaleUpLimit", message)
-            message = "the desired replica count is more than the maximum replica count"
-            return Verdict(most, True, "TooManyReplicas", message)
-    elif desired < current:
-        allowed = min(current, _limit(history, behavior.scale_down, now, current, up=False))
-        if desired < max(least, allowed):
-            if least < allowed:
-                message = (
-                    "the desired replica count is decreasing faster than the maximum scale rate"
-                )
-                return Verdict(allowed, True, "ScaleDownLimit", message)
-            message = "the desired replica count is less than the minimum replica count"
-            return Verdict(least, True, "TooFewReplicas", message)
+    if desired != current:
+        up = desired > current
+        within, nearer, bound = (max, min, bounds[1]) if up else (min, max, bounds[0])
+        rules = behavior.scale_up if up else behavior.scale_down
+        allowed = within(current, _limit(history, rules, now, current, up=up))
+        replicas = nearer(desired, bound, allowed)
+        if replicas == bound != desired:
+            message = (
+                f"the desired replica count is {'more' if up else 'less'} than the "
+                f"{'maximum' if up else 'minimum'} replica count"
+            )
+            return Verdict(replicas, True, "TooManyReplicas" if up else "TooFewReplicas", message)
+        if replicas != desired:
+            message = (
+                f"the desired replica count is {'increasing' if up else 'decreasing'} faster "
+                "than the maximum scale rate"
+            )
+            return Verdict(replicas, True, "ScaleUpLimit" if up else "ScaleDownLimit", message)
     message = "the desired count is within the acceptable range"
     return Verdict(desired, False, "DesiredWithinRange", message)
 

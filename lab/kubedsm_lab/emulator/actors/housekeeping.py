@@ -3,10 +3,10 @@
 Source: k8s.io/kubernetes/pkg/controller, packages of these names.
 """
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.pod_state import is_finished, is_terminating
 from kubedsm_lab.emulator.api.admission import usage
+from kubedsm_lab.emulator.api.object_state import is_finished, is_terminating, key_of
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLES,
     NAMESPACES,
@@ -92,7 +92,10 @@ class ResourceQuotaController(Controller):
     def _on_change(self, change: ObjectChange) -> None:
         if change.resource is RESOURCE_QUOTAS:
             self.enqueue(key_of(change.object))
-        if change.type == "MODIFIED" and not _has_finished(change):
+        before, after = change.previous, change.object
+        is_pod = change.resource is PODS
+        ended = is_pod and before is not None and is_finished(before) != is_finished(after)
+        if change.type == "MODIFIED" and not ended:
             return
         namespace = key_of(change.object)[0]
         if namespace:
@@ -114,16 +117,8 @@ class ResourceQuotaController(Controller):
         self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})
 
 
-def _has_finished(change: ObjectChange) -> bool:
-    return (
-        change.resource is PODS
-        and change.previous is not None
-        and is_finished(change.object) != is_finished(change.previous)
-    )
-
-
 class ClusterRoleAggregationController(Controller):
-    """Gives an aggregated ClusterRole the rules of the roles that its selectors match."""
+    """Copies rules of selected roles into an aggregated ClusterRole."""
 
     def subscribe(self) -> None:
         self.cache.on(CLUSTER_ROLES, lambda _change: self._enqueue_all())

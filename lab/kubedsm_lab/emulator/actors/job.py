@@ -6,15 +6,24 @@ they are counted, the back-off before a failed pod is replaced, and `completionM
 
 from collections import Counter
 
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
-from kubedsm_lab.emulator.actors.pod_state import is_active, is_finished, is_ready, is_terminating
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
+from kubedsm_lab.emulator.api.object_state import (
+    conditions_of,
+    find_condition,
+    is_active,
+    is_finished,
+    is_ready,
+    is_terminating,
+    key_of,
+    new_condition,
+    update_condition,
+)
 from kubedsm_lab.emulator.api.resources import JOBS, PODS, Object
 from kubedsm_lab.emulator.api.values import seconds
 
-#: final condition → the condition that announces it while the last pods terminate
+#: final condition → preliminary condition during termination of the last pods
 _BEGINNING = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 _REACHED = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
 _TOO_MANY = ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -23,7 +32,7 @@ _TOO_LONG = ("Failed", "DeadlineExceeded", "Job was active longer than specified
 
 class JobController(Controller):
     def subscribe(self) -> None:
-        follow_with_pods(self, JOBS)
+        self.follow_with_pods(JOBS)
 
     def reconcile(self, key: Key) -> None:
         job = self.cache.get(JOBS, key)
@@ -81,16 +90,18 @@ class JobController(Controller):
             "ready": sum(is_ready(pod) and is_active(pod) for pod in pods),
             "uncountedTerminatedPods": {},
         }
-        known = conditions.of(status)
-        if suspended or conditions.find(known, "Suspended"):
+        known = conditions_of(status)
+        if suspended or find_condition(known, "Suspended"):
             why = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
-            known = conditions.updated(known, _condition("Suspended", suspended, now, *why))
+            known = update_condition(
+                known, new_condition("Suspended", suspended, now, *why, lastProbeTime=now)
+            )
         if end is not None:
             kind, reason, text = end
-            begun = _condition(_BEGINNING[kind], True, now, reason, text)
-            known = conditions.updated(known, begun)
+            begun = new_condition(_BEGINNING[kind], True, now, reason, text, lastProbeTime=now)
+            known = update_condition(known, begun)
             if not counts["active"] and not after["terminating"]:
-                known = [*known, _condition(kind, True, now, reason, text)]
+                known = [*known, {**begun, "type": kind}]
                 if kind == "Complete":
                     after["completionTime"] = now
         self.write_status(JOBS, job, {**after, "conditions": known} if known else after)
@@ -106,24 +117,20 @@ class JobController(Controller):
 
 
 def _final_condition(job: Object) -> Object | None:
-    known = conditions.of(job["status"])
+    known = conditions_of(job["status"])
     return next((c for c in known if c["type"] in _BEGINNING and c["status"] == "True"), None)
 
 
 def _count_wanted(job: Object, pods: list[Object]) -> int:
-    """Return the number of pods that are to be active."""
+    """Return the wanted number of active pods."""
     spec, done = job["spec"], _phases(pods)["Succeeded"]
     at_once: int = spec["parallelism"]
     wanted: int | None = spec.get("completions")
     if wanted is not None:
         return max(0, min(at_once, wanted - done))
-    # A worker that succeeded has found the work queue empty: no further pod is started.
+    # A succeeded worker indicates an empty work queue: no further pod is started.
     return sum(map(is_active, pods)) if done else at_once
 
 
 def _phases(pods: list[Object]) -> Counter[str]:
     return Counter(pod["status"].get("phase", "") for pod in pods)
-
-
-def _condition(kind: str, status: bool, now: str, reason: str, message: str) -> Object:
-    return {**conditions.condition(kind, status, now, reason, message), "lastProbeTime": now}

@@ -10,17 +10,22 @@ import attrs
 
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import parse_millis, parse_units
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
+    conditions_of,
+    controller_of,
+    find_condition,
     is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
+    new_condition,
     node_of,
     requests_of,
+    update_condition,
 )
 from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
@@ -29,7 +34,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 
 @attrs.frozen
 class Containers:
-    """State of all containers of one pod: that of the first one that is run."""
+    """Combined container state of a pod, represented by the first running container."""
 
     ready: bool = True
     restarts: int = 0
@@ -38,7 +43,7 @@ class Containers:
     message: str = ""
 
 
-#: containers that run as soon as the start delay is over
+#: running containers after the start delay
 UP = Containers()
 
 
@@ -73,7 +78,7 @@ _COMPLETED = {"reason": "PodCompleted"}
 
 @attrs.define
 class _Admitted:
-    """Pod that uses resources of its node until it is finished or gone."""
+    """Admitted pod, with its resource reservation on the node."""
 
     node: str
     spec: Object
@@ -113,7 +118,7 @@ class Kubelet(Controller):
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.object
         if change.type == "DELETED" or is_finished(pod):
-            self._release(pod["metadata"]["uid"])
+            self._release_pod(pod["metadata"]["uid"])
         elif node_of(pod):
             self.enqueue(key_of(pod))
 
@@ -128,13 +133,13 @@ class Kubelet(Controller):
                 self.enqueue(key_of(pod))
 
     def serving(self) -> frozenset[str]:
-        """Return the uids of pods that serve, whatever the API server knows."""
+        """Return the uids of serving pods, regardless of reported statuses."""
         return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
 
     def reconcile(self, key: Key) -> None:
         namespace, name = key
         if not namespace:
-            self._register(name)
+            self._register_node(name)
             return
         pod = self.cache.get(PODS, key)
         if pod is None or not node_of(pod):
@@ -143,32 +148,32 @@ class Kubelet(Controller):
         if node is None or not _is_reachable(node):
             return
         if is_terminating(pod):
-            self._stop(pod)
+            self._stop_pod(pod)
         elif not is_finished(pod):
             self._run_pod(pod, node)
 
     # Nodes.
 
-    def _register(self, name: str) -> None:
-        """Report a node without a Ready condition, or one that has been reconnected, as Ready."""
+    def _register_node(self, name: str) -> None:
+        """Report an unregistered or reconnected node as Ready."""
         node = self.cache.get(NODES, ("", name))
         if node is not None and is_disconnected(node):
             self._disconnected.add(name)
             return
         back = name in self._disconnected
         self._disconnected.discard(name)
-        known = [] if node is None else conditions.of(node["status"])
-        if node is None or (conditions.find(known, "Ready") and not back):
+        known = [] if node is None else conditions_of(node["status"])
+        if node is None or (find_condition(known, "Ready") and not back):
             return
         now = self.now()
         status = node["status"]
         text = "kubelet is posting ready status"
-        ready = conditions.condition("Ready", "True", now, "KubeletReady", text)
-        # Other conditions are unknown no longer, and nothing in the cluster reads them.
+        ready = new_condition("Ready", "True", now, "KubeletReady", text)
+        # Unknown conditions other than Ready are dropped: no component reads them.
         kept = [each for each in known if each["status"] != "Unknown" or each["type"] == "Ready"]
         reported = {
             **status,
-            "conditions": conditions.updated(kept, {**ready, "lastHeartbeatTime": now}),
+            "conditions": update_condition(kept, {**ready, "lastHeartbeatTime": now}),
         }
         if "allocatable" not in status and "capacity" in status:
             reported["allocatable"] = status["capacity"]
@@ -194,7 +199,10 @@ class Kubelet(Controller):
             self._used[admitted.node] = used + requests
             self._runtime.begin(pod, lambda: self.enqueue(key_of(pod)))
         elif admitted.spec is not pod["spec"]:
-            self._resize(admitted, pod)
+            # A resize takes effect at once; the status has no part in it.
+            requests = requests_of(pod)
+            self._used[admitted.node] += requests - admitted.requests
+            admitted.spec, admitted.requests = pod["spec"], requests
         if not self.has_come(admitted.starts, key_of(pod)):
             return
         containers = self._runtime.of(uid)
@@ -205,7 +213,8 @@ class Kubelet(Controller):
             pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
         ends = admitted.starts + self._timing.job_duration
-        if containers is UP and _is_of_job(pod) and self.has_come(ends, key_of(pod)):
+        of_job = (controller_of(pod) or {}).get("kind") == JOBS.kind
+        if containers is UP and of_job and self.has_come(ends, key_of(pod)):
             self.write_status(PODS, pod, _success_status(pod, self.now()))
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
@@ -225,12 +234,6 @@ class Kubelet(Controller):
                     "startTime": self.now(),
                 }
         return None
-
-    def _resize(self, admitted: _Admitted, pod: Object) -> None:
-        """Resize in place and at once; the status has no part in it."""
-        requests = requests_of(pod)
-        self._used[admitted.node] += requests - admitted.requests
-        admitted.spec, admitted.requests = pod["spec"], requests
 
     def _running(self, pod: Object, node: Object, run: Containers, *, ready: bool) -> Object:
         now, before = self.now(), pod["status"]
@@ -257,7 +260,7 @@ class Kubelet(Controller):
         high, low = divmod(self._next_address, 256)
         return f"10.244.{high}.{low}"
 
-    def _stop(self, pod: Object) -> None:
+    def _stop_pod(self, pod: Object) -> None:
         metadata = pod["metadata"]
         uid, now = metadata["uid"], self.clock.monotonic()
         grace = metadata.get("deletionGracePeriodSeconds", 0)
@@ -270,7 +273,7 @@ class Kubelet(Controller):
                 return
         self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=uid)
 
-    def _release(self, uid: str) -> None:
+    def _release_pod(self, uid: str) -> None:
         admitted = self._admitted.pop(uid, None)
         if admitted is not None:
             self._used[admitted.node] -= admitted.requests
@@ -279,11 +282,6 @@ class Kubelet(Controller):
 
 def _is_reachable(node: Object) -> bool:
     return is_ready(node) and not is_disconnected(node)
-
-
-def _is_of_job(pod: Object) -> bool:
-    owner = controller_of(pod)
-    return owner is not None and owner["kind"] == JOBS.kind
 
 
 def _success_status(pod: Object, now: str) -> Object:
@@ -299,7 +297,7 @@ def _success_status(pod: Object, now: str) -> Object:
         "phase": "Succeeded",
         "conditions": [
             pod_condition(c["type"], "False", now, **over[c["type"]]) if c["type"] in over else c
-            for c in conditions.of(status)
+            for c in conditions_of(status)
         ],
         "containerStatuses": [
             {
@@ -326,7 +324,7 @@ def _address_of(node: Object) -> str:
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
-    """Return the kubelet's five conditions, then those of others (disruption, readiness gate)."""
+    """Return the kubelet's conditions, then foreign conditions (disruption, readiness gate)."""
     names = [container["name"] for container in pod["spec"]["containers"]]
     unready = {
         "reason": "ContainersNotReady",
@@ -339,10 +337,10 @@ def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
         "ContainersReady": ready,
         "PodScheduled": True,
     }
-    before = conditions.of(pod["status"])
+    before = conditions_of(pod["status"])
     mine = []
     for kind, flag in flags.items():
-        old = conditions.find(before, kind)
+        old = find_condition(before, kind)
         same = old is not None and old["status"] == str(flag)
         since = old["lastTransitionTime"] if old and same else now
         mine.append(pod_condition(kind, str(flag), since, **({} if flag else unready)))

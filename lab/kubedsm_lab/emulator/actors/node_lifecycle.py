@@ -1,24 +1,29 @@
 """Node lifecycle controller: unreachable nodes, taints from conditions, evictions by taint.
 
-It also deletes the pods of nodes that are gone.
+Orphaned pods of deleted nodes are removed.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
+Implementation follows k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 
 from kubedsm.model.model import Taint, Toleration
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    conditions_of,
+    find_condition,
     is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
+    new_condition,
     node_of,
+    update_condition,
 )
 from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -28,7 +33,7 @@ from kubedsm_lab.emulator.api.values import seconds
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-#: the condition and the status of it that mean a taint
+#: condition type and status → corresponding taint
 _OF_CONDITION = {
     ("Ready", "False"): _NOT_READY,
     ("Ready", "Unknown"): _UNREACHABLE,
@@ -42,7 +47,7 @@ _EVICTING = (_NOT_READY, _UNREACHABLE)
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 Zone = tuple[str, str]
 
-#: seconds between nodes that are given up: --node-eviction-rate, and the secondary rate
+#: seconds between node evictions: --node-eviction-rate, and the secondary rate
 _NORMAL, _SLOW = 10.0, 100.0
 #: --unhealthy-zone-threshold; and --large-cluster-size-threshold, for a zone
 _UNHEALTHY, _LARGE = 0.55, 50
@@ -51,7 +56,7 @@ _FEW = 2
 
 
 class NodeLifecycleController(Controller):
-    """Keys are those of nodes, and of pods that a NoExecute taint may evict."""
+    """Keys identify nodes, and pods affected by NoExecute taints."""
 
     def __init__(self, cache: Cache, timing: Timing) -> None:
         super().__init__(cache)
@@ -76,7 +81,7 @@ class NodeLifecycleController(Controller):
         self.enqueue(("", name))
         before = change.previous
         if before is None or is_ready(before) != is_ready(change.object):
-            # The share of unreachable nodes in a zone decides how fast they are given up.
+            # The proportion of unreachable nodes in a zone determines the eviction rate.
             while self._judged:
                 self.enqueue(("", self._judged.pop()))
 
@@ -92,13 +97,13 @@ class NodeLifecycleController(Controller):
         elif (node := self.cache.get(NODES, key)) is None:
             self._delete_orphans(name)
         elif not self._mark_unreachable(node):
-            self._taint(node)
+            self._update_taints(node)
             self._set_pods_unready(name)
             for pod in self.cache.pods_on(name):
                 self.enqueue(key_of(pod))
 
     def _delete_orphans(self, node: str) -> None:
-        """Delete the pods of a node that is gone: no kubelet is left to stop them."""
+        """Delete orphaned pods of a deleted node, in place of its kubelet."""
         due = self._lost.get(node)
         if due is None or not self.has_come(due, ("", node)):
             return
@@ -113,24 +118,24 @@ class NodeLifecycleController(Controller):
             self._silent.pop(name, None)
             return False
         due = self._silent.setdefault(name, now) + self._timing.monitor_grace
-        known = conditions.of(node["status"])
-        ready = conditions.find(known, "Ready")
+        known = conditions_of(node["status"])
+        ready = find_condition(known, "Ready")
         if (ready and ready["status"] == "Unknown") or not self.has_come(due, ("", name)):
             return False
         at = self.now()
         for kind in ("Ready", *_PRESSURES):
-            before = conditions.find(known, kind)
+            before = find_condition(known, kind)
             last = node["metadata"]["creationTimestamp"]
             reason, text = "NodeStatusNeverUpdated", "Kubelet never posted node status."
             if before is not None:
                 last = before.get("lastHeartbeatTime", last)
                 reason, text = "NodeStatusUnknown", "Kubelet stopped posting node status."
-            unknown = conditions.condition(kind, "Unknown", at, reason, text)
-            known = conditions.updated(known, {**unknown, "lastHeartbeatTime": last})
+            unknown = new_condition(kind, "Unknown", at, reason, text)
+            known = update_condition(known, {**unknown, "lastHeartbeatTime": last})
         self.write_status(NODES, node, {**node["status"], "conditions": known})
         return True
 
-    def _taint(self, node: Object) -> None:
+    def _update_taints(self, node: Object) -> None:
         taints = node["spec"].get("taints") or []
         wanted = self._list_taints(node, taints)
         if wanted != taints:
@@ -142,7 +147,7 @@ class NodeLifecycleController(Controller):
     def _list_taints(self, node: Object, taints: list[Object]) -> list[Object]:
         keys = [
             _OF_CONDITION[state]
-            for condition in conditions.of(node["status"])
+            for condition in conditions_of(node["status"])
             if (state := (condition["type"], condition["status"])) in _OF_CONDITION
         ]
         identities = [(key, "NoSchedule") for key in keys]
@@ -185,17 +190,14 @@ class NodeLifecycleController(Controller):
     def _set_pods_unready(self, name: str) -> None:
         """Set pods of an unreachable node to not ready, whatever their last report."""
         node = self.cache.get(NODES, ("", name))
-        ready = node and conditions.find(conditions.of(node["status"]), "Ready")
+        ready = node and condition_of(node, "Ready")
         if not ready or ready["status"] == "True":
             return
-        now = self.now()
+        unready = {"status": "False", "lastTransitionTime": self.now()}
         for pod in self.cache.pods_on(name):
             if is_ready(pod) and not is_finished(pod):
                 marked = [
-                    {**condition, "status": "False", "lastTransitionTime": now}
-                    if condition["type"] == "Ready"
-                    else condition
-                    for condition in conditions.of(pod["status"])
+                    c | unready if c["type"] == "Ready" else c for c in conditions_of(pod["status"])
                 ]
                 self.write_status(PODS, pod, {**pod["status"], "conditions": marked})
 
@@ -234,14 +236,9 @@ def _eviction_moment(pod: Object, node: Object) -> float | None:
 
 
 def _tolerates(toleration: Object, taint: Object) -> bool:
-    fields = {
-        name: toleration[name]
-        for name in ("key", "operator", "value", "effect")
-        if name in toleration
-    }
-    return Toleration(**fields).tolerates(
-        Taint(taint["key"], taint.get("value", ""), taint["effect"])
-    )
+    fields = toleration.keys() & {"key", "operator", "value", "effect"}
+    given = Taint(taint["key"], taint.get("value", ""), taint["effect"])
+    return Toleration(**{name: toleration[name] for name in fields}).tolerates(given)
 
 
 def zone_of(node: Object) -> Zone:
@@ -264,10 +261,10 @@ def eviction_intervals(nodes: Iterable[Object]) -> dict[Zone, float | None]:
         zones[zone_of(node)].append(is_ready(node))
     if not any(ready for of_zone in zones.values() for ready in of_zone):
         return dict.fromkeys(zones)
-    return {zone: _interval(of_zone) for zone, of_zone in zones.items()}
+    return {zone: _eviction_interval(of_zone) for zone, of_zone in zones.items()}
 
 
-def _interval(ready: list[bool]) -> float | None:
+def _eviction_interval(ready: list[bool]) -> float | None:
     lost = ready.count(False)
     if lost == len(ready) or lost <= _FEW or lost / len(ready) < _UNHEALTHY:
         return _NORMAL

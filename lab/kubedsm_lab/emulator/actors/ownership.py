@@ -1,18 +1,16 @@
-"""Ownership: a controller releases objects that it no longer selects, and adopts orphans.
+"""Ownership: controllers release unselected objects and adopt matching orphans.
 
-The rules are those of `ControllerRefManager` in k8s.io/kubernetes/pkg/controller.
+Implementation follows `ControllerRefManager` in k8s.io/kubernetes/pkg/controller.
 """
 
 from collections.abc import Callable
 
-from kubedsm_lab.emulator.actors.cache import Cache, controller_of, key_of, owners_of
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.pod_state import is_finished, is_ready, is_terminating, labels_of
 from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.object_state import is_terminating, key_of, labels_of, owners_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
-from kubedsm_lab.emulator.api.store import ObjectChange
 
 
 def build_owned_pod(kind: Resource, owner: Object, **metadata: object) -> Object:
@@ -59,7 +57,7 @@ def claim(
     claimed = [obj for obj in mine if selector.matches(labels_of(obj))]
     if is_terminating(owner):
         return claimed
-    orphans = cache.uncontrolled(resource, metadata.get("namespace", ""))
+    orphans = cache.list_uncontrolled(resource, metadata.get("namespace", ""))
     for obj in mine:
         if not selector.matches(labels_of(obj)):
             others = [ref for ref in owners_of(obj) if ref["uid"] != metadata["uid"]]
@@ -75,51 +73,3 @@ def set_owners(api: ApiServer, resource: Resource, obj: Object, owners: list[Obj
     metadata = {field: obj["metadata"][field] for field in ("uid", "resourceVersion")}
     patch = {"metadata": {**metadata, "ownerReferences": owners or None}}
     return api.patch(resource, *key_of(obj), patch, MERGE_PATCH)
-
-
-def owners_concerned(cache: Cache, owners: Resource, change: ObjectChange) -> list[Object]:
-    """Return the owners of that kind which a change of one of their objects concerns.
-
-    These are the present and the previous controller, and for an orphan all that could adopt it.
-    """
-    concerned: dict[str, Object] = {}
-    for state in (change.previous, change.object):
-        reference = state and controller_of(state)
-        found = reference and cache.by_uid(reference["uid"])
-        if found and found[0] is owners:
-            concerned[found[1]["metadata"]["uid"]] = found[1]
-    if change.type != "DELETED" and controller_of(change.object) is None:
-        labels = labels_of(change.object)
-        for owner in cache.in_namespace(owners, change.object["metadata"]["namespace"]):
-            if label_selector_of(owner["spec"]["selector"]).matches(labels):
-                concerned[owner["metadata"]["uid"]] = owner
-    return list(concerned.values())
-
-
-def follow_with_pods(controller: Controller, owners: Resource) -> None:
-    """Have the controller reconcile each owner that changes, or whose pods do."""
-
-    def pod_changed(change: ObjectChange) -> None:
-        if is_relevant(change):
-            for owner in owners_concerned(controller.cache, owners, change):
-                controller.enqueue(key_of(owner))
-
-    controller.follow(owners)
-    controller.cache.on(PODS, pod_changed)
-
-
-def is_relevant(change: ObjectChange) -> bool:
-    """Return whether controllers of pods read anything that the change of a pod altered."""
-    before, after = change.previous, change.object
-    return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
-
-
-def _relevant(pod: Object) -> tuple[object, ...]:
-    metadata = pod["metadata"]
-    return (
-        is_terminating(pod),
-        is_finished(pod),
-        is_ready(pod),
-        metadata.get("labels"),
-        metadata.get("ownerReferences"),
-    )

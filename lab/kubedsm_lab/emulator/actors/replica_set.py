@@ -13,22 +13,27 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     available_at,
+    conditions_of,
+    controller_of,
+    find_condition,
     is_active,
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
+    new_condition,
     node_of,
     ready_since,
+    without_condition,
 )
-from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.values import seconds
@@ -56,7 +61,7 @@ class ReplicaSetController(Controller):
         self._slow_starts: dict[Key, _SlowStart] = {}
 
     def subscribe(self) -> None:
-        follow_with_pods(self, REPLICA_SETS)
+        self.follow_with_pods(REPLICA_SETS)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
@@ -64,19 +69,19 @@ class ReplicaSetController(Controller):
             self._slow_starts.pop(key, None)
             return
         pods = claim(self, REPLICA_SETS, replica_set, eligible=is_active)
-        refused = None
-        if not is_terminating(replica_set):
-            refused = self._manage(replica_set, pods)
-        self._report(key, refused)
+        refused = None if is_terminating(replica_set) else self._adjust_pods(replica_set, pods)
+        replica_set = self.cache.get(REPLICA_SETS, key)
+        if replica_set is not None:
+            self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
         if refused is not None and not _is_namespace_terminating(refused):
             raise Requeue
 
-    def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
+    def _adjust_pods(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
         """Create or delete pods. Return the API server's refusal of a pod, if any."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
         due = self._count_due(key_of(replica_set), -surplus)
         if surplus > 0:
-            for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
+            for pod in self._choose_victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         elif surplus < 0:
             pod = build_owned_pod(
@@ -110,7 +115,7 @@ class ReplicaSetController(Controller):
             self.has_come(start.answers[0], key)
         return due
 
-    def _victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
+    def _choose_victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
         if count >= len(pods):
             return pods
         on_node: dict[str, int] = {}
@@ -131,51 +136,43 @@ class ReplicaSetController(Controller):
             if is_active(pod)
         ]
 
-    def _report(self, key: Key, refused: ApiError | None) -> None:
-        replica_set = self.cache.get(REPLICA_SETS, key)
-        if replica_set is not None:
-            self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
-
     def _status(self, replica_set: Object, refused: ApiError | None) -> Object:
         spec, uid = replica_set["spec"], replica_set["metadata"]["uid"]
         now = self.clock.wall()
         wanted_labels = labels_of(spec["template"]).items()
-        counts = dict.fromkeys(("labeled", "ready", "available", "active", "terminating"), 0)
+        counts = dict.fromkeys(
+            ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"), 0
+        )
+        terminating = 0
         for pod in self.cache.list_controlled(PODS, uid):
             if not is_active(pod):
-                counts["terminating"] += is_terminating(pod) and not is_finished(pod)
+                terminating += is_terminating(pod) and not is_finished(pod)
                 continue
-            counts["active"] += 1
-            counts["labeled"] += wanted_labels <= labels_of(pod).items()
-            counts["ready"] += is_ready(pod)
+            counts["replicas"] += 1
+            counts["fullyLabeledReplicas"] += wanted_labels <= labels_of(pod).items()
+            counts["readyReplicas"] += is_ready(pod)
             available = available_at(pod, spec.get("minReadySeconds", 0))
             if available is not None:
-                counts["available"] += available <= now
+                counts["availableReplicas"] += available <= now
                 if available > now:
                     self.enqueue_after(key_of(replica_set), available - now)
-        status: Object = {
-            "replicas": counts["active"],
-            "fullyLabeledReplicas": counts["labeled"],
-            "readyReplicas": counts["ready"],
-            "availableReplicas": counts["available"],
-        }
         # The API omits zeros, except these.
-        status = {name: n for name, n in status.items() if n or name == "replicas"}
-        status["terminatingReplicas"] = counts["terminating"]
+        status: Object = {name: n for name, n in counts.items() if n or name == "replicas"}
+        status["terminatingReplicas"] = terminating
         status["observedGeneration"] = replica_set["metadata"]["generation"]
         if found := self._conditions(replica_set, refused):
             status["conditions"] = found
         return status
 
     def _conditions(self, replica_set: Object, refused: ApiError | None) -> list[Object]:
-        before = conditions.of(replica_set["status"])
+        before = conditions_of(replica_set["status"])
         if refused is None:
-            return conditions.without(before, "ReplicaFailure")
-        if conditions.find(before, "ReplicaFailure"):
-            # The message names a new pod at each attempt: rewriting it would never end.
+            return without_condition(before, "ReplicaFailure")
+        if find_condition(before, "ReplicaFailure"):
+            # Each attempt has another pod name in the message: rewriting would never converge.
             return before
         failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
-        return [*before, conditions.condition(*failed)]
+        return [*before, new_condition(*failed)]
 
 
 def _is_namespace_terminating(refused: ApiError) -> bool:
@@ -208,9 +205,9 @@ def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: floa
             is_ready(pod),
             _deletion_cost(pod),
             -on_node.get(node_of(pod), 0),
-            _SHORTEST if since is None else _magnitude(now - since),
+            _SHORTEST if since is None else _age_magnitude(now - since),
             -_restarts(pod),
-            _magnitude(now - seconds(metadata["creationTimestamp"])),
+            _age_magnitude(now - seconds(metadata["creationTimestamp"])),
             metadata["uid"],
         )
 
@@ -222,11 +219,11 @@ def _deletion_cost(pod: Object) -> int:
     try:
         return int(text)
     except ValueError:
-        # The API server accepts any text; the controller treats it as the default.
+        # The API server accepts arbitrary text; the controller assumes the default.
         return 0
 
 
-def _magnitude(age: float) -> int:
+def _age_magnitude(age: float) -> int:
     return int(math.log2(age * _NANOSECONDS)) if age > 0 else -1
 
 

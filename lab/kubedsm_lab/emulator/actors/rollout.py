@@ -1,6 +1,6 @@
 """Rollout arithmetic of a Deployment: revisions, template hashes and sizes of its ReplicaSets.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/deployment (rolling.go, sync.go).
+Implementation follows k8s.io/kubernetes/pkg/controller/deployment (rolling.go, sync.go).
 """
 
 import hashlib
@@ -13,10 +13,10 @@ from typing import Any
 import attrs
 
 from kubedsm_lab.emulator.actors.ownership import controller_reference
-from kubedsm_lab.emulator.actors.pod_state import annotations_of, labels_of
+from kubedsm_lab.emulator.api.object_state import annotations_of, labels_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, Object
 
-#: no vowels, 0, 1 and 3, which avoids words
+#: alphabet without vowels, 0, 1 and 3, to avoid words
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -124,7 +124,7 @@ def _available(replica_set: Object) -> int:
 
 @attrs.frozen
 class Share:
-    """ReplicaSet of a Deployment that is scaled during a rollout."""
+    """Proportional share of a ReplicaSet, for scaling during a rollout."""
 
     name: str
     size: int
@@ -166,7 +166,7 @@ REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 _MOST = "deployment.kubernetes.io/max-replicas"
 _WHOLE = re.compile("[0-9]{1,18}")
-#: annotations that ReplicaSets do not inherit
+#: annotations not inherited by ReplicaSets
 _NOT_INHERITED = frozenset(
     {REVISION, _DESIRED, _MOST, "kubectl.kubernetes.io/last-applied-configuration"}
 )
@@ -174,7 +174,7 @@ _NOT_INHERITED = frozenset(
 
 @attrs.frozen
 class Family:
-    """Deployment and its ReplicaSets; `old` is ordered by age, oldest first."""
+    """Deployment with associated ReplicaSets; `old` is ordered by age, oldest first."""
 
     deployment: Object
     #: ReplicaSet of the current template
@@ -217,7 +217,7 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
 
 
 def has_template(replica_set: Object, template: Object) -> bool:
-    """Return whether the template is the Deployment's, except for the label of its hash."""
+    """Return whether both templates are equivalent, ignoring the pod-template-hash label."""
     own = replica_set["spec"]["template"]
     labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
     own = {**own, "metadata": {**own["metadata"], "labels": labels}}

@@ -13,10 +13,14 @@ import attrs
 import msgspec
 
 from kubedsm.model.quantities import QuantityError, parse_millis
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.pod_state import is_active, is_terminating
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    is_active,
+    is_terminating,
+    key_of,
+)
 from kubedsm_lab.emulator.api.resources import PODS, Object
 from kubedsm_lab.emulator.api.values import seconds
 
@@ -172,7 +176,7 @@ def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
         raise MetricUnavailable("FailedGetPodsMetric", message)
     # Exact to a thousandth, as quantities are: 0.1 + 0.2 must not cost a pod.
     total = Fraction(round(value * 1000), 1000)
-    per_pod, pods = _positive(source.target.average_value), sum(map(is_active, scaled.pods))
+    per_pod, pods = _parse_positive(source.target.average_value), sum(map(is_active, scaled.pods))
     replicas = math.ceil(total / per_pod)
     if pods and abs(total / (per_pod * pods) - 1) <= scaled.tolerance:
         replicas = scaled.replicas
@@ -185,13 +189,13 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
     """Compare usage with the target; pods without a sample never start nor reverse a scaling."""
     wanted, utilised = source.target.average_utilization, source.target.average_value is None
     if not utilised:
-        wanted = math.ceil(1000 * _positive(source.target.average_value))
+        wanted = math.ceil(1000 * _parse_positive(source.target.average_value))
     elif wanted is None or wanted <= 0:
         raise _invalid_metric(
             "neither an average utilization target nor an average value target was set"
         )
     try:
-        replicas, current = _calculate(source.name, wanted or 0, scaled, utilised=utilised)
+        replicas, current = _calculate_replicas(source.name, wanted or 0, scaled, utilised=utilised)
     except _NoFigure as why:
         kind = "utilization" if utilised else "usage"
         message = f"failed to get {source.name} {kind}: {why}"
@@ -201,7 +205,9 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
     return Proposal(replicas, f"{source.name} resource{share}", status)
 
 
-def _calculate(resource: str, target: int, scaled: Scaled, *, utilised: bool) -> tuple[int, Object]:
+def _calculate_replicas(
+    resource: str, target: int, scaled: Scaled, *, utilised: bool
+) -> tuple[int, Object]:
     """Return replicas and the current value; `target` is in thousandths, or a percentage."""
     samples = _find_samples(resource, scaled)
     unready, missing = _group_pods(resource, scaled, samples)
@@ -282,7 +288,10 @@ def _group_pods(
 
 def _is_starting(pod: Object, sample: Sample, now: float) -> bool:
     """Return whether the pod's CPU usage may be that of its start, and not of its requests."""
-    ready, started = find(of(pod["status"]), "Ready"), pod["status"].get("startTime")
+    ready, started = (
+        condition_of(pod, "Ready"),
+        pod["status"].get("startTime"),
+    )
     if ready is None or started is None or ready["lastTransitionTime"] is None:
         return True
     since, begun = seconds(ready["lastTransitionTime"]), seconds(started)
@@ -310,7 +319,7 @@ def _request(pod: Object, resource: str) -> int:
     return total
 
 
-def _positive(given: str | float | None) -> Fraction:
+def _parse_positive(given: str | float | None) -> Fraction:
     try:
         thousandths = parse_millis(given)
     except QuantityError as error:

@@ -2,23 +2,24 @@
 
 A pod of the same name, with a new uid, is created only after the old one is gone. There are no
 ControllerRevisions here: a lost pod below the partition of a rolling update is recreated from the
-current template. The rules are those of k8s.io/kubernetes/pkg/controller/statefulset.
+current template. Implementation follows k8s.io/kubernetes/pkg/controller/statefulset.
 """
 
 import attrs
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
+from kubedsm_lab.emulator.actors.rollout import template_hash
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import (
     available_at,
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
 )
-from kubedsm_lab.emulator.actors.rollout import template_hash
-from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object
 
 _REVISION = "controller-revision-hash"
@@ -46,7 +47,7 @@ class _Plan:
 
 class StatefulSetController(Controller):
     def subscribe(self) -> None:
-        follow_with_pods(self, STATEFUL_SETS)
+        self.follow_with_pods(STATEFUL_SETS)
 
     def reconcile(self, key: Key) -> None:
         stateful_set = self.cache.get(STATEFUL_SETS, key)
@@ -54,17 +55,20 @@ class StatefulSetController(Controller):
             return
         refused = None
         if not is_terminating(stateful_set):
-            plan = self._plan(stateful_set)
+            plan = self._make_plan(stateful_set)
             try:
-                if self._fill(plan) and self._shrink(plan):
+                if self._fill(plan) and self._delete_surplus(plan):
                     self._update(plan)
             except ApiError as error:
                 refused = error
-        self._report(key)
+        stateful_set = self.cache.get(STATEFUL_SETS, key)
+        if stateful_set is not None:
+            status = self._status(self._make_plan(stateful_set))
+            self.write_status(STATEFUL_SETS, stateful_set, status)
         if refused is not None:
             raise Requeue from refused
 
-    def _plan(self, stateful_set: Object) -> _Plan:
+    def _make_plan(self, stateful_set: Object) -> _Plan:
         name = stateful_set["metadata"]["name"]
         pods = claim(
             self, STATEFUL_SETS, stateful_set, eligible=lambda pod: _ordinal(name, pod) is not None
@@ -90,7 +94,7 @@ class StatefulSetController(Controller):
             complete = False
         return complete
 
-    def _shrink(self, plan: _Plan) -> bool:
+    def _delete_surplus(self, plan: _Plan) -> bool:
         """Delete surplus pods, highest ordinal first. Return whether there are none."""
         surplus = sorted(set(plan.pods) - set(plan.wanted), reverse=True)
         for ordinal in surplus:
@@ -121,12 +125,6 @@ class StatefulSetController(Controller):
         if available is None:
             return False
         return self.has_passed(available, key_of(plan.stateful_set))
-
-    def _report(self, key: Key) -> None:
-        stateful_set = self.cache.get(STATEFUL_SETS, key)
-        if stateful_set is not None:
-            status = self._status(self._plan(stateful_set))
-            self.write_status(STATEFUL_SETS, stateful_set, status)
 
     def _status(self, plan: _Plan) -> Object:
         before = plan.stateful_set["status"]

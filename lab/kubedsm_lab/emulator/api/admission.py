@@ -18,6 +18,7 @@ from kubedsm_lab.emulator.api.defaulting import (
     with_initial_status,
 )
 from kubedsm_lab.emulator.api.errors import ApiError, FieldError, forbidden, not_found
+from kubedsm_lab.emulator.api.object_state import is_finished
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     PODS,
@@ -50,14 +51,10 @@ _COMPUTE = {
     "limits.cpu": ("limits", "cpu"),
     "limits.memory": ("limits", "memory"),
 }
-_TERMINAL = ("Succeeded", "Failed")
 
 
 def admit(store: Store, resource: Resource, obj: Object) -> Object:
-    """Return the new object as it is to be stored.
-
-    Raises ApiError: 403 for a full quota or a wrong priority, 422 for an invalid object.
-    """
+    """Return the new object to store. Raises ApiError: 403 (quota, priority), 422."""
     if resource.kind == "Pod":
         spec = new_pod_spec(obj.get("spec") or {}, store.suffix())
         obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
@@ -119,10 +116,7 @@ def check_namespace(store: Store, resource: Resource, name: str, of: str) -> Non
 
 
 def _with_priority(spec: Object, classes: list[Object]) -> Object:
-    """Return the pod spec with priority and preemption policy of its class or the default class.
-
-    Raises ApiError (403) if there is no such class, or the spec contradicts it.
-    """
+    """Return the pod spec with priority and policy of its class. Raises ApiError (403)."""
     name = spec.get("priorityClassName") or ""
     if name:
         found = next((c for c in classes if c["metadata"]["name"] == name), None)
@@ -151,10 +145,7 @@ def _with_priority(spec: Object, classes: list[Object]) -> Object:
 
 
 def with_addresses(service: Object, others: Iterable[Object], previous: Object | None) -> Object:
-    """Return the Service with its previous or requested addresses, or free ones.
-
-    Raises ApiError (500) if no address or port is left.
-    """
+    """Return the Service with its previous, requested or free addresses. Raises ApiError (500)."""
     spec = service["spec"]
     kind = spec["type"]
     if kind == "ExternalName":
@@ -166,7 +157,7 @@ def with_addresses(service: Object, others: Iterable[Object], previous: Object |
         offsets = range(_FIRST_OFFSET, _CLUSTER_NETWORK.num_addresses - 1)
         taken = {other.get("clusterIP") for other in used}
         addresses = (str(_CLUSTER_NETWORK[offset]) for offset in offsets)
-        address = _first((a for a in addresses if a not in taken), "cluster IP")
+        address = _take_first((a for a in addresses if a not in taken), "cluster IP")
     addressed = {
         **spec,
         "clusterIP": address,
@@ -183,14 +174,14 @@ def with_addresses(service: Object, others: Iterable[Object], previous: Object |
                 **port,
                 "nodePort": port.get("nodePort")
                 or own.get(port.get("port"))
-                or _first(free, "node port"),
+                or _take_first(free, "node port"),
             }
             for port in spec["ports"]
         ]
     return {**service, "spec": addressed}
 
 
-def _first(candidates: Iterator[Any], what: str) -> Any:
+def _take_first(candidates: Iterator[Any], what: str) -> Any:
     found = next(candidates, None)
     if found is None:
         raise ApiError(500, "InternalError", f"Internal error occurred: every {what} is taken")
@@ -232,7 +223,7 @@ def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int
     counted = {f"count/{resource.qualified}", *([] if resource.group else [resource.plural])}
     if resource.kind != "Pod":
         return 1000 * sum(1 for _ in objects) if constraint in counted else 0
-    live = [pod for pod in objects if (pod.get("status") or {}).get("phase") not in _TERMINAL]
+    live = [pod for pod in objects if not is_finished(pod)]
     if constraint in counted:
         return 1000 * len(live)
     if constraint not in _COMPUTE:

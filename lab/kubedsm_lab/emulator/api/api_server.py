@@ -8,44 +8,18 @@ import random
 from typing import Any
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api import decoding, patching, subresources
-from kubedsm_lab.emulator.api.admission import (
-    NAMESPACES_AT_START,
-    admit,
-    check_among_others,
-    check_deletable,
-    check_namespace,
-    with_addresses,
-)
+from kubedsm_lab.emulator.api import admission, decoding, errors, patching, subresources, updating
 from kubedsm_lab.emulator.api.defaulting import SYSTEM_CLASSES
 from kubedsm_lab.emulator.api.deletion import (
     Deletion,
     check_preconditions,
-    is_finished,
+    is_deletion_complete,
     plan_deletion,
 )
-from kubedsm_lab.emulator.api.errors import (
-    STALE,
-    ApiError,
-    already_exists,
-    bad_request,
-    conflict,
-    not_found,
-    success,
-)
 from kubedsm_lab.emulator.api.forms import to_requested_form, to_stored_form
+from kubedsm_lab.emulator.api.managed_fields import tracking
 from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm_lab.emulator.api.managed_fields.tracking import (
-    Entries,
-    Write,
-    entries_of,
-    of_changed,
-    of_new,
-    same_owners,
-    with_entries,
-    with_list,
-    with_owned_part,
-)
+from kubedsm_lab.emulator.api.object_state import key_of
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
@@ -58,14 +32,6 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.api.selectors import selection
 from kubedsm_lab.emulator.api.store import Objects, Store
 from kubedsm_lab.emulator.api.subresources import bound, charge_budget, with_disruption_target
-from kubedsm_lab.emulator.api.updating import (
-    WITH_GENERATION,
-    check_applied_to,
-    check_same_uid,
-    check_uid,
-    check_version,
-    updated,
-)
 from kubedsm_lab.emulator.api.validation import validate_change
 from kubedsm_lab.emulator.api.values import without_null_fields
 
@@ -82,22 +48,14 @@ _NAME_ATTEMPTS = 8
 class ApiServer:
     """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does.
 
-    A watch may go back `history` changes of its resource. Without `tracks_managers` objects have no
-    managedFields until a client applies them.
+    Without `tracks_managers` objects have no managedFields until a client applies them.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        history: int = 10_000,
-        tracks_managers: bool = True,
-    ) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, *, tracks_managers: bool = True) -> None:
         self.clock = clock
         self._tracks_managers = tracks_managers
-        self.store = Store(clock, rng, history=history)
-        for name in NAMESPACES_AT_START:
+        self.store = Store(clock, rng)
+        for name in admission.NAMESPACES_AT_START:
             self.create(NAMESPACES, {"metadata": {"name": name}}, manager=API_SERVER)
         for priority_class in SYSTEM_CLASSES:
             self.create(PRIORITY_CLASSES, priority_class, manager=API_SERVER)
@@ -117,8 +75,7 @@ class ApiServer:
 
         Raises ApiError: 400, 403, 404 (no such namespace), 409 (name taken), 422.
         """
-        write = Write(manager, self.store.now()) if self._tracks_managers else None
-        return self._create(resource, obj, namespace, {}, write, dry_run=dry_run)
+        return self._create(resource, obj, namespace, self._write(manager, dry_run=dry_run))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Raises ApiError (404)."""
@@ -152,10 +109,10 @@ class ApiServer:
         given = decoding.check_types(resource, obj).get("metadata") or {}
         namespace, name = given.get("namespace") or "", given.get("name") or ""
         current = self._current(resource, namespace, name)
-        check_uid(resource, current, given)
-        check_version(resource, current, given)
-        write = Write(manager, self.store.now(), subresource)
-        return self._change(resource, current, obj, subresource, write, dry_run=dry_run)
+        errors.check_stored(resource, current["metadata"], given, "uid")
+        updating.check_version(resource, current, given)
+        write = self._write(manager, subresource, dry_run=dry_run)
+        return self._change(resource, current, obj, write)
 
     def patch(
         self,
@@ -175,15 +132,14 @@ class ApiServer:
         An apply patch creates a missing object, and takes fields of other managers only by `force`.
         Raises ApiError: 400, 404, 409, 415, 422.
         """
-        write = Write(manager, self.store.now(), subresource)
+        write = self._write(manager, subresource, dry_run=dry_run)
         if content_type == patching.APPLY_PATCH:
             config = patching.check_object(patch)
             if subresource == "scale":
                 config = subresources.as_workload(
                     resource, decoding.check_types(decoding.SCALE, config)
                 )
-            apply = Apply(config, write, force=force)
-            after = self._apply(resource, namespace, name, apply, dry_run=dry_run)
+            after = self._apply(resource, namespace, name, Apply(config, write, force=force))
             return subresources.scale_of(after) if subresource == "scale" else after
         if subresource == "scale":
             scale = self.get_scale(resource, namespace, name)
@@ -194,16 +150,16 @@ class ApiServer:
         current = self._current(resource, namespace, name)
         before = to_requested_form(resource, current)
         if patching.reads_managed_fields(patch, content_type):
-            before = with_list(before)
+            before = tracking.with_list(before)
         after = without_null_fields(patching.patched(resource, before, patch, content_type))
         given = decoding.check_types(resource, after).get("metadata") or {}
         metadata = before["metadata"]
         if given.get("resourceVersion") not in ("", None, metadata["resourceVersion"]):
-            raise conflict(resource, name, STALE)
+            raise errors.conflict(resource, name, errors.STALE)
         if (given.get("name"), given.get("namespace", "")) != (name, metadata.get("namespace", "")):
-            raise bad_request("the name or namespace of the object does not match the URL")
-        check_same_uid(resource, current, given)
-        return self._change(resource, current, after, subresource, write, dry_run=dry_run)
+            raise errors.bad_request("the name or namespace of the object does not match the URL")
+        updating.check_same_uid(resource, current, given)
+        return self._change(resource, current, after, write)
 
     def delete(
         self,
@@ -217,12 +173,9 @@ class ApiServer:
         propagation: str = "",
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete an object, or set its deletionTimestamp.
-
-        Raises ApiError: 403, 404, 409 (another uid or resourceVersion), 422.
-        """
+        """Delete an object, or set its deletionTimestamp. Raises ApiError: 403, 404, 409, 422."""
         current = self._current(resource, namespace, name)
-        check_deletable(resource, name)
+        admission.check_deletable(resource, name)
         check_preconditions(resource, current, uid, resource_version)
         plan = plan_deletion(resource, current, grace_seconds, propagation, self.clock.wall())
         last = current if plan.update is None else plan.update
@@ -238,27 +191,23 @@ class ApiServer:
         """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
         given = decoding.check_types(decoding.BINDING, binding).get("metadata") or {}
         if given.get("name") not in (None, "", name):
-            raise bad_request("name in URL does not match name in Binding object")
-        check_namespace(self.store, PODS, namespace, name)
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        admission.check_namespace(self.store, PODS, namespace, name)
         pod = bound(self._current(PODS, namespace, name), binding, self.store.now())
         if not dry_run:
             self.store.put(PODS, pod)
-        return success(code=_CREATED)
+        return errors.success(code=_CREATED)
 
     def evict(
         self, namespace: str, name: str, eviction: Object, *, dry_run: bool = False
     ) -> Object:
-        """Delete a pod if its disruption budget allows.
-
-        Raises ApiError: 400, 403 (terminating namespace), 404, 409, 429 (budget), 500 (two
-        budgets).
-        """
+        """Delete a pod. Raises ApiError: 400, 403, 404, 409, 429 (budget), 500 (two budgets)."""
         decoding.check_types(decoding.EVICTION, eviction)
-        check_namespace(self.store, PODS, namespace, name)
+        admission.check_namespace(self.store, PODS, namespace, name)
         options = decoding.delete_options(eviction.get("deleteOptions"))
         pod = self._current(PODS, namespace, name)
         if (eviction.get("metadata") or {}).get("name") not in (None, "", name):
-            raise bad_request("name in URL does not match name in Eviction object")
+            raise errors.bad_request("name in URL does not match name in Eviction object")
         uid, version = decoding.preconditions(options)
         check_preconditions(PODS, pod, uid, version)
         budgets = self.store.list(POD_DISRUPTION_BUDGETS, namespace)
@@ -282,7 +231,7 @@ class ApiServer:
                     grace_seconds=options.grace_period_seconds,
                     propagation=options.propagation_policy or "",
                 )
-        return success(code=_CREATED)
+        return errors.success(code=_CREATED)
 
     def get_scale(self, resource: Resource, namespace: str, name: str) -> Object:
         """The Scale of a Deployment, ReplicaSet or StatefulSet. Raises ApiError (404)."""
@@ -301,20 +250,22 @@ class ApiServer:
         """Set the replicas of the Scale. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
         given = decoding.check_types(decoding.SCALE, scale).get("metadata") or {}
-        check_uid(resource, current, given)
-        check_version(resource, current, given)
+        errors.check_stored(resource, current["metadata"], given, "uid")
+        updating.check_version(resource, current, given)
         scaled = subresources.with_replicas(current, scale)
-        write = Write(manager, self.store.now(), "scale")
-        changed = self._change(resource, current, scaled, "", write, dry_run=dry_run)
-        return subresources.scale_of(changed)
+        write = self._write(manager, "scale", dry_run=dry_run)
+        return subresources.scale_of(self._change(resource, current, scaled, write))
 
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(resource, namespace, name) is not None
 
+    def _write(self, manager: str, subresource: str = "", *, dry_run: bool) -> tracking.Write:
+        return tracking.Write(manager, self.store.now(), subresource, dry_run)
+
     def _current(self, resource: Resource, namespace: str, name: str) -> Object:
         obj = self.store.get(resource, namespace, name)
         if obj is None:
-            raise not_found(resource, name)
+            raise errors.not_found(resource, name)
         return obj
 
     def _create(
@@ -322,15 +273,15 @@ class ApiServer:
         resource: Resource,
         obj: Object,
         namespace: str,
-        entries: Entries,
-        write: Write | None,
-        *,
-        dry_run: bool,
+        write: tracking.Write,
+        entries: tracking.Entries | None = None,
     ) -> Object:
-        """Store a new object with these managers, or as one of the `write`."""
+        """Store a new object. `entries`: its managers, if they are known already."""
         given = decoding.check_types(resource, obj).get("metadata") or {}
         if given.get("resourceVersion"):
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+            raise errors.ApiError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
         base = given.get("generateName") or ""
         for attempts_left in reversed(range(_NAME_ATTEMPTS)):
             name = given.get("name") or ""
@@ -338,17 +289,17 @@ class ApiServer:
                 name = base[:_LONGEST_BASE] + self.store.suffix()
             new = self._new(resource, obj, name, namespace)
             metadata = new["metadata"]
-            admitted = admit(self.store, resource, new)
+            admitted = admission.admit(self.store, resource, new)
             taken = self.store.get(resource, metadata.get("namespace", ""), name)
             if taken is None:
                 break
             if given.get("name") or not attempts_left:
-                raise already_exists(resource, name)
-        if write is None:
-            stored = with_entries(admitted, entries)
+                raise errors.already_exists(resource, name)
+        if entries is None and self._tracks_managers:
+            stored = tracking.of_new(resource, new, admitted, write)
         else:
-            stored = of_new(resource, new, admitted, write)
-        stored = stored if dry_run else self.store.put(resource, stored)
+            stored = tracking.with_entries(admitted, entries or {})
+        stored = stored if write.dry_run else self.store.put(resource, stored)
         return to_requested_form(resource, stored)
 
     def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
@@ -356,7 +307,7 @@ class ApiServer:
         obj = to_stored_form(resource, obj)
         given = obj.get("metadata") or {}
         if namespace and given.get("namespace") not in (None, "", namespace):
-            raise bad_request(
+            raise errors.bad_request(
                 "the namespace of the provided object does not match "
                 "the namespace sent on the request"
             )
@@ -369,7 +320,7 @@ class ApiServer:
         if namespace:
             metadata["namespace"] = namespace
         metadata |= {"uid": self.store.new_uid(), "resourceVersion": ""}
-        if resource.kind in WITH_GENERATION:
+        if resource.kind in updating.WITH_GENERATION:
             metadata["generation"] = 1
         metadata["creationTimestamp"] = self.store.now()
         for field in ("labels", "annotations", "ownerReferences", "finalizers"):
@@ -383,7 +334,7 @@ class ApiServer:
         }
         if resource.namespaced:
             asked = given.get("name") or given.get("generateName") or ""
-            check_namespace(self.store, resource, namespace, asked)
+            admission.check_namespace(self.store, resource, namespace, asked)
         return new
 
     def _change(
@@ -391,60 +342,51 @@ class ApiServer:
         resource: Resource,
         current: Object,
         given: Object,
-        subresource: str,
-        write: Write,
-        *,
-        entries: Entries | None = None,
-        dry_run: bool,
+        write: tracking.Write,
+        entries: tracking.Entries | None = None,
     ) -> Object:
         """Store a changed object. `entries`: its managers, if they are known already."""
-        after = updated(resource.stored, current, to_stored_form(resource, given), subresource)
+        # A Scale has been turned into the whole workload.
+        subresource = "" if write.subresource == "scale" else write.subresource
+        after = updating.updated(
+            resource.stored, current, to_stored_form(resource, given), subresource
+        )
         if resource.kind == "Service" and after is not current:
             others = [s for s in self.store.list(SERVICES) if s is not current]
-            after = with_addresses(after, others, current)
+            after = admission.with_addresses(after, others, current)
         if after is not current:
-            check_among_others(self.store, resource, after)
+            admission.check_among_others(self.store, resource, after)
             validate_change(resource, after, current, subresource)
         if entries is None:
-            after = of_changed(resource, current, given, after, write)
-        elif after is not current or not same_owners(entries, entries_of(current)):
-            after = with_entries(after, entries)
-        if not dry_run and after is not current:
-            metadata = current["metadata"]
-            if is_finished(resource, after):
-                namespace = metadata.get("namespace", "")
-                self.store.remove(resource, namespace, metadata["name"])
+            after = tracking.of_changed(resource, current, given, after, write)
+        elif after is not current or tracking.has_other_owners(current, entries):
+            after = tracking.with_entries(after, entries)
+        if not write.dry_run and after is not current:
+            if is_deletion_complete(resource, after):
+                self.store.remove(resource, *key_of(current))
             else:
                 after = self.store.put(resource, after)
         return to_requested_form(resource, after)
 
-    def _apply(
-        self, resource: Resource, namespace: str, name: str, apply: Apply, *, dry_run: bool
-    ) -> Object:
+    def _apply(self, resource: Resource, namespace: str, name: str, apply: Apply) -> Object:
         given = decoding.check_types(resource, apply.config).get("metadata") or {}
         if given.get("name") not in (None, name):
-            raise bad_request(
+            raise errors.bad_request(
                 f"the name of the object ({given['name']}) does not match "
                 f"the name on the URL ({name})"
             )
         current = self.store.get(resource, namespace, name)
         if current is None:
             if apply.write.subresource:
-                raise not_found(resource, name)
+                raise errors.not_found(resource, name)
             made = applied(resource, None, {}, apply)
-            new = with_owned_part(resource, {"metadata": {**given, "name": name}}, made.part, "")
-            return self._create(resource, new, namespace, made.entries, None, dry_run=dry_run)
+            new = tracking.with_owned_part(
+                resource, {"metadata": {**given, "name": name}}, made.part, ""
+            )
+            return self._create(resource, new, namespace, apply.write, made.entries)
         live = to_requested_form(resource, current)
-        check_applied_to(resource, current, given)
-        result = applied(resource, live, entries_of(current), apply)
-        after = with_owned_part(resource, live, result.part, apply.write.subresource)
+        updating.check_applied_to(resource, current, given)
+        result = applied(resource, live, tracking.entries_of(current), apply)
+        after = tracking.with_owned_part(resource, live, result.part, apply.write.subresource)
         decoding.check_types(resource, after)
-        return self._change(
-            resource,
-            current,
-            after,
-            "" if apply.write.subresource == "scale" else apply.write.subresource,
-            apply.write,
-            entries=result.entries,
-            dry_run=dry_run,
-        )
+        return self._change(resource, current, after, apply.write, result.entries)

@@ -76,10 +76,7 @@ def with_defaults(resource: Resource, obj: Object) -> Object:
 
 
 def with_initial_status(resource: Resource, obj: Object) -> Object:
-    """Return a new object with its initial status; a given one is ignored.
-
-    A Node keeps its status: kubelets register with one.
-    """
+    """Return a new object with its initial status; only a Node keeps the given one."""
     if "status" not in resource.subresources:
         return obj
     if resource.kind == "Pod":
@@ -116,10 +113,6 @@ def _strategy(given: Object, rolling: Object) -> Object:
     if filled["type"] == "RollingUpdate":
         filled["rollingUpdate"] = {**rolling, **(given.get("rollingUpdate") or {})}
     return filled
-
-
-def _replica_set(spec: Object) -> Object:
-    return {**_fill(spec, replicas=1), "template": _template(spec)}
 
 
 def _stateful_set(spec: Object) -> Object:
@@ -231,7 +224,7 @@ def pod_template_spec(spec: Object) -> Object:
     )
     filled["containers"] = [_container(c, host_network) for c in spec.get("containers") or ()]
     if spec.get("volumes"):
-        filled["volumes"] = [_volume(v) for v in spec["volumes"]]
+        filled["volumes"] = [_fill_volume(v) for v in spec["volumes"]]
     if spec.get("initContainers"):
         filled["initContainers"] = [_container(c, host_network) for c in spec["initContainers"]]
     if spec.get("serviceAccountName"):
@@ -248,7 +241,7 @@ def new_pod_spec(spec: Object, suffix: str) -> Object:
     """Return the spec of a new pod except its priority; `suffix` is that of its token volume."""
     filled = _fill(pod_template_spec(spec), serviceAccountName="default", enableServiceLinks=True)
     filled["serviceAccount"] = filled["serviceAccountName"]
-    filled["tolerations"] = _tolerations(filled.get("tolerations") or [])
+    filled["tolerations"] = _add_tolerations(filled.get("tolerations") or [])
     for key in ("containers", "initContainers"):
         if filled.get(key):
             filled[key] = [_with_requests(container) for container in filled[key]]
@@ -296,9 +289,9 @@ def _container(container: Object, host_network: bool) -> Object:
         filled["ports"] = [_port(port, host_network) for port in container["ports"]]
     for name in _PROBES:
         if container.get(name):
-            filled[name] = _probe(container[name])
+            filled[name] = _fill_probe(container[name])
     if container.get("env"):
-        filled["env"] = [_variable(variable) for variable in container["env"]]
+        filled["env"] = [_fill_variable(variable) for variable in container["env"]]
     return filled
 
 
@@ -315,14 +308,14 @@ def _port(port: Object, host_network: bool) -> Object:
     return filled
 
 
-def _probe(probe: Object) -> Object:
+def _fill_probe(probe: Object) -> Object:
     filled = _fill(probe, **_PROBE)
     if probe.get("httpGet"):
         filled["httpGet"] = {"path": "/", "scheme": "HTTP", **probe["httpGet"]}
     return filled
 
 
-def _variable(variable: Object) -> Object:
+def _fill_variable(variable: Object) -> Object:
     source = variable.get("valueFrom")
     if not source or not source.get("fieldRef"):
         return variable
@@ -330,7 +323,7 @@ def _variable(variable: Object) -> Object:
     return {**variable, "valueFrom": {**source, "fieldRef": field}}
 
 
-def _volume(volume: Object) -> Object:
+def _fill_volume(volume: Object) -> Object:
     for kind in ("configMap", "secret", "projected", "downwardAPI"):
         if volume.get(kind):
             return {**volume, kind: {"defaultMode": _FILE_MODE, **volume[kind]}}
@@ -346,7 +339,7 @@ def _with_requests(container: Object) -> Object:
     return {**container, "resources": {**resources, "requests": requests}}
 
 
-def _tolerations(given: list[Object]) -> list[Object]:
+def _add_tolerations(given: list[Object]) -> list[Object]:
     def is_tolerated(key: str) -> bool:
         return any(
             (toleration.get("key") or key) == key
@@ -387,7 +380,7 @@ def _mount_token(spec: Object, volume: str) -> None:
 _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "Pod": pod_template_spec,
     "Deployment": _deployment,
-    "ReplicaSet": _replica_set,
+    "ReplicaSet": lambda spec: {**_fill(spec, replicas=1), "template": _template(spec)},
     "StatefulSet": _stateful_set,
     "HorizontalPodAutoscaler": _autoscaler,
     "Service": _service,

@@ -7,6 +7,7 @@ strategy's CheckGracefulDelete, and the namespace storage's Delete.
 import attrs
 
 from kubedsm_lab.emulator.api.errors import conflict, invalid, not_supported
+from kubedsm_lab.emulator.api.object_state import is_finished
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import rfc3339, seconds
 
@@ -15,7 +16,6 @@ _ORPHAN = "orphan"
 _FINALIZER_OF = {"Foreground": _FOREGROUND, "Orphan": _ORPHAN, "Background": ""}
 #: limit in seconds, for timestamps have one
 _LONGEST_GRACE = 10**9
-_TERMINAL = ("Succeeded", "Failed")
 
 
 @attrs.frozen
@@ -57,10 +57,7 @@ def check_preconditions(
 def plan_deletion(
     resource: Resource, current: Object, grace_seconds: int | None, propagation: str, now: float
 ) -> DeletionPlan:
-    """Plan the deletion; `now` in seconds since the epoch.
-
-    Raises ApiError (422) for an unknown propagation policy.
-    """
+    """Plan the deletion; `now` in seconds since the epoch. Raises ApiError (422)."""
     if propagation and propagation not in _FINALIZER_OF:
         choices = sorted(_FINALIZER_OF)
         error = not_supported("propagationPolicy", propagation, choices)
@@ -73,7 +70,7 @@ def plan_deletion(
     metadata = current["metadata"]
     finalizers = _finalizers_after(metadata.get("finalizers") or [], propagation)
     if resource.kind == "Pod":
-        return _of_pod(current, _grace(current, grace_seconds), finalizers, now)
+        return _of_pod(current, _grace_seconds(current, grace_seconds), finalizers, now)
     if not finalizers:
         return DeletionPlan(None, remove=True)
     changes: Object = {"finalizers": finalizers}
@@ -82,7 +79,7 @@ def plan_deletion(
     return DeletionPlan(_with_metadata(current, changes), remove=False)
 
 
-def is_finished(resource: Resource, obj: Object) -> bool:
+def is_deletion_complete(resource: Resource, obj: Object) -> bool:
     """Return whether an update removed the last obstacle of a deletion."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
@@ -110,14 +107,14 @@ def _of_pod(pod: Object, grace: int | None, finalizers: list[str], now: float) -
     return DeletionPlan(_with_metadata(pod, {**mark, **held}), remove=not grace and not finalizers)
 
 
-def _grace(pod: Object, asked: int | None) -> int | None:
+def _grace_seconds(pod: Object, asked: int | None) -> int | None:
     """Return seconds; None leaves a running deletion unchanged."""
     if asked is not None:
         asked = 1 if asked < 0 else min(asked, _LONGEST_GRACE)
     if "deletionTimestamp" in pod["metadata"]:
         return asked
     spec = pod["spec"]
-    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _TERMINAL:
+    if not spec.get("nodeName") or is_finished(pod):
         return 0
     own: int = spec["terminationGracePeriodSeconds"]
     return min(own, _LONGEST_GRACE) if asked is None else asked

@@ -116,10 +116,6 @@ def forbidden(
     return ApiError(403, "Forbidden", f"{what} is forbidden: {why}", details)
 
 
-def unauthorized() -> ApiError:
-    return ApiError(401, "Unauthorized", "Unauthorized")
-
-
 def method_not_allowed() -> ApiError:
     message = "the server does not allow this method on the requested resource"
     return ApiError(405, "MethodNotAllowed", message, {})
@@ -131,26 +127,6 @@ def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
         f"accepted media types include: {', '.join(accepted)}"
     )
     return ApiError(415, "UnsupportedMediaType", message, {})
-
-
-def not_acceptable(offered: Iterable[str]) -> ApiError:
-    message = f"only the following media types are accepted: {', '.join(offered)}"
-    return ApiError(406, "NotAcceptable", message, {})
-
-
-def expired(message: str) -> ApiError:
-    return ApiError(410, "Expired", message)
-
-
-def too_large_resource_version(asked: int, current: int) -> ApiError:
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
-
-
-def json_patch_failed() -> ApiError:
-    message = "the server rejected our request due to an error in our request"
-    return ApiError(422, "Invalid", message, {})
 
 
 def disruption_budget(cause: str, *, retry_after: int = 0) -> ApiError:

@@ -93,7 +93,9 @@ def _store_autoscaler(autoscaler: Object) -> Object:
     metrics = _read(annotations.get(_METRICS), list) or []
     percent = spec.get(_PERCENT)
     if percent is not None:
-        metrics = [_cpu(percent), *metrics]
+        target = {"type": "Utilization", "averageUtilization": percent}
+        cpu = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+        metrics = [cpu, *metrics]
     behavior = _read(annotations.get(_BEHAVIOR), dict)
     rest = {key: value for key, value in annotations.items() if not key.startswith(_PREFIX)}
     return {
@@ -134,11 +136,6 @@ def _convert_autoscaler(autoscaler: Object) -> Object:
         "status": {"currentReplicas": 0, "desiredReplicas": 0}
         | {field: status[field] for field in counts if field in status},
     }
-
-
-def _cpu(percent: int) -> Object:
-    target = {"type": "Utilization", "averageUtilization": percent}
-    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
 
 def _percent_of(metric: Object) -> int | None:

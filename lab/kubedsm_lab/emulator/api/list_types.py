@@ -42,7 +42,6 @@ class Unordered:
 ANY = Fields()
 _ATOMIC = Fields(atomic=True)
 _KEYED_BY_NAME = Keyed("name")
-_CONDITIONS = Keyed("type")
 _METADATA = Fields({"finalizers": Unordered(), "ownerReferences": Keyed("uid", _ATOMIC)})
 _SOURCE_OF_VALUE = Fields(
     dict.fromkeys(
@@ -58,8 +57,22 @@ _CONTAINER = Fields(
     }
 )
 _CONTAINERS = Keyed("name", _CONTAINER)
-_SELECTED = Fields({"labelSelector": _ATOMIC})
-_POD_SPEC = Fields(
+
+
+def _nest(named: "Mapping[str, Fields | Keyed | Unordered]") -> Fields:
+    """Build an object from its fields by dotted path."""
+    direct: dict[str, Fields | Keyed | Unordered] = {}
+    below: dict[str, dict[str, Fields | Keyed | Unordered]] = {}
+    for path, how in named.items():
+        first, dot, rest = path.partition(".")
+        if dot:
+            below.setdefault(first, {})[rest] = how
+        else:
+            direct[first] = how
+    return Fields(direct | {name: _nest(inner) for name, inner in below.items()})
+
+
+_POD_SPEC = _nest(
     {
         "containers": _CONTAINERS,
         "initContainers": _CONTAINERS,
@@ -68,96 +81,52 @@ _POD_SPEC = Fields(
         "imagePullSecrets": Keyed("name", _ATOMIC),
         "hostAliases": Keyed("ip"),
         "topologySpreadConstraints": Keyed(
-            "topologyKey", _SELECTED, keys={"topologyKey": None, "whenUnsatisfiable": None}
+            "topologyKey",
+            Fields({"labelSelector": _ATOMIC}),
+            keys={"topologyKey": None, "whenUnsatisfiable": None},
         ),
         "schedulingGates": _KEYED_BY_NAME,
         "resourceClaims": _KEYED_BY_NAME,
         "nodeSelector": _ATOMIC,
-        "affinity": Fields(
-            {"nodeAffinity": Fields({"requiredDuringSchedulingIgnoredDuringExecution": _ATOMIC})}
-        ),
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution": _ATOMIC,
     }
 )
-_STATUS = Fields({"conditions": _CONDITIONS})
-_WORKLOAD = Fields(
-    {
-        "metadata": _METADATA,
-        "spec": Fields(
-            {
-                "selector": _ATOMIC,
-                "template": Fields({"metadata": _METADATA, "spec": _POD_SPEC}),
-            }
-        ),
-        "status": _STATUS,
-    }
-)
-_BINDING = Fields({"metadata": _METADATA, "roleRef": _ATOMIC})
-_OTHER = Fields({"metadata": _METADATA, "status": _STATUS})
-_OF_KIND: Mapping[str, Fields] = {
-    "Pod": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": _POD_SPEC,
-            "status": Fields(
-                {
-                    "conditions": _CONDITIONS,
-                    "podIPs": Keyed("ip"),
-                    "hostIPs": Keyed("ip", keys={}),
-                }
-            ),
-        }
-    ),
-    "Deployment": _WORKLOAD,
-    "ReplicaSet": _WORKLOAD,
-    "StatefulSet": _WORKLOAD,
-    "Job": Fields({**_WORKLOAD.named, "status": Fields({"conditions": Keyed("type", keys={})})}),
-    "Node": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": Fields({"podCIDRs": Unordered()}),
-            "status": Fields({"conditions": _CONDITIONS, "addresses": Keyed("type")}),
-        }
-    ),
-    "Service": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": Fields(
-                {
-                    "ports": Keyed("port", keys={"port": None, "protocol": "TCP"}),
-                    "selector": _ATOMIC,
-                }
-            ),
-            "status": _STATUS,
-        }
-    ),
-    "ServiceAccount": Fields({"metadata": _METADATA, "secrets": Keyed("name", _ATOMIC)}),
-    "PodDisruptionBudget": Fields(
-        {"metadata": _METADATA, "spec": Fields({"selector": _ATOMIC}), "status": _STATUS}
-    ),
-    "Event": Fields(
-        {"metadata": _METADATA} | dict.fromkeys(("involvedObject", "regarding", "related"), _ATOMIC)
-    ),
-    "RoleBinding": _BINDING,
-    "ClusterRoleBinding": _BINDING,
-    "PersistentVolumeClaim": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": Fields({"selector": _ATOMIC, "dataSource": _ATOMIC}),
-            "status": _STATUS,
-        }
-    ),
-    "PersistentVolume": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": Fields({"nodeAffinity": Fields({"required": _ATOMIC})}),
-        }
-    ),
-    "CSINode": Fields({"metadata": _METADATA, "spec": Fields({"drivers": _KEYED_BY_NAME})}),
-    "ResourceQuota": Fields(
-        {"metadata": _METADATA, "spec": Fields({"scopeSelector": _ATOMIC}), "status": _STATUS}
-    ),
+_COMMON: Mapping[str, Fields | Keyed | Unordered] = {
+    "metadata": _METADATA,
+    "status.conditions": Keyed("type"),
 }
+_WORKLOAD = {
+    "spec.selector": _ATOMIC,
+    "spec.template.metadata": _METADATA,
+    "spec.template.spec": _POD_SPEC,
+}
+#: fields beyond the common ones, by kind
+_OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
+    "Pod": {
+        "spec": _POD_SPEC,
+        "status.podIPs": Keyed("ip"),
+        "status.hostIPs": Keyed("ip", keys={}),
+    },
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet"), _WORKLOAD),
+    "Job": {**_WORKLOAD, "status.conditions": Keyed("type", keys={})},
+    "Node": {"spec.podCIDRs": Unordered(), "status.addresses": Keyed("type")},
+    "Service": {
+        "spec.ports": Keyed("port", keys={"port": None, "protocol": "TCP"}),
+        "spec.selector": _ATOMIC,
+    },
+    "ServiceAccount": {"secrets": Keyed("name", _ATOMIC)},
+    "PodDisruptionBudget": {"spec.selector": _ATOMIC},
+    "Event": dict.fromkeys(("involvedObject", "regarding", "related"), _ATOMIC),
+    "RoleBinding": {"roleRef": _ATOMIC},
+    "ClusterRoleBinding": {"roleRef": _ATOMIC},
+    "PersistentVolumeClaim": {"spec.selector": _ATOMIC, "spec.dataSource": _ATOMIC},
+    "PersistentVolume": {"spec.nodeAffinity.required": _ATOMIC},
+    "CSINode": {"spec.drivers": _KEYED_BY_NAME},
+    "ResourceQuota": {"spec.scopeSelector": _ATOMIC},
+}
+_FIELDS = {kind: _nest({**_COMMON, **named}) for kind, named in _OF_KIND.items()}
+_OTHER = _nest(_COMMON)
 
 
 def fields_of(resource: Resource) -> Fields:
-    return _OF_KIND.get(resource.kind, _OTHER)
+    return _FIELDS.get(resource.kind, _OTHER)

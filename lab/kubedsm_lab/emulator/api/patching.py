@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kubedsm_lab.emulator.api.errors import bad_request, json_patch_failed, unsupported_media_type
+from kubedsm_lab.emulator.api.errors import ApiError, bad_request, unsupported_media_type
 from kubedsm_lab.emulator.api.list_types import ANY, Fields, Keyed, Unordered, fields_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import check_depth
@@ -29,11 +29,7 @@ class PatchError(ValueError):
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """Return the object with the patch applied.
-
-    Raises ApiError: 400 for a malformed patch, 415 for an unknown type, 422 for a JSON patch that
-    cannot be applied.
-    """
+    """Return the object with the patch applied. Raises ApiError: 400, 415, 422."""
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
             raise bad_request("error decoding patch: a JSON patch is a list of operations")
@@ -42,7 +38,8 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         try:
             result = json_patch(current, patch)
         except PatchError:
-            raise json_patch_failed() from None
+            message = "the server rejected our request due to an error in our request"
+            raise ApiError(422, "Invalid", message, {}) from None
         check_depth(result)
         if not isinstance(result, dict):
             raise bad_request("the patch leaves something that is not an object")
@@ -53,10 +50,7 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
     if content_type == MERGE_PATCH:
         merged: Object = merge_patch(current, patch)
         return merged
-    try:
-        return strategic_merge(current, patch, fields_of(resource))
-    except StrategicMergeError as error:
-        raise bad_request(str(error)) from None
+    return strategic_merge(current, patch, fields_of(resource))
 
 
 def check_object(patch: Any) -> Object:
@@ -94,50 +88,50 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(document: Any, operations: list[Any]) -> Any:
     """Apply a JSON patch (RFC 6902), all operations or none. Raises PatchError."""
     for operation in operations:
-        document = _operate(document, operation)
+        document = _apply_operation(document, operation)
     return document
 
 
-def _operate(document: Any, operation: Any) -> Any:
+def _apply_operation(document: Any, operation: Any) -> Any:
     if not isinstance(operation, dict):
         raise PatchError("an operation is an object")
-    kind, path = operation.get("op"), _pointer(operation.get("path"))
+    kind, path = operation.get("op"), _split_pointer(operation.get("path"))
     if kind == "remove":
-        return _edit(document, path, _remove)
+        return _edit_parent(document, path, _remove)
     if kind in ("move", "copy"):
-        source = _pointer(operation.get("from"))
-        value = _find(document, source)
+        source = _split_pointer(operation.get("from"))
+        value = _find_value(document, source)
         if kind == "move":
             if path[: len(source)] == source and path != source:
                 raise PatchError("nothing can be moved into itself")
-            document = _edit(document, source, _remove)
-        return _edit(document, path, partial(_add, value=value)) if path else value
+            document = _edit_parent(document, source, _remove)
+        return _edit_parent(document, path, partial(_add, value=value)) if path else value
     if kind not in ("add", "replace", "test") or "value" not in operation:
         raise PatchError(f"{kind!r} is no operation, or has no value")
     value = operation["value"]
     if kind == "test":
-        if not _are_same(_find(document, path), value):
+        if not _are_same(_find_value(document, path), value):
             raise PatchError(f"the test of {operation['path']} fails")
         return document
     if not path:
         return value
-    return _edit(document, path, partial(_add if kind == "add" else _replace, value=value))
+    return _edit_parent(document, path, partial(_add if kind == "add" else _replace, value=value))
 
 
-def _pointer(text: Any) -> list[str]:
+def _split_pointer(text: Any) -> list[str]:
     """Split a JSON pointer (RFC 6901)."""
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
 
 
-def _find(document: Any, path: list[str]) -> Any:
+def _find_value(document: Any, path: list[str]) -> Any:
     for step in path:
         document = document[_key(document, step)]
     return document
 
 
-def _edit(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
+def _edit_parent(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
     """Apply the change to the parent of the path; containers on the way are copied."""
     if not path:
         raise PatchError("the whole document cannot be removed")
@@ -146,7 +140,7 @@ def _edit(document: Any, path: list[str], change: Callable[[Any, str], None]) ->
     copy, (step, *rest) = document.copy(), path
     if rest:
         key = _key(copy, step)
-        copy[key] = _edit(copy[key], rest, change)
+        copy[key] = _edit_parent(copy[key], rest, change)
     else:
         change(copy, step)
     return copy
@@ -205,19 +199,15 @@ _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
 
 
-class StrategicMergeError(ValueError):
-    """The patch is malformed."""
-
-
 def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
-    """Merge the patch into the object. Raises StrategicMergeError."""
+    """Merge the patch into the object. Raises ApiError (400)."""
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise StrategicMergeError(f"Unknown patch directive: {directive}")
+        raise bad_request(f"Unknown patch directive: {directive}")
     merged = _retain_items(current, patch)
     for key, value in patch.items():
         if key.startswith(_DELETE_FROM):
@@ -238,13 +228,13 @@ def _retain_items(current: Object, patch: Object) -> Object:
         return dict(current)
     keep = patch[_RETAIN]
     if not isinstance(keep, list):
-        raise StrategicMergeError(f"invalid patch format of {_RETAIN}")
+        raise bad_request(f"invalid patch format of {_RETAIN}")
     return {key: value for key, value in current.items() if key in keep}
 
 
 def _delete_from(merged: Object, key: str, doomed: Any) -> None:
     if not isinstance(doomed, list):
-        raise StrategicMergeError(f"invalid patch format of {_DELETE_FROM}{key}")
+        raise bad_request(f"invalid patch format of {_DELETE_FROM}{key}")
     if isinstance(merged.get(key), list):
         merged[key] = [value for value in merged[key] if value not in doomed]
 
@@ -252,7 +242,7 @@ def _delete_from(merged: Object, key: str, doomed: Any) -> None:
 def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, name: str) -> Any:
     if isinstance(patch, dict):
         if not isinstance(how, Fields):
-            raise StrategicMergeError(f"{name} is a list, and the patch has an object there")
+            raise bad_request(f"{name} is a list, and the patch has an object there")
         return strategic_merge(current if isinstance(current, dict) else {}, patch, how)
     if isinstance(patch, list):
         items = current if isinstance(current, list) else []
@@ -265,15 +255,13 @@ def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, 
 
 def _merge_items(current: list[Any], patch: list[Any], how: Keyed, name: str) -> list[Any]:
     if not all(isinstance(item, dict) for item in patch):
-        raise StrategicMergeError(f"{name} is a list of objects, and the patch has something else")
+        raise bad_request(f"{name} is a list of objects, and the patch has something else")
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if _DIRECTIVE not in item]
     items = list(current)
     for change in patch:
         if how.key not in change:
-            raise StrategicMergeError(
-                f"map: {change} does not contain declared merge key: {how.key}"
-            )
+            raise bad_request(f"map: {change} does not contain declared merge key: {how.key}")
         key = change[how.key]
         at = next((i for i, item in enumerate(items) if item.get(how.key) == key), None)
         if change.get(_DIRECTIVE) == "delete":

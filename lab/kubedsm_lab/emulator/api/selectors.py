@@ -173,21 +173,8 @@ class FieldTerm:
         return (text == self.value) is self.equal
 
 
-@attrs.frozen
-class FieldSelector:
-    """Conjunction of terms."""
-
-    terms: tuple[FieldTerm, ...] = ()
-
-    def matches(self, obj: Object) -> bool:
-        return all(term.matches(obj) for term in self.terms)
-
-
-def parse_fields(resource: Resource, text: str) -> FieldSelector:
-    """Parse a query such as `spec.nodeName=n2,status.phase!=Failed`.
-
-    Raises ApiError (400) for a term without operator, and for a field that cannot be selected.
-    """
+def parse_fields(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
+    """Parse a query such as `spec.nodeName=n2,status.phase!=Failed`. Raises ApiError (400)."""
     terms = []
     for term in filter(None, text.split(",")):
         match = re.fullmatch(r"([^=!]*)(!=|==|=)(.*)", term)
@@ -199,7 +186,7 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
         path = tuple(_ALIASES.get(field, field).split("."))
         default = "false" if field in _FLAGS else ""
         terms.append(FieldTerm(path, operator != "!=", value, default))
-    return FieldSelector(tuple(terms))
+    return tuple(terms)
 
 
 @attrs.frozen
@@ -208,7 +195,7 @@ class Selection:
 
     namespace: str = ""
     labels: LabelSelector = LabelSelector()
-    fields: FieldSelector = FieldSelector()
+    fields: tuple[FieldTerm, ...] = ()
 
     def matches(self, obj: Object) -> bool:
         metadata = obj["metadata"]
@@ -216,12 +203,12 @@ class Selection:
             return False
         if self.labels.requirements and not self.labels.matches(metadata.get("labels")):
             return False
-        return not self.fields.terms or self.fields.matches(obj)
+        return all(term.matches(obj) for term in self.fields)
 
     @property
     def selective(self) -> bool:
         """Return whether any object of the namespace may be left out."""
-        return bool(self.labels.requirements or self.fields.terms)
+        return bool(self.labels.requirements or self.fields)
 
 
 def selection(resource: Resource, namespace: str, labels: str, fields: str) -> Selection:

@@ -5,6 +5,7 @@ Source: the types of k8s.io/api (structs that are no pointers, and fields withou
 
 from collections.abc import Mapping
 
+from kubedsm_lab.emulator.api.object_state import conditions_of, without_condition
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.api.values import without_nulls
 
@@ -82,9 +83,8 @@ def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object
 
 def with_condition(pod: Object, condition: Object) -> Object:
     """Return the pod with the condition last, in place of one of its type."""
-    status = pod.get("status") or {}
-    others = [c for c in status.get("conditions") or () if c["type"] != condition["type"]]
-    return {**pod, "status": {**status, "conditions": [*others, condition]}}
+    others = without_condition(conditions_of(pod["status"]), condition["type"])
+    return {**pod, "status": {**pod["status"], "conditions": [*others, condition]}}
 
 
 def initial_status(kind: str, given: Object) -> Object:

@@ -14,6 +14,7 @@ from typing import Literal
 import attrs
 
 from kubedsm.process.clock import Clock
+from kubedsm_lab.emulator.api.object_state import key_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import rfc3339
 
@@ -62,15 +63,8 @@ class Store:
     `history` limits how far back a watch may start, like kube-apiserver's watch cache.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        history: int = 10_000,
-        first_revision: int = 1,
-    ) -> None:
-        self.revision = first_revision
+    def __init__(self, clock: Clock, rng: random.Random, *, history: int = 10_000) -> None:
+        self.revision = 1
         self._clock = clock
         self._rng = rng
         self._history = history
@@ -117,9 +111,9 @@ class Store:
 
     def list_at(self, resource: Resource, namespace: str, revision: int) -> Objects:
         """Return the list at an earlier revision. Raises ExpiredError."""
-        then = {_key(obj): obj for obj in self.list(resource, namespace)}
+        then = {key_of(obj): obj for obj in self.list(resource, namespace)}
         for change in reversed(self.history(resource, revision)):
-            key = _key(change.object)
+            key = key_of(change.object)
             if namespace and key[0] != namespace:
                 continue
             if change.previous is None:
@@ -139,10 +133,7 @@ class Store:
         return stored
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Commit a deletion and return the last state, with the revision of the deletion.
-
-        Raises KeyError if there is no such object.
-        """
+        """Commit a deletion; return the last state with its revision. Raises KeyError if absent."""
         objects = self._table(resource).objects[namespace]
         previous = objects.pop(name)
         if not objects:
@@ -222,8 +213,3 @@ class Store:
 
 def _by_name(objects: dict[str, Object]) -> Objects:
     return [objects[name] for name in sorted(objects)]
-
-
-def _key(obj: Object) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]

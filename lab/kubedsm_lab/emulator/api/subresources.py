@@ -18,20 +18,17 @@ from kubedsm_lab.emulator.api.errors import (
     not_supported,
     required,
 )
+from kubedsm_lab.emulator.api.object_state import conditions_of, is_active, is_ready
 from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
 from kubedsm_lab.emulator.api.selectors import SelectorError, label_selector_of
 from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """Return the pod on the Binding's node.
-
-    Raises ApiError: 409 if the pod is bound, terminating, gated, or has another uid or
-    resourceVersion than the Binding; 422 for a Binding without a node.
-    """
+    """Return the pod on the Binding's node. Raises ApiError: 409 (state, uid, version), 422."""
     given = binding.get("metadata") or {}
     metadata, spec = pod["metadata"], pod["spec"]
-    name, node = metadata["name"], _node(binding, metadata["name"])
+    name, node = metadata["name"], _target_node(binding, metadata["name"])
     check_stored(PODS, metadata, given, "uid", "resourceVersion")
     refusal = _refusal(metadata, spec)
     if refusal:
@@ -44,7 +41,7 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     return with_condition(on_node, pod_condition("PodScheduled", "True", now))
 
 
-def _node(binding: Object, name: str) -> str:
+def _target_node(binding: Object, name: str) -> str:
     target = binding.get("target") or {}
     errors: list[FieldError] = []
     if target.get("kind") not in (None, "", "Node"):
@@ -68,7 +65,6 @@ def _refusal(metadata: Object, spec: Object) -> str:
     return ""
 
 
-_PHASES_WITHOUT_BUDGET = ("Pending", "Succeeded", "Failed")
 _TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, "
     "which the eviction subresource does not support."
@@ -76,11 +72,8 @@ _TWO_BUDGETS = (
 
 
 def charge_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the budget after the eviction, None if none is charged.
-
-    Raises ApiError: 429 if the budget refuses, 500 if there are several.
-    """
-    if "deletionTimestamp" in pod["metadata"] or _phase(pod) in _PHASES_WITHOUT_BUDGET:
+    """Return the charged budget; None if there is none. Raises ApiError: 429, 500 (several)."""
+    if not is_active(pod) or pod["status"].get("phase", "Pending") == "Pending":
         return None
     matching = [budget for budget in budgets if _selects(budget, pod)]
     if not matching:
@@ -88,7 +81,7 @@ def charge_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | 
     if len(matching) > 1:
         raise ApiError(500, "", _TWO_BUDGETS)
     budget = matching[0]
-    if not _is_ready(pod) and _ignores_unready(budget):
+    if not is_ready(pod) and _ignores_unready(budget):
         return None
     return _charge_budget(budget, pod["metadata"]["name"], now)
 
@@ -102,16 +95,6 @@ def with_disruption_target(
     """Return the pod with the condition that says why it is evicted."""
     said = pod_condition("DisruptionTarget", "True", now, reason=reason, message=message)
     return with_condition(pod, said)
-
-
-def _phase(pod: Object) -> str:
-    phase: str = (pod.get("status") or {}).get("phase", "Pending")
-    return phase
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def _selects(budget: Object, pod: Object) -> bool:
@@ -148,23 +131,13 @@ def _charge_budget(budget: Object, pod: str, now: str) -> Object:
         "disruptedPods": {**(status.get("disruptedPods") or {}), pod: now},
     }
     if allowed == 1:
+        exhausted = {"status": "False", "reason": "InsufficientPods", "message": ""}
+        exhausted["lastTransitionTime"] = now
         charged["conditions"] = [
-            _exhaust_budget(condition, now)
-            if condition["type"] == "DisruptionAllowed"
-            else condition
-            for condition in status.get("conditions") or ()
+            {**condition, **exhausted} if condition["type"] == "DisruptionAllowed" else condition
+            for condition in conditions_of(status)
         ]
     return {**budget, "status": charged}
-
-
-def _exhaust_budget(condition: Object, now: str) -> Object:
-    return {
-        **condition,
-        "status": "False",
-        "reason": "InsufficientPods",
-        "message": "",
-        "lastTransitionTime": now,
-    }
 
 
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

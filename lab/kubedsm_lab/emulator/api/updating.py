@@ -7,7 +7,6 @@ from kubedsm_lab.emulator.api.defaulting import with_defaults
 from kubedsm_lab.emulator.api.errors import (
     STALE,
     Verbatim,
-    check_stored,
     conflict,
     invalid,
     invalid_value,
@@ -35,11 +34,6 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
             raise invalid(resource.kind, resource.group, name, [error])
     elif version != current["metadata"]["resourceVersion"]:
         raise conflict(resource, name, STALE)
-
-
-def check_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (409) if a PUT names the uid of another object."""
-    check_stored(resource, current["metadata"], given, "uid")
 
 
 def check_applied_to(resource: Resource, current: Object, given: Object) -> None:

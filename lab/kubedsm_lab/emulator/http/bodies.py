@@ -13,7 +13,6 @@ from kubedsm_lab.emulator.api.errors import (
     invalid,
     invalid_value,
     may_not,
-    not_acceptable,
     not_supported,
     required,
     unsupported_media_type,
@@ -73,10 +72,7 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
 
 
 def field_manager(query: Mapping[str, str], user_agent: str) -> str:
-    """Return the given field manager, or the name of the user agent's program.
-
-    Raises ApiError (422) for a name that is too long or not printable.
-    """
+    """Return the field manager, or the user agent's program. Raises ApiError (422)."""
     given = query.get("fieldManager", "")
     if not given:
         name = user_agent.partition("/")[0]
@@ -91,10 +87,7 @@ def field_manager(query: Mapping[str, str], user_agent: str) -> str:
 
 
 def is_forced(query: Mapping[str, str], content_type: str) -> bool:
-    """Return whether an apply takes fields of other managers.
-
-    Raises ApiError (422) for another patch, or an apply without a field manager.
-    """
+    """Return whether an apply takes fields of other managers. Raises ApiError (422)."""
     if content_type != APPLY_PATCH and query.get("force"):
         raise _options([may_not("force", "may not be specified for non-apply patch")])
     if content_type == APPLY_PATCH and not query.get("fieldManager"):
@@ -107,10 +100,7 @@ def _options(errors: list[FieldError]) -> ApiError:
 
 
 def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None:
-    """Return the content of a Table's rows; None if no Table is requested.
-
-    Raises ApiError: 406 if no offered media type is acceptable, 400 for an unknown includeObject.
-    """
+    """Return the content of a Table's rows; None for no Table. Raises ApiError (400, 406)."""
     if not accept or accept == _JSON:
         return None
     acceptable = False
@@ -123,7 +113,8 @@ def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None
                 raise bad_request(f'unrecognized includeObject value: "{include}"')
             return _INCLUDES[include]
     if not acceptable:
-        raise not_acceptable((_JSON,))
+        message = f"only the following media types are accepted: {_JSON}"
+        raise ApiError(406, "NotAcceptable", message, {})
     return None
 
 

@@ -1,6 +1,6 @@
 """Discovery and OpenAPI documents, generated from the table of resources.
 
-Only served resources are listed: kubectl reports groups that are announced and then missing.
+Only served resources are listed: kubectl complains about announced but missing groups.
 Aggregated discovery is not offered; clients fall back to one document per group and version.
 
 kubectl reads OpenAPI v3 before it sends a manifest: whether the kind exists, and whether the server
@@ -111,14 +111,14 @@ def _resource_list(group: str, version: str) -> Object | None:
         return None
     return {
         "kind": "APIResourceList",
-        # the list of the core group has no apiVersion, all others have one
+        # only the list of the core group lacks apiVersion
         **({"apiVersion": "v1"} if group else {}),
         "groupVersion": served[0].api_version,
-        "resources": [entry for resource in served for entry in _entries(resource)],
+        "resources": [entry for resource in served for entry in _list_entries(resource)],
     }
 
 
-def _entries(resource: Resource) -> list[Object]:
+def _list_entries(resource: Resource) -> list[Object]:
     optional = {
         "shortNames": list(resource.short_names),
         "categories": list(resource.categories),
@@ -158,8 +158,8 @@ def openapi_document(path: str) -> Object | None:
         return None
     paths: Object = {}
     for resource in served:
-        paths |= _paths(resource)
-    schemas = {"schemas": _schemas(served)}
+        paths |= _list_paths(resource)
+    schemas = {"schemas": _collect_schemas(served)}
     return {"openapi": "3.0.0", "info": dict(_INFO), "paths": paths, "components": schemas}
 
 
@@ -167,8 +167,8 @@ def _prefix(resource: Resource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
 
 
-def _schemas(served: list[Resource]) -> Object:
-    """Return schemas of the kinds and of all models that they refer to."""
+def _collect_schemas(served: list[Resource]) -> Object:
+    """Return schemas of the kinds and all referenced models."""
     known = field_types()
     found: dict[str, Object] = {}
     names = [model_of(resource) for resource in served]
@@ -185,7 +185,7 @@ def _schemas(served: list[Resource]) -> Object:
 
 
 def _schema_name(model: str) -> str:
-    """Return a name whose last part, which kubectl shows, is the kind."""
+    """Return the schema name; kubectl displays its last part, the kind."""
     return _VERSIONED.sub(r"io.k8s.\1\2.\3", model, count=1)
 
 
@@ -202,15 +202,21 @@ def _kind(resource: Resource) -> Object:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _paths(resource: Resource) -> Object:
+def _list_paths(resource: Resource) -> Object:
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"/{_prefix(resource)}{scope}/{resource.plural}"
-    one = {method: _operation(resource, method) for method in ("get", "put", "patch", "delete")}
-    all_of_them = {"get": _operation(resource, "list"), "post": _operation(resource, "post")}
+    one = {
+        method: _describe_operation(resource, method)
+        for method in ("get", "put", "patch", "delete")
+    }
+    all_of_them = {
+        "get": _describe_operation(resource, "list"),
+        "post": _describe_operation(resource, "post"),
+    }
     return {collection: all_of_them, f"{collection}/{{name}}": one}
 
 
-def _operation(resource: Resource, action: str) -> Object:
+def _describe_operation(resource: Resource, action: str) -> Object:
     operation: Object = {
         "operationId": f"{action}{resource.kind}",
         "responses": {"200": {"description": "OK"}},

@@ -1,4 +1,4 @@
-"""Lists and watches: their query parameters, and pages of a list at one revision.
+"""Lists and watches: query parameters, and consistent pages of a list at one revision.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 """
@@ -13,11 +13,10 @@ import msgspec
 from kubedsm_lab.emulator.api.errors import (
     ApiError,
     bad_request,
-    expired,
     invalid,
     may_not,
-    too_large_resource_version,
 )
+from kubedsm_lab.emulator.api.object_state import key_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import Selection, selection
 from kubedsm_lab.emulator.api.store import ExpiredError, Store
@@ -57,16 +56,13 @@ def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]
 
 
 def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """Return the objects of a list, at most `limit` of them.
-
-    Raises ApiError: 400, 410 (the list's revision has expired), 504 (not reached yet).
-    """
+    """Return the objects of a list, at most `limit`. Raises ApiError: 400, 410 (expired), 504."""
     limit = number(query, "limit")
     token = query.get("continue", "")
     if token:
         revision, start = _decode_token(token)
         objects = _as_of(store, resource, wanted, revision)
-        objects = [obj for obj in objects if _position(obj) > start]
+        objects = [obj for obj in objects if key_of(obj) > start]
     else:
         revision, objects = _first_objects(store, resource, wanted, query)
     page, rest = (objects[:limit], objects[limit:]) if limit else (objects, [])
@@ -143,7 +139,9 @@ def _first_objects(
 ) -> tuple[int, list[Object]]:
     version = resource_version(query)
     if version > store.revision:
-        raise too_large_resource_version(version, store.revision)
+        message = f"Timeout: Too large resource version: {version}, current: {store.revision}"
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        raise ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
     if version and query.get("resourceVersionMatch") == "Exact":
         return version, _as_of(store, resource, wanted, version)
     objects = store.list(resource, wanted.namespace)
@@ -156,17 +154,12 @@ def _as_of(store: Store, resource: Resource, wanted: Selection, revision: int) -
     try:
         objects = store.list_at(resource, wanted.namespace, revision)
     except ExpiredError:
-        raise expired(_PAGE_TOO_OLD) from None
+        raise ApiError(410, "Expired", _PAGE_TOO_OLD) from None
     return [obj for obj in objects if wanted.matches(obj)]
 
 
-def _position(obj: Object) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
-
-
 def _encode_token(revision: int, last: Object) -> str:
-    token = _Continue(_TOKEN_VERSION, revision, "/".join(_position(last)) + "\0")
+    token = _Continue(_TOKEN_VERSION, revision, "/".join(key_of(last)) + "\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 

@@ -30,13 +30,13 @@ def target_of(path: str) -> Target | None:
     prefix, _, rest = path.removeprefix("/").partition("/")
     parts = rest.removesuffix("/").split("/")
     if prefix == "api":
-        return _within("", parts[0], parts[1:])
+        return _find_target("", parts[0], parts[1:])
     if prefix == "apis" and len(parts) > 1:
-        return _within(parts[0], parts[1], parts[2:])
+        return _find_target(parts[0], parts[1], parts[2:])
     return None
 
 
-def _within(group: str, version: str, parts: list[str]) -> Target | None:
+def _find_target(group: str, version: str, parts: list[str]) -> Target | None:
     if not parts or not all(parts):
         return None
     namespace = ""
@@ -97,7 +97,7 @@ _WHY = {
 
 
 def check_emulated(path: str) -> None:
-    """Raises ApiError (501) for a path that only a cluster with containers can serve."""
+    """Raises ApiError (501) for paths that require running containers."""
     found = _SUBRESOURCE.fullmatch(path)
     if found is None:
         return

@@ -1,6 +1,6 @@
 """Logs of pods for `kubectl logs`: output of a process, or the reported times of a container.
 
-Most pods here have no process. Their logs say so, and when the container was reported to run.
+Pods without processes have synthetic logs: the reported container state and timestamps.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ _PERIOD = 0.5
 _FINISHED = ("Succeeded", "Failed")
 
 
-def no_output(_pod: Object, _container: str) -> bytes | None:
-    """Output of a cluster that runs no processes."""
+def no_output(_pod: Object, _choose_container: str) -> bytes | None:
+    """Output of a cluster without processes."""
     return None
 
 
@@ -53,11 +53,11 @@ class PodLogs:
         self._output = output
 
     def answer(self, namespace: str, name: str, query: Mapping[str, str]) -> "bytes | LogStream":
-        """Return the log so far, or with `follow` a stream of it. Raises ApiError (400, 404)."""
+        """Return the present log, or a stream with `follow`. Raises ApiError (400, 404)."""
         pod = self._api.get(PODS, namespace, name)
-        options = _options(pod, query, self._api.clock.wall())
+        options = _parse_options(pod, query, self._api.clock.wall())
         log = self._lines(pod, options)
-        first = _select(log, options)
+        first = _select_lines(log, options)
         if not flag(query, "follow"):
             return first
         return LogStream(first, lambda: self._read_more(pod, options, log), self._api.clock)
@@ -135,7 +135,7 @@ class LogStream:
         return part
 
 
-def _options(pod: Object, query: Mapping[str, str], now: float) -> _LogOptions:
+def _parse_options(pod: Object, query: Mapping[str, str], now: float) -> _LogOptions:
     since: float | None = None
     if query.get("sinceSeconds"):
         since = now - number(query, "sinceSeconds")
@@ -145,7 +145,7 @@ def _options(pod: Object, query: Mapping[str, str], now: float) -> _LogOptions:
         except ValueError:
             raise bad_request(f'sinceTime: "{query["sinceTime"]}" is no time') from None
     options = _LogOptions(
-        container=_container(pod, query.get("container", "")),
+        container=_choose_container(pod, query.get("container", "")),
         since=since,
         tail=number(query, "tailLines") if query.get("tailLines") else None,
         limit=number(query, "limitBytes"),
@@ -160,7 +160,7 @@ def _options(pod: Object, query: Mapping[str, str], now: float) -> _LogOptions:
     return options
 
 
-def _container(pod: Object, given: str) -> str:
+def _choose_container(pod: Object, given: str) -> str:
     name = pod["metadata"]["name"]
     names = [container["name"] for container in pod["spec"]["containers"]]
     if not given and len(names) > 1:
@@ -198,7 +198,7 @@ def _report_lines(pod: Object, container: str) -> list[_Line]:
     return lines
 
 
-def _select(log: list[_Line], options: _LogOptions) -> bytes:
+def _select_lines(log: list[_Line], options: _LogOptions) -> bytes:
     lines = log
     if options.since is not None:
         lines = [line for line in lines if line.time and seconds(line.time) >= options.since]

@@ -1,6 +1,6 @@
 """Decoder of the protobuf bodies that kubectl sends: `create`, `auth` and `drain`.
 
-It reads the fields that those commands set and skips all others. Names and types of fields are
+Unsupported fields are skipped. Names and types of fields are
 those of `api.decoding`. The envelope is that of
 k8s.io/apimachinery/pkg/runtime/serializer/protobuf, field numbers are those of generated.proto in
 k8s.io/api.
@@ -109,16 +109,16 @@ _FIELDS: Mapping[str, Mapping[int, str]] = {
 
 
 class ProtobufError(ValueError):
-    """The bytes are no such message, or one of a kind that cannot be read here."""
+    """Malformed message, or unsupported kind."""
 
 
 def decode(body: bytes) -> Object:
-    """Return the object as its JSON would be. Raises ProtobufError."""
+    """Return the object in JSON representation. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("it does not begin as a Kubernetes protobuf message does")
     envelope = dict(_parts(body[len(_MAGIC) :]))
     identity = dict(_parts(_bytes(envelope.get(1, b""))))
-    version, kind = (_text(identity.get(number, b"")) for number in (1, 2))
+    version, kind = (_read_text(identity.get(number, b"")) for number in (1, 2))
     group, _, short = version.rpartition("/")
     model = model_of(Resource(group, short, "", kind))
     if model not in _FIELDS:
@@ -126,11 +126,11 @@ def decode(body: bytes) -> Object:
     return {
         "apiVersion": version,
         "kind": kind,
-        **_message(_bytes(envelope.get(_RAW, b"")), model),
+        **_read_message(_bytes(envelope.get(_RAW, b"")), model),
     }
 
 
-def _message(data: bytes, model: str) -> Object:
+def _read_message(data: bytes, model: str) -> Object:
     found: Object = {}
     for number, part in _parts(data):
         name = _FIELDS[model].get(number)
@@ -139,44 +139,44 @@ def _message(data: bytes, model: str) -> Object:
         kind = field_types()[model][name]
         if kind.startswith("dict("):
             entry = dict(_parts(_bytes(part)))
-            value = _value(entry.get(2, b""), name, kind[len("dict(str, ") : -1])
-            found.setdefault(name, {})[_text(entry.get(1, b""))] = value
+            value = _read_value(entry.get(2, b""), name, kind[len("dict(str, ") : -1])
+            found.setdefault(name, {})[_read_text(entry.get(1, b""))] = value
         elif kind.startswith("list["):
-            value = _value(part, name, kind[len("list[") : -1])
+            value = _read_value(part, name, kind[len("list[") : -1])
             found.setdefault(name, []).append(value)
-        # Go writes the empty text of a field that is not set
-        elif (value := _value(part, name, kind)) != "":
+        # Go serializes unset fields as empty text
+        elif (value := _read_value(part, name, kind)) != "":
             found[name] = value
     return found
 
 
-def _value(part: int | bytes, name: str, kind: str) -> Any:
+def _read_value(part: int | bytes, name: str, kind: str) -> Any:
     if kind in ("int", "bool"):
-        number = _integer(part)
+        number = _read_integer(part)
         return bool(number) if kind == "bool" else number
     if kind == "str" and name not in QUANTITIES:
-        return _text(part)
+        return _read_text(part)
     if kind not in ("str", "object"):
-        return _message(_bytes(part), kind)
+        return _read_message(_bytes(part), kind)
     inner = dict(_parts(_bytes(part)))
     if kind == "str":
-        return _text(inner.get(1, b"0"))
+        return _read_text(inner.get(1, b"0"))
     # IntOrString: its type, number and text
-    return _text(inner.get(3, b"")) if inner.get(1) else _integer(inner.get(2, 0))
+    return _read_text(inner.get(3, b"")) if inner.get(1) else _read_integer(inner.get(2, 0))
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield number and value of each field, in the order of the bytes."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = _read_varint(data, at)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == _VARINT:
-            value, at = _varint(data, at)
+            value, at = _read_varint(data, at)
             yield number, value
             continue
         if wire_type == _LENGTH:
-            length, at = _varint(data, at)
+            length, at = _read_varint(data, at)
         elif wire_type in (_FIXED32, _FIXED64):
             length = 4 if wire_type == _FIXED32 else 8
         else:
@@ -187,7 +187,7 @@ def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         at += length
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(data) and shift <= _MOST_VARINT_BITS:
         byte = data[at]
@@ -199,7 +199,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ProtobufError(f"it ends within the number at byte {at}")
 
 
-def _integer(value: int | bytes) -> int:
+def _read_integer(value: int | bytes) -> int:
     if isinstance(value, bytes):
         raise ProtobufError("a number was expected")
     return value - 2**64 if value >= 2**63 else value
@@ -211,7 +211,7 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def _text(value: int | bytes) -> str:
+def _read_text(value: int | bytes) -> str:
     try:
         return _bytes(value).decode()
     except UnicodeDecodeError:

@@ -93,7 +93,9 @@ def _rules(access: Access, user: User, namespace: str) -> Object:
     rules = access.rules_of(user, namespace)
     return {
         "resourceRules": [
-            _without(rule, "nonResourceURLs") for rule in rules if "resources" in rule
+            {key: value for key, value in rule.items() if key != "nonResourceURLs"}
+            for rule in rules
+            if "resources" in rule
         ],
         "nonResourceRules": [
             {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
@@ -102,7 +104,3 @@ def _rules(access: Access, user: User, namespace: str) -> Object:
         ],
         "incomplete": False,
     }
-
-
-def _without(rule: Object, field: str) -> Object:
-    return {key: value for key, value in rule.items() if key != field}

@@ -1,6 +1,6 @@
 """Routes from requests to answers: HTTP in terms of the API server's verbs.
 
-Both fronts use them, the one on a socket and the one in this process.
+The socket server and the in-process front share these routes.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,15 +17,8 @@ from kubedsm_lab.emulator.access.admission_policies import (
     list_enforced_policies,
 )
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
-from kubedsm_lab.emulator.api import decoding
+from kubedsm_lab.emulator.api import decoding, errors
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.errors import (
-    ApiError,
-    bad_request,
-    identity,
-    method_not_allowed,
-    success,
-)
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.patching import APPLY_PATCH
@@ -41,7 +34,7 @@ __all__ = ["ApiRequest", "ApiResponse", "RequestHandler", "Routes", "Stream", "W
 _OK, _CREATED, _ACCEPTED = 200, 201, 202
 _VERBS_OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _VERBS_OF_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-#: kinds that a PUT creates
+#: kinds created by PUT
 _CREATED_BY_UPDATE = frozenset({"Endpoints", "Event", "Lease", "Service"})
 #: kinds whose DELETE is answered with the object, others with a Status
 _RETURNED_WHEN_DELETED = frozenset({
@@ -81,11 +74,11 @@ class ApiResponse:
     status: int
     body: bytes
     content_type: str = "application/json"
-    #: warning that clients show to their users
+    #: warning displayed by clients
     warning: str = ""
 
 
-#: answers that continue
+#: streaming responses
 Stream = WatchStream | LogStream
 Answer = ApiResponse | Stream
 Handler = Callable[[Target, ApiRequest], Answer]
@@ -99,9 +92,9 @@ class RequestHandler(Protocol):
 
 
 class Routes:
-    """Answers requests with an ApiServer; allows everything unless `access` restricts it.
+    """Request handlers on an ApiServer; unrestricted without enforced `access`.
 
-    `output`: logs of pods that are processes. `pacing` delays watch events.
+    `output`: logs of pod processes. `pacing` delays watch events.
     """
 
     def __init__(
@@ -127,8 +120,8 @@ class Routes:
             "status": part,
             "resize": part,
             "scale": {"GET": self._get_scale, "PUT": self._update_scale, "PATCH": self._patch},
-            "binding": {"POST": self._bind},
-            "eviction": {"POST": self._evict},
+            "binding": {"POST": partial(self._act_on_pod, api.bind)},
+            "eviction": {"POST": partial(self._act_on_pod, api.evict)},
             "log": {"GET": self._log},
             "finalize": {"PUT": self._update},
             "token": {"POST": self._create_token},
@@ -143,7 +136,7 @@ class Routes:
         """Answer at once; events of a watch come later, from the stream."""
         try:
             return self._answer(request)
-        except ApiError as error:
+        except errors.ApiError as error:
             return _json(error.status, error.body())
 
     def _answer(self, request: ApiRequest) -> Answer:
@@ -155,9 +148,9 @@ class Routes:
         self._authorize(request)
         target = target_of(request.path)
         if target is not None:
-            return self._handler(target, request.method)(target, request)
+            return self._find_handler(target, request.method)(target, request)
         check_emulated(request.path)
-        return _document(request)
+        return _serve_document(request)
 
     def _authorize(self, request: ApiRequest, verb: str = "") -> None:
         """Raises ApiError (403). `verb` replaces that of the request's method."""
@@ -166,7 +159,7 @@ class Routes:
         attributes = attributes_of(request.method, request.path, request.query)
         self._access.check(request.user, attrs.evolve(attributes, verb=verb or attributes.verb))
 
-    def _handler(self, target: Target, method: str) -> Handler:
+    def _find_handler(self, target: Target, method: str) -> Handler:
         if target.subresource:
             handlers = self._of_subresource[target.subresource]
         else:
@@ -174,10 +167,10 @@ class Routes:
         handler = handlers.get(method)
         everywhere = target.resource.namespaced and not target.namespace
         if handler is None or (everywhere and method != "GET"):
-            raise method_not_allowed()
+            raise errors.method_not_allowed()
         verbs = _VERBS_OF_ONE if target.name else _VERBS_OF_ALL
         if not target.subresource and verbs[method] not in target.resource.verbs:
-            raise method_not_allowed()
+            raise errors.method_not_allowed()
         return handler
 
     def _list(self, target: Target, request: ApiRequest) -> Answer:
@@ -221,7 +214,7 @@ class Routes:
             self._authorize(request, "create")
             return self._store_new(target, request, obj)
         write = partial(self._api.update, resource, obj, subresource=target.subresource)
-        return self._respond(_OK, target, request, self._admit(target, request, write))
+        return self._respond(_OK, target, request, self._admit_write(target, request, write))
 
     def _patch(self, target: Target, request: ApiRequest) -> Answer:
         patch, content_type = bodies.patch_in(request.body, request.content_type)
@@ -236,11 +229,13 @@ class Routes:
         )
         if not existed and content_type == APPLY_PATCH:
             self._authorize(request, "create")
-        changed = self._admit(target, request, write)
+        changed = self._admit_write(target, request, write)
         return self._respond(_OK if existed else _CREATED, target, request, changed)
 
-    def _admit(self, target: Target, request: ApiRequest, write: Callable[..., Object]) -> Object:
-        """Write if admission policies allow: they judge the outcome of a dry run."""
+    def _admit_write(
+        self, target: Target, request: ApiRequest, write: Callable[..., Object]
+    ) -> Object:
+        """Write after admission policies have validated the outcome of a dry run."""
         options, resource = request.options, target.resource
         policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
         if policies and self._api.exists(*_identity(target)):
@@ -253,10 +248,12 @@ class Routes:
     def _delete(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource
         options = _delete_options(request)
-        deletion = self._api.delete(*_identity(target), **_arguments(options))
+        deletion = self._api.delete(*_identity(target), **_deletion_arguments(options))
         if deletion.gone and resource.kind not in _RETURNED_WHEN_DELETED:
             uid = deletion.object["metadata"]["uid"]
-            return _json(_OK, success(details={**identity(resource, target.name), "uid": uid}))
+            return _json(
+                _OK, errors.success(details={**errors.identity(resource, target.name), "uid": uid})
+            )
         foreground = options.propagation_policy == "Foreground"
         waits = not deletion.gone and (foreground or options.orphan_dependents is False)
         return self._respond(_ACCEPTED if waits else _OK, target, request, deletion.object)
@@ -270,7 +267,7 @@ class Routes:
             name = obj["metadata"]["name"]
             # a controller may have been faster
             if self._api.exists(resource, namespace, name):
-                self._api.delete(resource, namespace, name, **_arguments(options))
+                self._api.delete(resource, namespace, name, **_deletion_arguments(options))
         return _json(_OK, Form(resource).several(page.objects, page.metadata, 0))
 
     def _get_scale(self, target: Target, _request: ApiRequest) -> Answer:
@@ -281,15 +278,11 @@ class Routes:
         scale = _place_in_namespace(given, target)
         return _json(_OK, self._api.update_scale(*_identity(target), scale, **request.options))
 
-    def _bind(self, target: Target, request: ApiRequest) -> Answer:
-        binding, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
-        answer = self._api.bind(target.namespace, target.name, binding, dry_run=dry_run)
-        return _json(_CREATED, answer)
-
-    def _evict(self, target: Target, request: ApiRequest) -> Answer:
-        eviction, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
-        answer = self._api.evict(target.namespace, target.name, eviction, dry_run=dry_run)
-        return _json(_CREATED, answer)
+    def _act_on_pod(
+        self, action: Callable[..., Object], target: Target, request: ApiRequest
+    ) -> Answer:
+        given, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
+        return _json(_CREATED, action(target.namespace, target.name, given, dry_run=dry_run))
 
     def _log(self, target: Target, request: ApiRequest) -> Answer:
         log = self._logs.answer(target.namespace, target.name, request.query)
@@ -314,8 +307,8 @@ class Routes:
         return _json(status, obj)
 
 
-def _document(request: ApiRequest) -> ApiResponse:
-    """Answer with discovery, OpenAPI or health, which are no resources."""
+def _serve_document(request: ApiRequest) -> ApiResponse:
+    """Serve non-resource paths: discovery, OpenAPI and health."""
     if request.path == discovery.V2 and "protobuf" in request.accept:
         return ApiResponse(_OK, b"", discovery.V2_PROTOBUF)
     document = discovery.discovery_document(request.path)
@@ -323,7 +316,7 @@ def _document(request: ApiRequest) -> ApiResponse:
     if document is None:
         return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
     if request.method != "GET":
-        raise method_not_allowed()
+        raise errors.method_not_allowed()
     if isinstance(document, str):
         return ApiResponse(_OK, document.encode(), "text/plain; charset=utf-8")
     return _json(_OK, document)
@@ -346,7 +339,7 @@ def _place_in_namespace(obj: Object, target: Target) -> Object:
         ("namespace", "namespace on the request", namespace, target.namespace),
     ):
         if given != named:
-            raise bad_request(
+            raise errors.bad_request(
                 f"the {what} of the object ({given}) does not match the {where} ({named})"
             )
     placed = {**metadata, "namespace": target.namespace} if target.namespace else metadata
@@ -371,7 +364,7 @@ def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
     return options
 
 
-def _arguments(options: decoding.DeleteOptions) -> dict[str, Any]:
+def _deletion_arguments(options: decoding.DeleteOptions) -> dict[str, Any]:
     uid, version = decoding.preconditions(options)
     return {
         "grace_seconds": options.grace_period_seconds,

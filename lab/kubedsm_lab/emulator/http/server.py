@@ -25,10 +25,9 @@ from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHandler, Stream
 
-_JSON = "application/json"
 #: size limit of a request body in kube-apiserver, in bytes
 _BODY_LIMIT = 3 * 1024 * 1024
-#: seconds that a closing front waits for running requests
+#: graceful shutdown period for running requests, in seconds
 _GRACE = 1.0
 
 
@@ -89,7 +88,11 @@ class HttpFront:
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return _too_large()
+            message = f"Request entity too large: limit is {_BODY_LIMIT}"
+            error = ApiError(413, "RequestEntityTooLarge", message)
+            return web.Response(
+                status=413, body=orjson.dumps(error.body()), content_type="application/json"
+            )
         answer = self._routes.handle(_api_request(request, body))
         if isinstance(answer, ApiResponse):
             headers = {"Content-Type": answer.content_type}
@@ -172,12 +175,6 @@ def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
         as_groups=tuple(headers.getall("Impersonate-Group", ())),
         user_agent=headers.get("User-Agent", ""),
     )
-
-
-def _too_large() -> web.Response:
-    message = f"Request entity too large: limit is {_BODY_LIMIT}"
-    error = ApiError(413, "RequestEntityTooLarge", message)
-    return web.Response(status=413, body=orjson.dumps(error.body()), content_type=_JSON)
 
 
 class CertificateError(Problem):

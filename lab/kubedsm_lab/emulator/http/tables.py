@@ -1,7 +1,7 @@
-"""Tables that `kubectl get` asks for: columns of each kind, and one row per object.
+"""Tables for `kubectl get`: columns by kind, one row per object.
 
 Clients ask for a Table in their Accept header, `application/json;as=Table;v=v1;g=meta.k8s.io`.
-Columns and cells are those of k8s.io/kubernetes/pkg/printers/internalversion.
+Columns and cells follow k8s.io/kubernetes/pkg/printers/internalversion.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.api.values import seconds
 
 #: content of a row beside its cells: metadata of the object, the whole object, or nothing
 Include = Literal["Metadata", "Object", "None"]
-#: (object, now) → content of one cell; now in seconds since the epoch
+#: (object, now) → cell content; now in seconds since the epoch
 Cell = Callable[[Object, float], Any]
 
 _META = "meta.k8s.io/v1"
@@ -75,7 +75,7 @@ def as_table(
         "rows": [
             {
                 "cells": [column.cell(obj, now) for column in columns],
-                **_completion(resource, obj),
+                **_mark_completed(resource, obj),
                 **_select_included(resource, obj, include),
             }
             for obj in objects
@@ -83,7 +83,7 @@ def as_table(
     }
 
 
-def _completion(resource: Resource, obj: Object) -> Object:
+def _mark_completed(resource: Resource, obj: Object) -> Object:
     """Mark completed pods: kubectl may hide their rows."""
     phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
     if phase not in ("Succeeded", "Failed"):
@@ -127,7 +127,7 @@ def _join_values(words: Sequence[str], limit: int | None = None) -> str:
     return ",".join(words) or NONE
 
 
-def _equalities(labels: Mapping[str, str] | None) -> str:
+def _format_labels(labels: Mapping[str, str] | None) -> str:
     return _join_values([f"{key}={value}" for key, value in sorted((labels or {}).items())])
 
 
@@ -142,6 +142,10 @@ def _field(path: str, default: object = "") -> Cell:
         return default if value is None or value == "" else value
 
     return cell
+
+
+def _format_reference(reference: Object, case: Callable[[str], str] = str) -> str:
+    return f"{case(reference.get('kind', ''))}/{reference.get('name', '')}"
 
 
 def _ignore_clock(content: Callable[[Object], Any]) -> Cell:
@@ -184,7 +188,7 @@ def _ready_containers(pod: Object) -> str:
     return f"{ready}/{len(pod['spec'].get('containers', ()))}"
 
 
-def _restarts(pod: Object, now: float) -> str:
+def _count_restarts(pod: Object, now: float) -> str:
     statuses = pod.get("status", {}).get("containerStatuses", ())
     count = sum(container.get("restartCount", 0) for container in statuses)
     ends = [
@@ -220,11 +224,11 @@ def _template(field: str) -> Cell:
     return cell
 
 
-def _selector(obj: Object) -> str:
+def _format_selector(obj: Object) -> str:
     return str(label_selector_of(obj["spec"].get("selector") or {})) or NONE
 
 
-def _completions(job: Object) -> str:
+def _count_completions(job: Object) -> str:
     spec, succeeded = job["spec"], (job.get("status") or {}).get("succeeded", 0)
     wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
     if wanted is not None:
@@ -248,7 +252,7 @@ def _job_status(job: Object) -> str:
 
 
 def _metric_targets(autoscaler: Object) -> str:
-    """Return current/target of each metric; <unknown> for one that was not measured."""
+    """Return current/target of each metric; <unknown> without a measurement."""
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     words = []
     for index, metric in enumerate(autoscaler["spec"].get("metrics") or ()):
@@ -270,11 +274,6 @@ def _metric_target(current: Object, target: Object) -> str:
         return f"{shown}/{target['averageUtilization']}%"
     key = "averageValue" if target["type"] == "AverageValue" else "value"
     return f"{current.get(key, UNKNOWN)}/{target[key]}"
-
-
-def _scale_target(autoscaler: Object) -> str:
-    reference = autoscaler["spec"]["scaleTargetRef"]
-    return f"{reference['kind']}/{reference['name']}"
 
 
 # Nodes, Services and the others.
@@ -317,7 +316,7 @@ def _ports(service: Object) -> str:
     return _join_values([port_of(port) for port in service["spec"].get("ports", ())])
 
 
-def _endpoints(endpoints: Object) -> str:
+def _list_endpoints(endpoints: Object) -> str:
     addresses = [
         f"{address['ip']}:{port['port']}"
         for subset in endpoints.get("subsets") or ()
@@ -328,7 +327,7 @@ def _endpoints(endpoints: Object) -> str:
 
 
 def _first_of(event: Object, *fields: str) -> Any:
-    """Return the first field that is set: events.k8s.io has other names for the same fields."""
+    """Return the first present field: events.k8s.io has different field names."""
     return next((event[field] for field in fields if event.get(field)), None)
 
 
@@ -369,7 +368,7 @@ def _quota(*, limits: bool) -> Cell:
 
 
 def _subjects(kind: str) -> Cell:
-    """Return a cell with the subjects of that kind; ServiceAccounts with their namespaces."""
+    """Return a cell with subjects by kind; ServiceAccounts with namespaces."""
 
     def cell(binding: Object, _now: float) -> str:
         subjects = [s for s in binding.get("subjects") or () if s["kind"] == kind]
@@ -380,22 +379,17 @@ def _subjects(kind: str) -> Cell:
     return cell
 
 
-def _role_of(binding: Object) -> str:
-    reference = binding.get("roleRef") or {}
-    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
-
-
 _NAME = Column("Name", _field("metadata.name"))
 _AGE = Column("Age", lambda obj, now: _age(obj["metadata"].get("creationTimestamp"), now))
 _TEMPLATE = (
     Column("Containers", _template("name"), wide=True),
     Column("Images", _template("image"), wide=True),
 )
-_SELECTOR = Column("Selector", _ignore_clock(_selector), wide=True)
+_SELECTOR = Column("Selector", _ignore_clock(_format_selector), wide=True)
 _ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
 _BINDING = (
     _NAME,
-    Column("Role", _ignore_clock(_role_of)),
+    Column("Role", lambda obj, _: _format_reference(obj.get("roleRef") or {})),
     _AGE,
     Column("Users", _subjects("User"), wide=True),
     Column("Groups", _subjects("Group"), wide=True),
@@ -407,7 +401,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _NAME,
         Column("Ready", _ignore_clock(_ready_containers)),
         Column("Status", _ignore_clock(pod_status)),
-        Column("Restarts", _restarts),
+        Column("Restarts", _count_restarts),
         _AGE,
         Column("IP", _field("status.podIP", NONE), wide=True),
         Column("Node", _field("spec.nodeName", NONE), wide=True),
@@ -436,7 +430,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "Job": (
         _NAME,
         Column("Status", _ignore_clock(_job_status)),
-        Column("Completions", _ignore_clock(_completions)),
+        Column("Completions", _ignore_clock(_count_completions)),
         Column("Duration", _job_duration),
         _AGE,
         *_TEMPLATE,
@@ -444,7 +438,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "HorizontalPodAutoscaler": (
         _NAME,
-        Column("Reference", _ignore_clock(_scale_target)),
+        Column("Reference", lambda obj, _: _format_reference(obj["spec"]["scaleTargetRef"])),
         Column("Targets", _ignore_clock(_metric_targets)),
         Column("MinPods", lambda obj, _: str(obj["spec"].get("minReplicas", "<unset>"))),
         Column("MaxPods", _field("spec.maxReplicas"), "integer"),
@@ -481,20 +475,14 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("External-IP", _ignore_clock(_external_addresses)),
         Column("Port(s)", _ignore_clock(_ports)),
         _AGE,
-        Column("Selector", lambda obj, _: _equalities(obj["spec"].get("selector")), wide=True),
+        Column("Selector", lambda obj, _: _format_labels(obj["spec"].get("selector")), wide=True),
     ),
-    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_endpoints)), _AGE),
+    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_list_endpoints)), _AGE),
     "Event": (
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
         Column("Reason", _field("reason")),
-        Column(
-            "Object",
-            lambda obj, _: "{kind}/{name}".format(
-                kind=_event_object(obj).get("kind", "").lower(),
-                name=_event_object(obj).get("name", ""),
-            ),
-        ),
+        Column("Object", lambda obj, _: _format_reference(_event_object(obj), str.lower)),
         Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
         Column("Source", _ignore_clock(_event_source), wide=True),
         Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),

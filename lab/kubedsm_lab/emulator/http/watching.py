@@ -14,7 +14,7 @@ import attrs
 import orjson
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api.errors import ApiError, expired
+from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.forms import to_requested_form
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
@@ -28,7 +28,7 @@ _HEAD = {kind: f'{{"type":"{kind}","object":'.encode() for kind in get_args(Line
 _TAIL = b"}\n"
 #: seconds between bookmarks, as in kube-apiserver
 _BOOKMARK_PERIOD = 60.0
-#: lines that may wait for a slow reader before its watch is ended
+#: limit on buffered lines of a slow reader, whose watch is ended then
 _MOST_WAITING = 10_000
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 #: zero value of a kind in bookmarks
@@ -51,7 +51,7 @@ class Form:
         return self.several([obj], version, now)
 
     def several(self, objects: Sequence[Object], list_metadata: Object, now: float) -> Object:
-        """Represent a list, whose items do not repeat its kind."""
+        """Represent a list; items omit apiVersion and kind."""
         resource = self.resource
         if self.table is not None:
             shown = [to_requested_form(resource, obj) for obj in objects]
@@ -69,7 +69,7 @@ class Form:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return a key that equal forms of one stored resource share."""
+        """Return a key shared by equivalent representations of a stored resource."""
         return self.resource.api_version, self.table or ""
 
 
@@ -109,7 +109,7 @@ class WatchStream:
         self._revision = revision
         self._on_end = on_end
         self._pacing = pacing
-        #: revision that the reader has received
+        #: latest revision received by the reader
         self._seen = request.since or revision()
         self._lines: deque[bytes] = deque()
         #: lines in transit with their times of arrival, in order
@@ -121,7 +121,7 @@ class WatchStream:
         self._bookmark_at = now + _BOOKMARK_PERIOD if request.bookmarks else None
 
     def offer(self, change: ObjectChange, memo: dict[tuple[str, str, str], bytes]) -> None:
-        """Push a change if it is selected; `memo` holds lines that are encoded already."""
+        """Push a selected change; `memo` caches encoded lines."""
         request = self._request
         if self._ended or change.revision <= self._seen:
             return
@@ -257,7 +257,7 @@ class WatchHub:
             try:
                 past = self._store.history(resource, request.since)
             except ExpiredError as error:
-                stream.fail(expired(str(error)))
+                stream.fail(ApiError(410, "Expired", str(error)))
                 return stream
             for change in past:
                 stream.offer(change, {})
@@ -285,7 +285,7 @@ def _key(resource: Resource) -> str:
 
 
 def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | None, Object]:
-    """Return the change from the view of a selection: leaving it is a deletion."""
+    """Return the change as observed through a selection: leaving the selection is a deletion."""
     previous = change.previous
     if not selection.selective:
         mine = not selection.namespace or selection.matches(change.object)

@@ -1,4 +1,4 @@
-"""Modules that the fork server loads once and shares with its forks."""
+"""Modules preloaded by the fork server and shared with its forks."""
 
 import gc
 

@@ -1,7 +1,7 @@
 """Processes of `loadgen serve`, forked from one that has loaded it.
 
 Forty separate processes would take 40 times 0.2 s of CPU and 42 MB; forked they take 5 ms and 9 MB
-each. None outlives the process that started it.
+each. Processes end with their parent.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import aiohttp
 
@@ -25,36 +25,6 @@ from loadgen.cli import main
 #: time limit of /readyz in seconds
 _PATIENCE = 5.0
 _OK = 200
-
-
-class Process(Protocol):
-    """Process that was started, and may have ended."""
-
-    pid: int
-    #: address at which it serves, or will
-    url: str
-
-    async def is_ready(self) -> bool:
-        """Return whether it reports ready."""
-
-    async def ended(self) -> int:
-        """Wait for its end and return the exit code, or minus the signal."""
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal, if it runs."""
-
-
-class Processes(Protocol):
-    async def start(
-        self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
-    ) -> Process:
-        """Start a process with the arguments of `loadgen serve`. Raises OSError.
-
-        If cancelled, it leaves no process.
-        """
-
-    def output(self, name: str) -> bytes:
-        """Return the output of the processes of that name."""
 
 
 class ForkedProcess:
@@ -80,6 +50,7 @@ class ForkedProcess:
         self._ended.set()
 
     async def is_ready(self) -> bool:
+        """Return whether the readiness endpoint responds."""
         try:
             async with self._http.get(f"{self.url}/readyz") as answer:
                 return answer.status == _OK
@@ -87,6 +58,7 @@ class ForkedProcess:
             return False
 
     async def ended(self) -> int:
+        """Wait for termination; return the exit code, or the negative signal."""
         await self._ended.wait()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._release_process)
 
@@ -130,6 +102,7 @@ class Forked:
     async def start(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> ForkedProcess:
+        """Start `loadgen serve`; leave no process if cancelled. Raises OSError."""
         if self._http is None:
             raise RuntimeError("nothing to be forked from")
         port = _free_port()
@@ -153,6 +126,7 @@ class Forked:
         return ForkedProcess(process, port, self._thread, self._http)
 
     def output(self, name: str) -> bytes:
+        """Return the accumulated output of equally named processes."""
         try:
             return self._log(name).read_bytes()
         except OSError:
@@ -163,7 +137,7 @@ class Forked:
 
 
 def _free_port() -> int:
-    """Return a port that is free now. If another process takes it, this one is restarted."""
+    """Return an available port. After a collision the process is restarted."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -171,7 +145,7 @@ def _free_port() -> int:
 
 
 def _of_script() -> list[str]:
-    """Return the modules of the running script, which a process would import.
+    """Return the modules of the running script, for preloading.
 
     The name `__main__` serves this, but multiprocessing of Python 3.11 to 3.13 ignores it.
     """

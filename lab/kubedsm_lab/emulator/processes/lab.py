@@ -17,10 +17,10 @@ from kubedsm.model.model import Tier, Tiers
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm.terminal.whole_files import write_whole
-from kubedsm_lab.emulator.actors.pod_state import labels_of
+from kubedsm_lab.emulator.api.object_state import labels_of
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.api.store import Store
-from kubedsm_lab.emulator.processes.forked import Forked, Process
+from kubedsm_lab.emulator.processes.forked import Forked, ForkedProcess
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
 from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServiceProxies
 from kubedsm_lab.emulator.processes.usage import Accounts, LabMetrics
@@ -32,7 +32,7 @@ _APP = ("app", "app.kubernetes.io/name")
 
 
 def prometheus_targets(
-    running: Iterable[tuple[PodProcess, Process]], tier_of: Callable[[str], Tier | None]
+    running: Iterable[tuple[PodProcess, ForkedProcess]], tier_of: Callable[[str], Tier | None]
 ) -> list[dict[str, Any]]:
     """Return scrape targets in Prometheus' file_sd format, one entry per process."""
     return [
@@ -49,11 +49,6 @@ def prometheus_targets(
         }
         for pod, process in running
     ]
-
-
-def service_urls(urls: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """Return the URLs of the proxies by `namespace/name`."""
-    return {"/".join(name): url for name, url in sorted(urls.items())}
 
 
 def write_json(path: Path, content: object) -> None:
@@ -79,7 +74,7 @@ class Lab:
 
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
-    """Yield the container runtime of a lab in that folder. Raises OSError."""
+    """Yield the container runtime with its logs in the folder. Raises OSError."""
     async with Forked(folder / "logs") as processes, PodProcesses(processes, clock) as pods:
         yield pods
 
@@ -88,10 +83,7 @@ async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesse
 async def reachable(
     store: Store, pods: PodProcesses, clock: Clock, rng: random.Random, lab: Lab
 ) -> AsyncIterator[str]:
-    """Serve and measure the pods of a cluster; yield the URL of the metrics, if served.
-
-    Raises OSError for an unwritable folder, AddressUnavailableError.
-    """
+    """Serve and measure pods; yield the metrics URL. Raises OSError, AddressUnavailableError."""
 
     def tier_of(name: str) -> Tier | None:
         node = store.get(NODES, "", name)
@@ -105,7 +97,8 @@ async def reachable(
     async def keep_files() -> None:
         while True:
             write_json(lab.folder / TARGETS, prometheus_targets(pods.running(), tier_of))
-            write_json(lab.folder / SERVICES, service_urls(proxies.urls))
+            urls = {"/".join(name): url for name, url in sorted(proxies.urls.items())}
+            write_json(lab.folder / SERVICES, urls)
             await changed.wait()
             changed.clear()
 

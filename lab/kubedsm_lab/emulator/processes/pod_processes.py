@@ -1,6 +1,6 @@
-"""Container runtime with processes: each pod is a process that is restarted until its end.
+"""Container runtime with processes: each pod is a process, restarted until the pod terminates.
 
-It runs containers whose command begins with `loadgen serve`; others are only reported as running.
+Only containers with command `loadgen serve` become processes; others are reported as running.
 """
 
 import asyncio
@@ -19,32 +19,32 @@ from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.actors.kubelet import UP, ContainerRuntime, Containers
 from kubedsm_lab.emulator.api.resources import Object
-from kubedsm_lab.emulator.processes.forked import Process, Processes
+from kubedsm_lab.emulator.processes.forked import Forked, ForkedProcess
 
 log = structlog.get_logger()
 
-#: limit on processes; each takes about 10 MB and its share of two cores
+#: limit on simultaneous processes; each takes about 10 MB and a share of two cores
 MOST = 100
 #: seconds between checks of /readyz: of a pod that is not ready, and of a ready one
 SOON, PERIOD = 0.1, 5.0
 #: failed checks in a row until a ready pod is not ready: failureThreshold
 FAILURES = 3
-#: seconds from the end of a process to its restart
+#: delay between termination of a process and its restart, in seconds
 _BACK_OFF = Doubling(0.5, 10.0)
 _BEGUN = Containers(ready=False)
 
 
 @attrs.define(eq=False)
 class PodProcess:
-    """Pod and its present process."""
+    """Pod and its current process."""
 
     pod: Object
-    #: name and arguments of the container that is run
+    #: name and arguments of the running container
     container: str
     arguments: tuple[str, ...]
     changed: Callable[[], None]
     containers: Containers = _BEGUN
-    process: Process | None = None
+    process: ForkedProcess | None = None
     #: timer of the SIGKILL once the pod is to stop
     killing: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
@@ -71,12 +71,12 @@ class PodProcess:
 
 
 class PodProcesses(ContainerRuntime):
-    """Container runtime while its context is entered; leaving it kills all processes.
+    """Container runtime while its context is entered; leaving terminates all processes.
 
     `noticed` is called when a process has started or ended.
     """
 
-    def __init__(self, processes: Processes, clock: Clock, most: int = MOST) -> None:
+    def __init__(self, processes: Forked, clock: Clock, most: int = MOST) -> None:
         self._processes = processes
         self._clock = clock
         self._most = most
@@ -107,7 +107,7 @@ class PodProcesses(ContainerRuntime):
             # The block's own exception leaves unchanged.
             await self._group.__aexit__(None, None, None)
 
-    def running(self) -> Iterator[tuple[PodProcess, Process]]:
+    def running(self) -> Iterator[tuple[PodProcess, ForkedProcess]]:
         """Return the pods with a process."""
         return ((pod, pod.process) for pod in self._pods.values() if pod.process is not None)
 
@@ -123,10 +123,10 @@ class PodProcesses(ContainerRuntime):
         begun = PodProcess(pod, *served, changed)
         self._pods[begun.uid] = begun
         begun.task = self._group.create_task(self._run(begun), name="/".join(begun.name))
-        # Not in its own `finally`: a task that is cancelled before its start never reaches one.
-        begun.task.add_done_callback(lambda _: self._over(begun))
+        # Not in `finally`, unreachable for a task cancelled before its start.
+        begun.task.add_done_callback(lambda _: self._forget_pod(begun))
 
-    def _over(self, pod: PodProcess) -> None:
+    def _forget_pod(self, pod: PodProcess) -> None:
         del self._pods[pod.uid]
         pod.changed()
 
@@ -169,16 +169,16 @@ class PodProcesses(ContainerRuntime):
     async def _keep_running(self, pod: PodProcess) -> None:
         for restarts in itertools.count():
             pod.become(Containers(ready=False, restarts=restarts))
-            message = await self._once(pod)
+            message = await self._run_once(pod)
             if pod.killing is not None:
                 pod.killing.cancel()
                 return
             self._said.log(log.warning, "pod's process ended", message, pod="/".join(pod.name))
             pod.become(Containers(False, restarts, "CrashLoopBackOff", message))
-            await self._clock.sleep(_BACK_OFF.after(restarts))
+            await self._clock.sleep(_BACK_OFF.delay_after(restarts))
 
-    async def _once(self, pod: PodProcess) -> str:
-        """Run one process until its end. Return how it ended."""
+    async def _run_once(self, pod: PodProcess) -> str:
+        """Run a process until termination. Return the termination reason."""
         environment = self.environment(pod.uid)
         try:
             process = await self._processes.start(_file_name(pod), pod.arguments, environment)
@@ -188,7 +188,7 @@ class PodProcesses(ContainerRuntime):
         self.noticed()
         try:
             async with asyncio.TaskGroup() as tasks:
-                looking = tasks.create_task(self._look(pod, process))
+                looking = tasks.create_task(self._probe_readiness(pod, process))
                 code = await process.ended()
                 looking.cancel()
             return f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
@@ -197,7 +197,7 @@ class PodProcesses(ContainerRuntime):
             pod.process = None
             self.noticed()
 
-    async def _look(self, pod: PodProcess, process: Process) -> None:
+    async def _probe_readiness(self, pod: PodProcess, process: ForkedProcess) -> None:
         """Check readiness repeatedly."""
         failures = 0
         while True:

@@ -1,7 +1,7 @@
 """Request rates from a Prometheus for autoscalers, in place of the Prometheus adapter.
 
 The adapter queries on demand. This module queries periodically for all workloads, so a request
-waits for nothing. Rates that are too old count as missing.
+waits for nothing. Outdated rates count as missing.
 """
 
 import asyncio
@@ -59,22 +59,19 @@ class RequestRates:
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:
                 try:
-                    self._rates = await self._ask(http)
+                    query = {"query": self._query}
+                    async with http.get(self._url, params=query, raise_for_status=True) as answer:
+                        self._rates = rates(await answer.read())
                     self._asked = self._clock.monotonic()
                 except (aiohttp.ClientError, OSError, ValueError) as error:
                     reason = str(error) or type(error).__name__
                     self._said.log(log.warning, "no request rates", reason, prometheus=self._url)
                 await self._clock.sleep(PERIOD)
 
-    async def _ask(self, http: aiohttp.ClientSession) -> dict[tuple[str, str], float]:
-        async with http.get(self._url, params={"query": self._query}) as answer:
-            answer.raise_for_status()
-            return rates(await answer.read())
-
 
 @asynccontextmanager
 async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
-    """Query that Prometheus while the context is entered."""
+    """Query Prometheus while the context is entered."""
     asked = RequestRates(url, clock)
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(asked.run())

@@ -8,7 +8,6 @@ pod's tier, half of it in each direction, in place of `tc netem` between machine
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -19,6 +18,7 @@ from yarl import URL
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
+from kubedsm_lab.emulator.api.object_state import key_of
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm_lab.emulator.api.store import ObjectChange, Store
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
@@ -28,9 +28,9 @@ from loadgen.transport import SERVED_BY
 
 #: time limit of a pod's response in seconds
 _PATIENCE = 60.0
-#: seconds for which durations of an ended pod are exported
+#: seconds during which durations of a terminated pod are exported
 _KEPT = 300.0
-#: headers of a connection (RFC 9110, section 7.6.1), and those that are set anew
+#: connection headers (RFC 9110, section 7.6.1), and regenerated headers
 _OWN_HEADERS = frozenset(
     {
         *("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer"),
@@ -76,12 +76,7 @@ class Forwarding:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._http is not None:
             await self._http.close()
 
@@ -92,7 +87,7 @@ class Forwarding:
         drawn: Callable[[], PodProcess | None],
         caller: PodProcess | None = None,
     ) -> web.Response:
-        """Forward to a pod of the Service, which is drawn now."""
+        """Forward the request to a randomly selected pod of the Service."""
         began = self._clock.monotonic()
         body = await request.read()
         pod = drawn()
@@ -101,29 +96,31 @@ class Forwarding:
         tier = self._tier_of(pod.node)
         half = self._network.get(tier, 0.0) / 2 if tier else 0.0
         await self._clock.sleep(half)
-        answer = await self._asked(pod, request, body)
+        answer = await self._relay_request(pod, request, body)
         await self._clock.sleep(half)
         namespace, name = pod.name
         labels, now = (namespace, name, tier or "", service[1]), self._clock.monotonic()
         self._duration.labels(*labels).observe(now - began)
         self._told[labels] = pod.uid, now
-        asked = len(body) + _length(request.raw_headers)
+        asked = len(body) + _header_bytes(request.raw_headers)
         answered = answer.content_length or 0
-        answered += _length((n.encode(), v.encode()) for n, v in answer.headers.items())
+        answered += _header_bytes((n.encode(), v.encode()) for n, v in answer.headers.items())
         self._accounts.add(pod.uid, pod.node, Counters(received=asked, sent=answered))
         if caller is not None:
             self._accounts.add(caller.uid, caller.node, Counters(received=answered, sent=asked))
         return answer
 
     def forget_others(self, running: Container[str]) -> None:
-        """Drop metrics of pods that ended a while ago, whose number would grow."""
+        """Drop metrics of terminated pods, to bound the number of label sets."""
         over = self._clock.monotonic() - _KEPT
         for labels, (uid, at) in list(self._told.items()):
             if uid not in running and at < over:
                 del self._told[labels]
                 self._duration.remove(*labels)
 
-    async def _asked(self, pod: PodProcess, request: web.Request, body: bytes) -> web.Response:
+    async def _relay_request(
+        self, pod: PodProcess, request: web.Request, body: bytes
+    ) -> web.Response:
         if self._http is None or pod.process is None:
             return refused(502, f"pod {'/'.join(pod.name)} has just ended")
         url = pod.process.url + URL(request.raw_path, encoded=True).raw_path_qs
@@ -155,7 +152,7 @@ def _select_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in headers.items() if name.lower() not in own]
 
 
-def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+def _header_bytes(headers: Iterable[tuple[bytes, bytes]]) -> int:
     """Return the length with a colon, a space and the line end each."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
@@ -188,7 +185,7 @@ class ServiceProxies:
         self._noticed = noticed
         self._changed = asyncio.Event()
         self._runners: dict[ServiceName, web.AppRunner] = {}
-        self._for_pods = _runner(self._ask_by_name)
+        self._for_pods = _build_runner(self._ask_by_name)
         self._for_pods_url = URL()
         self._unsubscribe: Callable[[], None] = lambda: None
         self.urls: dict[ServiceName, str] = {}
@@ -199,12 +196,7 @@ class ServiceProxies:
         self._changed.set()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._unsubscribe()
         for runner in (self._for_pods, *self._runners.values()):
             await runner.cleanup()
@@ -218,13 +210,13 @@ class ServiceProxies:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Maintain one proxy per Service, until cancelled."""
+        """Maintain proxies of existing Services, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            there = {_name(service["metadata"]) for service in self._store.list(SERVICES)}
+            there = {key_of(service) for service in self._store.list(SERVICES)}
             for name in there - self._runners.keys():
-                self._runners[name] = runner = _runner(self._ask(name))
+                self._runners[name] = runner = _build_runner(self._ask(name))
                 self.urls[name] = await listen(runner, _HOST, 0, EMULATED)
             for name in self._runners.keys() - there:
                 del self.urls[name]
@@ -239,7 +231,7 @@ class ServiceProxies:
 
     async def _ask_by_name(self, request: web.Request) -> web.Response:
         """Resolve SERVICE.NAMESPACE of an absolute URL's host."""
-        caller = self._pods.get(_user(request))
+        caller = self._pods.get(_proxy_user(request))
         service, _, rest = (URL(request.raw_path).host or "").partition(".")
         namespace = rest.partition(".")[0] or (caller.name[0] if caller else "default")
         name = namespace, service
@@ -250,7 +242,7 @@ class ServiceProxies:
         )
 
     def _draw_pod(self, name: ServiceName) -> PodProcess | None:
-        """Draw one of the Service's Ready pods that are processes, uniformly."""
+        """Draw a Ready pod process of the Service, uniformly at random."""
         endpoints = self._store.get(ENDPOINTS, *name) or {}
         found = [
             pod
@@ -262,11 +254,7 @@ class ServiceProxies:
         return self._rng.choice(found) if found else None
 
 
-def _name(metadata: Mapping[str, str]) -> ServiceName:
-    return metadata["namespace"], metadata["name"]
-
-
-def _user(request: web.Request) -> str:
+def _proxy_user(request: web.Request) -> str:
     """Return the user in the proxy's URL."""
     try:
         auth = aiohttp.BasicAuth.decode(request.headers.get("Proxy-Authorization", ""))
@@ -275,7 +263,7 @@ def _user(request: web.Request) -> str:
     return str(auth.login)
 
 
-def _runner(handler: Handler) -> web.AppRunner:
+def _build_runner(handler: Handler) -> web.AppRunner:
     app = web.Application(client_max_size=_BODY_LIMIT)
     app.router.add_route("*", "/{path:.*}", handler)
     return web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE)

@@ -49,10 +49,7 @@ class Counters:
 
 
 def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
-    """Return the usage of a process since its start; None if it is gone.
-
-    Values that the kernel does not provide count as 0, here and for memory.
-    """
+    """Return the usage of a process since its start, unknown values as 0; None if it is gone."""
     try:
         # The program's name may contain spaces and parentheses.
         stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -10,8 +10,6 @@ from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
 from kubedsm_lab.replay.findings import MODELLED, Findings, Preset, encode_trials, play_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.tables import (
-    TABLE_4,
-    WINDOW,
     answer,
     by_policy,
     recovery,
@@ -30,6 +28,7 @@ from kubedsm_lab.replay.plots import (
     render_picture,
 )
 from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.published import PUBLISHED
 from loadgen.recovery import FIND_SECONDS, HOLD_SECONDS, WINDOW_SECONDS
 
 METHOD = (
@@ -87,7 +86,6 @@ def run(plan: Plan, jobs: int) -> Findings:
         standings=standings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
-        policies=by_policy(done),
     )
 
 
@@ -146,7 +144,7 @@ def _plot_recoveries(plain: Mapping[str, list[Outcome]]) -> list[Panel]:
         times = [recovery(each) / WINDOW_SECONDS for each in outcomes]
         shares = [(n, sum(time <= n for time in times) / len(times)) for n in windows]
         lines.append(Line(policy, looks[policy], shares, steps=True))
-    marks = {name: run.ttr / WINDOW for name, run in TABLE_4.items()}
+    marks = {name: run.ttr / PUBLISHED.hpa.window for name, run in PUBLISHED.hpa.runs.items()}
     over = math.ceil(1.3 * max(marks.values()))
     across = "windows from HOLD's start"
     panel = plot_lines("share of seeds", lines, across, "", over=over, top=1.02, marks=marks)

@@ -1,9 +1,9 @@
-"""Processor sharing: how long requests take that share pods, which share nodes. A model.
+"""Processor sharing: model of requests that share pods, and of pods that share nodes.
 
-A busy pod gets its CPU limit, or an equal share of its node if the busy pods there would exceed the
-node. The requests of a pod share that equally. A client sends its next request as soon as it is
-answered, over a connection that stays on its pod. So a pod has as many requests as connections, and
-between two changes of connections each request is served at a constant speed: the model is exact.
+A busy pod has its CPU limit, or an equal share of an overloaded node. The requests of a pod share
+the pod's CPU equally. A client sends its next request after the response, over a connection to a
+fixed pod. Requests of a pod therefore equal its connections, and service speed is constant between
+two changes of connections: the model is exact.
 """
 
 import math
@@ -95,13 +95,13 @@ class ClosedLoop:
             self.used[uid] = self.used.get(uid, 0.0) + share * (until - self._now)
         for each in self._clients:
             speed = 0.0 if each.pod is None else shares[each.pod] / requests[each.pod]
-            self._work(each, speed, until)
+            self._serve_client(each, speed, until)
         self._now = until
 
     def _draw_pod(self) -> Uid | None:
         return pick(self._rng, list(self._nodes)) if self._nodes else None
 
-    def _work(self, client: _Client, speed: float, until: float) -> None:
+    def _serve_client(self, client: _Client, speed: float, until: float) -> None:
         now = self._now
         while True:
             answered = now + client.left / speed if speed else math.inf

@@ -13,38 +13,15 @@ from kubedsm_lab.replay.findings import select_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.trial import Outcome, Start
 from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.standings import Standing
-from kubedsm_lab.replay.tables import Section, Table, grid, mean, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 from loadgen.measures import nearest_rank
 from loadgen.recovery import HOLD_SECONDS, WINDOW_SECONDS
 
-
-@attrs.frozen
-class Published:
-    """One published run, without a repetition. Seconds."""
-
-    #: time to recover, and when 20 pods were Ready
-    ttr: float
-    full: float
-    max_p99: float
-    mean_p99: float
-    ok_rate: float
-
-
-#: Table 4 of the paper of the rotating score cache, by scheduler; 10 clients each
-TABLE_4: Mapping[str, Published] = {
-    "default": Published(346, 99, 1.962, 1.273, 0.40),
-    "Koordinator": Published(191, 105, 2.613, 1.291, 0.43),
-    "YuniKorn": Published(152, 111, 1.823, 1.166, 0.33),
-    "cache": Published(115, 105, 1.872, 1.178, 0.43),
-}
-#: seconds, least and most of the four: until more pods were wanted, and until 20 were
-_RISES, _WANTS_ALL = (17, 28), (96, 107)
-#: seconds between two windows in their benchmark, in all; all four TTRs are that many times 3, 4,
-#: 5 and 9, to half a second in each
-WINDOW = 38.3
 _ALL = "published, all four"
-_TTRS = [run.ttr for run in TABLE_4.values()]
+_RUNS = PUBLISHED.hpa.runs
+_TTRS = [run.ttr for run in _RUNS.values()]
 
 Outcomes = Sequence[Outcome]
 Figure = Callable[[Outcome], float | None]
@@ -123,74 +100,74 @@ def by_policy(outcomes: Outcomes) -> dict[str, list[Outcome]]:
     return {policy: select_trials(plain, policy=policy) for policy in policies}
 
 
-def _seconds(value: float) -> str:
+def _format_seconds(value: float) -> str:
     return f"> {HOLD_SECONDS:g}" if math.isinf(value) else f"{value:.0f}"
 
 
-def _from_to(ends: tuple[float, float] | None) -> str:
-    return "-" if ends is None else " to ".join(map(_seconds, ends))
+def _format_ends(ends: tuple[float, float] | None) -> str:
+    return "-" if ends is None else " to ".join(map(_format_seconds, ends))
 
 
-def _range(values: Iterable[float], digits: int) -> str:
+def _format_range(values: Iterable[float], digits: int) -> str:
     known = list(values)
     return f"{min(known):.{digits}f} to {max(known):.{digits}f}"
 
 
-def _median(outcomes: Outcomes, figure: Figure) -> str:
-    return _seconds(Times.of(outcomes, figure).median)
+def _format_median(outcomes: Outcomes, figure: Figure) -> str:
+    return _format_seconds(Times.of(outcomes, figure).median)
 
 
-def _count(outcomes: Outcomes, mode: str) -> str:
+def _count_mode(outcomes: Outcomes, mode: str) -> str:
     return str(sum(one.mode == mode for one in outcomes))
 
 
-def _average(outcomes: Outcomes, figure: Figure) -> str:
+def _format_mean(outcomes: Outcomes, figure: Figure) -> str:
     return number(mean(map(figure, outcomes)), 2)
 
 
 #: what the clients saw, as means
 _SEEN: Mapping[str, Callable[[Outcomes], str]] = {
-    "max p99, s": partial(_average, figure=lambda one: one.max_p99),
-    "mean p99, s": partial(_average, figure=lambda one: one.mean_p99),
-    "OK rate": partial(_average, figure=lambda one: one.ok_rate),
+    "max p99, s": partial(_format_mean, figure=lambda one: one.max_p99),
+    "mean p99, s": partial(_format_mean, figure=lambda one: one.mean_p99),
+    "OK rate": partial(_format_mean, figure=lambda one: one.ok_rate),
 }
 
 
-def _recovery(outcomes: Outcomes) -> Table:
+def _tabulate_recovery(outcomes: Outcomes) -> Table:
     headings, lines = grid(
         "",
         by_policy(outcomes),
         {
-            "TTR, s": lambda each: _median(each, recovery),
-            "95 %": lambda each: _from_to(recoveries(each).interval),
+            "TTR, s": lambda each: _format_median(each, recovery),
+            "95 %": lambda each: _format_ends(recoveries(each).interval),
             "windows": lambda each: f"{recoveries(each).median / WINDOW_SECONDS:.1f}",
-            "never bad": partial(_count, mode="no_degradation"),
-            "never good again": partial(_count, mode="no_recovery_within_hold"),
+            "never bad": partial(_count_mode, mode="no_degradation"),
+            "never good again": partial(_count_mode, mode="no_recovery_within_hold"),
             **_SEEN,
-            "20 Ready, s": partial(_median, figure=lambda one: one.full),
+            "20 Ready, s": partial(_format_median, figure=lambda one: one.full),
         },
     )
     published = [
         [
             f"published, {name}",
-            _seconds(run.ttr),
+            _format_seconds(run.ttr),
             "-",
-            f"{run.ttr / WINDOW:.1f}",
+            f"{run.ttr / PUBLISHED.hpa.window:.1f}",
             "-",
             "-",
             *(f"{value:.2f}" for value in (run.max_p99, run.mean_p99, run.ok_rate)),
-            _seconds(run.full),
+            _format_seconds(run.full),
         ]
-        for name, run in TABLE_4.items()
+        for name, run in _RUNS.items()
     ]
     return headings, [*lines, *published] if lines else []
 
 
-def _chance(outcomes: Outcomes) -> Table:
+def _tabulate_chance(outcomes: Outcomes) -> Table:
     plain = by_policy(outcomes)
     theirs = {each.trial.seed: recovery(each) for each in plain.get(REFERENCE, ())}
     # As many windows as the published runs are apart, each of which took them longer.
-    apart = round((max(_TTRS) - min(_TTRS)) / WINDOW) * WINDOW_SECONDS
+    apart = round((max(_TTRS) - min(_TTRS)) / PUBLISHED.hpa.window) * WINDOW_SECONDS
 
     def chance(each: Outcomes) -> str:
         return f"{chance_of_apart(recoveries(each).values, len(_TTRS), apart):.2f}"
@@ -201,7 +178,7 @@ def _chance(outcomes: Outcomes) -> Table:
         {
             "most pods on a node": lambda each: str(max(one.most_on_a_node for one in each)),
             "deviation between seeds, s": lambda each: number(recoveries(each).deviation, 0),
-            "TTR, s": lambda each: _from_to(recoveries(each).ends),
+            "TTR, s": lambda each: _format_ends(recoveries(each).ends),
             f"same TTR as {REFERENCE}": lambda each: _count_equal(each, theirs),
             "mean difference, s": lambda each: _mean_difference(each, theirs),
             f"chance that four runs are {apart:g} s apart": chance,
@@ -209,7 +186,7 @@ def _chance(outcomes: Outcomes) -> Table:
     )
 
 
-def _scheduling(outcomes: Outcomes) -> Table:
+def _tabulate_scheduling(outcomes: Outcomes) -> Table:
     trials = select_trials(outcomes, demand=DEMAND)
     lines = []
     for policy, later in dict.fromkeys((o.trial.policy, o.trial.later) for o in trials):
@@ -224,9 +201,9 @@ def _scheduling(outcomes: Outcomes) -> Table:
             [
                 f"{policy}, {later:g} s later" if later else policy,
                 number(None if longest is None else longest + later, 2),
-                _median(each, lambda one: one.full),
-                _median(each, recovery),
-                _from_to(recoveries(each).interval),
+                _format_median(each, lambda one: one.full),
+                _format_median(each, recovery),
+                _format_ends(recoveries(each).interval),
                 _count_equal(each, base),
                 _mean_difference(each, base),
             ]
@@ -235,18 +212,18 @@ def _scheduling(outcomes: Outcomes) -> Table:
     return [*headings, "same TTR as in no time", "mean difference, s"], lines
 
 
-def _pair(outcomes: Outcomes, others: Mapping[int, float]) -> list[tuple[float, float]]:
+def _pair_seeds(outcomes: Outcomes, others: Mapping[int, float]) -> list[tuple[float, float]]:
     """Return the TTRs of each seed, ours and the other."""
     return [(recovery(o), others[o.trial.seed]) for o in outcomes if o.trial.seed in others]
 
 
 def _count_equal(outcomes: Outcomes, others: Mapping[int, float]) -> str:
-    pairs = _pair(outcomes, others)
+    pairs = _pair_seeds(outcomes, others)
     return f"{sum(ours == theirs for ours, theirs in pairs)} of {len(pairs)}"
 
 
 def _mean_difference(outcomes: Outcomes, others: Mapping[int, float]) -> str:
-    pairs = _pair(outcomes, others)
+    pairs = _pair_seeds(outcomes, others)
     return number(mean(one - other for one, other in pairs if math.isfinite(one + other)), 1)
 
 
@@ -257,7 +234,7 @@ _STARTS: Mapping[str, Callable[[Start], float | None]] = {
 }
 
 
-def _starts(outcomes: Outcomes) -> Table:
+def _tabulate_starts(outcomes: Outcomes) -> Table:
     lines = []
     for policy, each in by_policy(outcomes).items():
         pods = [pod for one in each for pod in one.starts]
@@ -270,9 +247,9 @@ def _starts(outcomes: Outcomes) -> Table:
     return ["seconds", "pods", "missing", "min", "p50", "p90", "p99", "max"], lines
 
 
-def _autoscaler(outcomes: Outcomes) -> Table:
+def _tabulate_autoscaler(outcomes: Outcomes) -> Table:
     def moment(each: Outcomes, figure: Figure) -> str:
-        return f"{_median(each, figure)} ({_from_to(Times.of(each, figure).ends)})"
+        return f"{_format_median(each, figure)} ({_format_ends(Times.of(each, figure).ends)})"
 
     headings, lines = grid(
         "seconds from FIND's start",
@@ -283,12 +260,14 @@ def _autoscaler(outcomes: Outcomes) -> Table:
             "20 are Ready": partial(moment, figure=lambda one: one.full),
         },
     )
-    full = [run.full for run in TABLE_4.values()]
-    published = map(_from_to, (_RISES, _WANTS_ALL, (min(full), max(full))))
+    full = [run.full for run in _RUNS.values()]
+    published = map(
+        _format_ends, (PUBLISHED.hpa.rises, PUBLISHED.hpa.wants_all, (min(full), max(full)))
+    )
     return headings, [*lines, [_ALL, *published]] if lines else []
 
 
-def _demands(outcomes: Outcomes) -> Table:
+def _tabulate_demands(outcomes: Outcomes) -> Table:
     plain = select_trials(outcomes, policy=REFERENCE, later=0.0)
     demands = sorted({each.trial.demand for each in plain})
     headings, lines = grid(
@@ -296,59 +275,28 @@ def _demands(outcomes: Outcomes) -> Table:
         {f"{demand:g}": select_trials(plain, demand=demand) for demand in demands},
         {
             **_SEEN,
-            "TTR, s": lambda each: _median(each, recovery),
-            "95 %": lambda each: _from_to(recoveries(each).interval),
+            "TTR, s": lambda each: _format_median(each, recovery),
+            "95 %": lambda each: _format_ends(recoveries(each).interval),
         },
     )
-    runs = TABLE_4.values()
+    runs = _RUNS.values()
     figures = ([r.max_p99 for r in runs], [r.mean_p99 for r in runs], [r.ok_rate for r in runs])
-    published = [_ALL, *(_range(each, 2) for each in figures), _range(_TTRS, 0), "-"]
+    published = [_ALL, *(_format_range(each, 2) for each in figures), _format_range(_TTRS, 0), "-"]
     return headings, [*lines, published] if lines else []
 
 
+_TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
+    "Time to recover": _tabulate_recovery,
+    "Chance or policy": _tabulate_chance,
+    "How much of it is scheduling": _tabulate_scheduling,
+    "Pods created after HOLD began": _tabulate_starts,
+    "The autoscaler": _tabulate_autoscaler,
+    "Requests of another size": _tabulate_demands,
+}
+
+
 def sections(outcomes: Outcomes) -> list[Section]:
-    return [
-        Section(
-            "Time to recover",
-            "The median over the seeds; between which of them that of all seeds is with 95 %, by"
-            " order statistics; and how many windows it is. In how many trials no window of HOLD"
-            " was bad (TTR 0), or none was good after a bad one. Means over the seeds of the"
-            " greatest and of the mean p99 of the windows, and of the share of good ones; the"
-            " median of when 20 pods were Ready, from FIND's start. Published are single runs.",
-            _recovery(outcomes),
-        ),
-        Section(
-            "Chance or policy",
-            "How far the TTRs of one policy's seeds are apart, and how far the policies are for the"
-            " same seed. The chance is that of four trials of this policy the longest TTR is as"
-            " many windows above the shortest as of the four that are published.",
-            _chance(outcomes),
-        ),
-        Section(
-            "How much of it is scheduling",
-            "Each seed beside the same one where scheduling takes no time; and with pods that get"
-            " their nodes later, by as much as in the paper's bursts (mean and p99), and by more."
-            " T_sched is that of pods created after HOLD began.",
-            _scheduling(outcomes),
-        ),
-        Section(
-            "Pods created after HOLD began",
-            "From created to bound, from created to Ready, and from bound to Ready, of the pods of"
-            " all seeds; percentiles by nearest rank.",
-            _starts(outcomes),
-        ),
-        Section(
-            "The autoscaler",
-            "Medians over the seeds, and from the first to the last, by looks every 5 s.",
-            _autoscaler(outcomes),
-        ),
-        Section(
-            "Requests of another size",
-            f"Under {REFERENCE}. A client that shares a pod with another waits for twice this over"
-            " half a core.",
-            _demands(outcomes),
-        ),
-    ]
+    return fill_sections("hpa", _TABLES, outcomes)
 
 
 def answer(outcomes: Outcomes) -> str:
@@ -356,7 +304,7 @@ def answer(outcomes: Outcomes) -> str:
     if KUBEDSM not in medians:
         return "KubeDSM was not tried."
     ours, theirs = (
-        None if seconds is None else f"{_seconds(seconds)} s"
+        None if seconds is None else f"{_format_seconds(seconds)} s"
         for seconds in (medians[KUBEDSM], medians.get(REFERENCE))
     )
     seeds = len(by_policy(outcomes)[KUBEDSM])
@@ -373,7 +321,7 @@ def standings(outcomes: Outcomes) -> list[Standing]:
     """Rank the policies; two TTRs are level within the wider of their intervals."""
     plain = by_policy(outcomes)
     times = {policy: recoveries(each) for policy, each in plain.items()}
-    medians = _finite({policy: each.median for policy, each in times.items()})
+    medians = _select_finite({policy: each.median for policy, each in times.items()})
     ends = [each.interval for each in times.values() if each.interval is not None]
     widest = max((end - start for start, end in ends), default=0.0)
     most = max(medians.values(), default=0.0)
@@ -385,10 +333,10 @@ def standings(outcomes: Outcomes) -> list[Standing]:
     return [
         Standing("time to recover, median", "s", True, medians, noise),
         Standing("windows that keep the SLA", "", less_is_better=False, values=rates, noise=0.05),
-        Standing("20 pods Ready, median", "s", True, _finite(full), 0.05),
+        Standing("20 pods Ready, median", "s", True, _select_finite(full), 0.05),
     ]
 
 
-def _finite(medians: Mapping[str, float]) -> dict[str, float]:
+def _select_finite(medians: Mapping[str, float]) -> dict[str, float]:
     """Leave out what never happened in most trials."""
     return {policy: median for policy, median in medians.items() if math.isfinite(median)}

@@ -23,10 +23,10 @@ from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
+    find_policy,
     in_background,
-    registered_policy,
     scheduler_of,
-    seeded,
+    seed_rng,
     without_solver,
 )
 from loadgen.recovery import (
@@ -130,14 +130,14 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 def play(trial: Trial) -> Outcome:
     """Play the trial, with the same outcome every time. Raises UnknownPolicyError."""
-    return run_in_virtual_time(_play(trial))
+    return run_in_virtual_time(_play_trial(trial))
 
 
-async def _play(trial: Trial) -> Outcome:
+async def _play_trial(trial: Trial) -> Outcome:
     clock = VirtualClock()
     service = ModelledService(clock, trial.demand)
     recorder = TimelineRecorder((NAME,), Configuration().tiers)
-    async with _cluster(trial, clock, service) as cluster:
+    async with _make_cluster(trial, clock, service) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(service.notice)
@@ -148,52 +148,52 @@ async def _play(trial: Trial) -> Outcome:
             configuration = attrs.evolve(configuration, batch=BatchSettings(idle=0, max=0))
             latency = 0.0
         front = EmulatedFront(cluster.routes, clock, latency=latency)
-        policy = registered_policy(chosen.policy, configuration)
-        runtime = scheduler_of(front, policy, configuration, clock, _rng(trial, "scheduler"))
+        policy = find_policy(chosen.policy, configuration)
+        runtime = scheduler_of(front, policy, configuration, clock, _seed_rng(trial, "scheduler"))
         async with in_background(runtime) as start:
             # The draws shift metrics-server, autoscaler syncs and load against each other.
-            since = Timing().hpa_sync * _rng(trial, "sync").random()
-            until = since + Timing().hpa_sync * _rng(trial, "load").random()
+            since = Timing().hpa_sync * _seed_rng(trial, "sync").random()
+            until = since + Timing().hpa_sync * _seed_rng(trial, "load").random()
             await clock.sleep(STARTING + since - clock.monotonic())
             for resource, obj in objects():
                 cluster.api.create(resource, obj, namespace=NAMESPACE)
             await clock.sleep(2 * STARTING + until - clock.monotonic())
             looks: list[Look] = []
-            start(_sample(cluster.api, clock, looks))
-            clients = await _find(service, trial)
+            start(_sample_autoscaler(cluster.api, clock, looks))
+            clients = await _find_clients(service, trial)
             hold = clock.monotonic()
             windows = [
-                await service.window(clients, WINDOW_SECONDS, _rng(trial, f"window {number}"))
+                await service.window(clients, WINDOW_SECONDS, _seed_rng(trial, f"window {number}"))
                 for number in range(round(HOLD_SECONDS / WINDOW_SECONDS))
             ]
         timeline = recorder.timeline(hold, clock.monotonic())
-    return _outcome(trial, clients, windows, looks, timeline)
+    return _make_outcome(trial, clients, windows, looks, timeline)
 
 
-def _rng(trial: Trial, purpose: str) -> random.Random:
-    return seeded(trial.seed, purpose)
+def _seed_rng(trial: Trial, purpose: str) -> random.Random:
+    return seed_rng(trial.seed, purpose)
 
 
-def _cluster(trial: Trial, clock: Clock, service: ModelledService) -> EmulatedCluster:
+def _make_cluster(trial: Trial, clock: Clock, service: ModelledService) -> EmulatedCluster:
     # A pod that gets its node later is Ready as much later.
     timing = Timing(start_delay=Timing().start_delay + (trial.later or 0.0))
-    rng = _rng(trial, "cluster")
+    rng = _seed_rng(trial, "cluster")
     spec = ClusterSpec(NODES, timing)
     return EmulatedCluster(spec, clock, rng, usage=service.usage, tracks_managers=False)
 
 
-async def _find(service: ModelledService, trial: Trial) -> int:
+async def _find_clients(service: ModelledService, trial: Trial) -> int:
     """Return the number of clients that breaks the SLA."""
     stages: list[tuple[int, Window]] = []
     for clients in FIND:
-        rng = _rng(trial, f"stage {clients}")
+        rng = _seed_rng(trial, f"stage {clients}")
         stages.append((clients, await service.window(clients, FIND_SECONDS, rng)))
         if not stages[-1][1].good(SLA):
             break
     return clients_to_hold(stages, SLA) or FIND[0]
 
 
-async def _sample(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
+async def _sample_autoscaler(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
     start = clock.monotonic()
     while True:
         status = api.get(HORIZONTAL_POD_AUTOSCALERS, NAMESPACE, NAME)["status"]
@@ -210,7 +210,7 @@ async def _sample(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
         await clock.sleep(LOOK)
 
 
-def _outcome(
+def _make_outcome(
     trial: Trial, clients: int, windows: Sequence[Window], looks: Sequence[Look], timeline: Timeline
 ) -> Outcome:
     found = recovery(windows, SLA)
@@ -224,11 +224,11 @@ def _outcome(
         tuple(None if each.p99 is None else round(each.p99, _DIGITS) for each in windows),
         ok_rate(windows, SLA) or 0.0,
         tuple(looks),
-        tuple(_start(life) for life in new),
+        tuple(_make_start(life) for life in new),
         max(on_nodes.values(), default=0),
     )
 
 
-def _start(life: Life) -> Start:
+def _make_start(life: Life) -> Start:
     reached = (life.bound, life.served[0][0] if life.served else None)
     return Start(*(None if at is None else round(at - life.created, _DIGITS) for at in reached))

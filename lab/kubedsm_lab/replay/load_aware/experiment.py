@@ -1,6 +1,6 @@
 """`kubedsm replay --preset load-aware`: its trials, and the tables of docs/load-aware.md."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -24,15 +24,14 @@ from kubedsm_lab.replay.plots import (
     render_picture,
 )
 from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.standings import Standing
-from kubedsm_lab.replay.tables import Section, Table, grid, mean, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 
 METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and how"
     " long requests take there is computed"
 )
-#: published, by scenario: percent by which the p95 is below kube-scheduler's, mean over the users
-LOWER: Mapping[int, int] = {1: 23, 2: 31, 3: 37}
 P95 = "p95 of response times"
 #: relative difference of two means over few trials
 _NOISE = 0.03
@@ -70,7 +69,6 @@ def run(plan: Plan, jobs: int) -> Findings:
         standings=standings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
-        policies=Tried(done).contenders,
     )
 
 
@@ -121,17 +119,19 @@ class Tried:
         return mean(found)
 
 
-def _at_a_glance(tried: Tried) -> Table:
+def _tabulate_overview(tried: Tried) -> Table:
     others = [name for name in tried.contenders if name != REFERENCE]
     lines = []
     for graph, scenario in tried.kinds if others else ():
         here = tried.select(graph=graph, scenario=scenario)
         cells = (number(here.lower(name), 1) for name in others)
-        lines.append([f"{graph}, scenario {scenario}", str(LOWER[scenario]), *cells])
+        lines.append(
+            [f"{graph}, scenario {scenario}", f"{PUBLISHED.load_aware.lower[scenario]:g}", *cells]
+        )
     return ["p95 lower by, %", "published", *others], lines
 
 
-def _by_users(tried: Tried) -> Table:
+def _tabulate_users(tried: Tried) -> Table:
     lines = []
     for graph, scenario in tried.kinds:
         for users in tried.users:
@@ -141,7 +141,7 @@ def _by_users(tried: Tried) -> Table:
     return ["p95, s", *tried.contenders], lines
 
 
-def _costs(tried: Tried) -> Table:
+def _tabulate_costs(tried: Tried) -> Table:
     rows = {
         f"{graph}, scenario {scenario}: {name}": tried.select(
             graph=graph, scenario=scenario, contender=name
@@ -162,26 +162,15 @@ def _costs(tried: Tried) -> Table:
     )
 
 
+_TABLES: Mapping[str, Callable[[Tried], Table]] = {
+    "At a glance": _tabulate_overview,
+    "By users": _tabulate_users,
+    "What it cost": _tabulate_costs,
+}
+
+
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    tried = Tried(outcomes)
-    return [
-        Section(
-            "At a glance",
-            "By how much lower the p95 of the end-to-end response time is than under"
-            " kube-scheduler, in percent, as the mean over the users; and what was published of the"
-            " paper's score and descheduler.",
-            _at_a_glance(tried),
-        ),
-        Section("By users", "The p95 in seconds, as the mean over the trials.", _by_users(tried)),
-        Section(
-            "What it cost",
-            "Moves and evictions of a trial while it was measured, and from its start; the"
-            " pod-seconds lost to them from the start. Standard deviations of the used parts of the"
-            " resources: over the four of a node, which is what the paper's score is made of; and"
-            " of cpu and disks over the nodes. Means over trials, users and time.",
-            _costs(tried),
-        ),
-    ]
+    return fill_sections("load-aware", _TABLES, Tried(outcomes))
 
 
 def answer(outcomes: Sequence[Outcome]) -> str:

@@ -51,17 +51,17 @@ class LoadHistory:
     def notice(self, change: ObjectChange, now: float) -> None:
         serving = serving_after(self._serving, change, SERVICES)
         if serving is not self._serving:
-            self._pass(now)
+            self._close_stretch(now)
             self._serving = serving
 
     def set_users(self, users: int, now: float) -> None:
         """Change the number of users from `now` on."""
-        self._pass(now)
+        self._close_stretch(now)
         self._users = users
 
     def between(self, since: float, until: float) -> list[Stretch]:
         """Return the intervals of that time; `until` is not in the future."""
-        self._pass(until)
+        self._close_stretch(until)
         return [
             attrs.evolve(each, since=max(each.since, since), until=min(each.until, until))
             for each in self._past
@@ -71,7 +71,7 @@ class LoadHistory:
     def means(self, now: float, window: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Return the mean usage of nodes and of pods by name, in units of CAPACITY.
 
-        window: last seconds; for a pod, those of them in which it served.
+        window: last seconds; for a pod, the serving part of the window.
         """
         nodes = np.zeros((len(NODES), len(CAPACITY)))
         used: dict[Uid, Floats] = {}
@@ -85,7 +85,7 @@ class LoadHistory:
         pods = {p.name: used[uid] / seconds[uid] for uid, p in self._serving.items() if uid in used}
         return dict(zip(NODES, nodes / window, strict=True)), pods
 
-    def _pass(self, now: float) -> None:
+    def _close_stretch(self, now: float) -> None:
         if now <= self._since:
             return
         nodes: dict[str, list[int]] = {}
@@ -113,10 +113,10 @@ class ModelledPrometheus:
         then: Callable[[Answers], T],
     ) -> T:
         """Answer as `Asker.ask`."""
-        found = self._vectors(whom.window)
+        found = self._make_vectors(whom.window)
         return then({name: found[name] for name in queries})
 
-    def _vectors(self, window: float) -> dict[str, Vector]:
+    def _make_vectors(self, window: float) -> dict[str, Vector]:
         at, (nodes, pods) = self.clock.wall(), self.history.means(self.clock.monotonic(), window)
         found: dict[str, Vector] = {}
         for number, kind in enumerate(KINDS):

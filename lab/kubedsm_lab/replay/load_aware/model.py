@@ -1,14 +1,13 @@
-"""Response times on busy nodes: a model.
+"""Model of response times on busy nodes.
 
-The used part of a resource of a node is what its pods ask for over what there is. A visit to a
-service takes its time on its own resource, and a tenth of that on each of the other three, each of
-them longer by 1 / (1 - used); on a node that swaps, all takes four times as long. That is the mean
-of an exponential, as in a queue of random arrivals. Calls that follow each other add up, and of
-parallel ones the slowest counts. Each call goes to one of the service's Ready pods, drawn with
-equal chances.
+Utilisation of a resource of a node: demand of its pods over capacity. A visit to a service takes
+its time on the service's own resource, and a tenth on each of the other three resources, each
+multiplied by 1 / (1 - utilisation); swapping multiplies all by four. The result is the mean of an
+exponential distribution, as in a queue with random arrivals. Sequential calls add up, and of
+parallel calls the slowest counts. Each call goes to a Ready pod of the service, drawn uniformly.
 
-A user asks, waits for the answer, and pauses for a second, so that no more is asked for than is
-answered: no node is used beyond `MOST`, and requests that would have it be wait to be let in.
+A user sends a request, waits for the response, and pauses for a second: demand never exceeds
+throughput. No node exceeds the utilisation `MOST`; further requests wait for admission.
 """
 
 from collections.abc import Mapping, Sequence
@@ -126,13 +125,13 @@ class Traffic:
 
     def seconds(self, chance: Chance) -> Floats:
         """Return the seconds from a user's request to its answer."""
-        return self.waiting + self._seconds(self.rate, chance)
+        return self.waiting + self._draw_seconds(self.rate, chance)
 
     def _users_at(self, rate: float) -> float:
         """Return the users that cause this rate without waiting for capacity."""
-        return rate * (PAUSE + float(self._seconds(rate, self.chance).mean()))
+        return rate * (PAUSE + float(self._draw_seconds(rate, self.chance).mean()))
 
-    def _seconds(self, rate: float, chance: Chance) -> Floats:
+    def _draw_seconds(self, rate: float, chance: Chance) -> Floats:
         used = (self._held + rate * self._asked) / CAPACITY
         means = {each: visit_seconds(each, used) for each in self.scenario.functions}
         visits = {}
@@ -145,15 +144,15 @@ class Traffic:
     @cached_property
     def _held(self) -> Floats:
         """Return the constant usage of nodes x resources."""
-        return self._of_nodes([each.held for each in self.scenario.of_services])
+        return self._sum_by_node([each.held for each in self.scenario.of_services])
 
     @cached_property
     def _asked(self) -> Floats:
         """Return the usage of nodes x resources per user's request."""
         parts = zip(self.scenario.of_services, self.placement, strict=True)
-        return self._of_nodes([each.asked / max(1, len(nodes)) for each, nodes in parts])
+        return self._sum_by_node([each.asked / max(1, len(nodes)) for each, nodes in parts])
 
-    def _of_nodes(self, of_pods: Sequence[Floats]) -> Floats:
+    def _sum_by_node(self, of_pods: Sequence[Floats]) -> Floats:
         found = np.zeros((len(NODES), len(CAPACITY)))
         for nodes, amounts in zip(self.placement, of_pods, strict=True):
             for node in nodes:

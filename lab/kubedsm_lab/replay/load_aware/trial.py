@@ -46,7 +46,7 @@ from kubedsm_lab.replay.world import (
     API_LATENCY,
     in_background,
     scheduler_of,
-    seeded,
+    seed_rng,
     without_solver,
 )
 
@@ -132,45 +132,45 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 def play(trial: Trial) -> Outcome:
     """Play the trial, with the same outcome every time."""
-    return run_in_virtual_time(_play(trial))
+    return run_in_virtual_time(_play_trial(trial))
 
 
-async def _play(trial: Trial) -> Outcome:
+async def _play_trial(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
-    configuration, history = without_solver(contender.configuration), _history(trial)
+    configuration, history = without_solver(contender.configuration), _make_history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
     async with EmulatedCluster(
-        _cluster(), clock, _rng(trial, "cluster"), tracks_managers=False
+        _make_cluster(), clock, _seed_rng(trial, "cluster"), tracks_managers=False
     ) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(lambda change: history.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        rng = _rng(trial, "scheduler")
+        rng = _seed_rng(trial, "scheduler")
         prometheus = ModelledPrometheus(history, clock)
         policy = contender.policy
         runtime = scheduler_of(front, policy, configuration, clock, rng, prometheus=prometheus)
         async with in_background(runtime) as begin:
             if contender.deschedules:
-                begin(_deschedule(runtime, cluster.api, clock))
-            await _prepare(cluster.api, history, trial, clock)
+                begin(_evict_periodically(runtime, cluster.api, clock))
+            await _deploy_services(cluster.api, history, trial, clock)
             start = clock.monotonic()
             await clock.sleep(60 * trial.minutes)
         end = clock.monotonic()
-        return _outcome(trial, recorder.timeline(start, end), history.between(start, end))
+        return _make_outcome(trial, recorder.timeline(start, end), history.between(start, end))
 
 
-def _rng(trial: Trial, purpose: str) -> random.Random:
-    return seeded(trial.seed, purpose)
+def _seed_rng(trial: Trial, purpose: str) -> random.Random:
+    return seed_rng(trial.seed, purpose)
 
 
-def _numbers(trial: Trial, purpose: str) -> np.random.Generator:
-    return np.random.default_rng(_rng(trial, purpose).getrandbits(64))
+def _seed_numbers(trial: Trial, purpose: str) -> np.random.Generator:
+    return np.random.default_rng(_seed_rng(trial, purpose).getrandbits(64))
 
 
-def _history(trial: Trial) -> LoadHistory:
+def _make_history(trial: Trial) -> LoadHistory:
     graph, scenario = GRAPHS[trial.graph], SCENARIOS[trial.scenario]
-    chance = Chance.of(_numbers(trial, "rates"), _REQUESTS)
+    chance = Chance.of(_seed_numbers(trial, "rates"), _REQUESTS)
 
     @cache
     def traffic(placement: Placement, users: int) -> Traffic:
@@ -179,13 +179,13 @@ def _history(trial: Trial) -> LoadHistory:
     return LoadHistory(traffic)
 
 
-def _cluster() -> ClusterSpec:
+def _make_cluster() -> ClusterSpec:
     """Return nodes of one tier without a QoS target: the cloud."""
     cores, memory = CAPACITY[Resource.CPU], CAPACITY[Resource.MEMORY]
     return ClusterSpec(tuple(node(name, "cloud", f"{cores:g}", f"{memory:.0f}") for name in NODES))
 
 
-async def _deschedule(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
+async def _evict_periodically(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
     """Evict one pod a period, as the paper's CronJob does."""
     while True:
         await clock.sleep(DESCHEDULING)
@@ -197,7 +197,9 @@ async def _deschedule(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
             api.evict(pod.namespace, pod.name, eviction)
 
 
-async def _prepare(api: ApiServer, history: LoadHistory, trial: Trial, clock: Clock) -> None:
+async def _deploy_services(
+    api: ApiServer, history: LoadHistory, trial: Trial, clock: Clock
+) -> None:
     """Deploy all services under load, and roll them out again once their usage is known."""
     for service in SERVICES:
         # Pods request nothing, and no autoscaler scales them.
@@ -207,14 +209,14 @@ async def _prepare(api: ApiServer, history: LoadHistory, trial: Trial, clock: Cl
     history.set_users(trial.users, clock.monotonic())
     await clock.sleep(WARM_UP)
     restart = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: "again"}}}}}
-    for service in _rng(trial, "rollouts").sample(SERVICES, len(SERVICES)):
+    for service in _seed_rng(trial, "rollouts").sample(SERVICES, len(SERVICES)):
         api.patch(DEPLOYMENTS, NAMESPACE, service, restart, MERGE_PATCH)
         await clock.sleep(ROLLOUT)
     await clock.sleep(SETTLING)
 
 
-def _outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]) -> Outcome:
-    numbers = _numbers(trial, "requests")
+def _make_outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]) -> Outcome:
+    numbers = _seed_numbers(trial, "requests")
     parts = [np.zeros(0)]
     due = 0.0
     for each in stretches:
@@ -233,12 +235,12 @@ def _outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]) -> 
         moves=sum(move.began >= 0 for move in timeline.moves),
         moves_in_all=len(timeline.moves),
         lost_pod_seconds=round(lost_pod_seconds(timeline), _DIGITS),
-        within_nodes=_over_time(stretches, lambda used: used.std(axis=1).mean()),
-        between_nodes=_over_time(stretches, lambda used: used.std(axis=0)[_LOADED].mean()),
+        within_nodes=_average_usage(stretches, lambda used: used.std(axis=1).mean()),
+        between_nodes=_average_usage(stretches, lambda used: used.std(axis=0)[_LOADED].mean()),
     )
 
 
-def _over_time(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
+def _average_usage(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
     """Return the time mean of a figure of usage (nodes x resources)."""
     values = [float(value(each.traffic.used / CAPACITY)) for each in stretches]
     lengths = [each.until - each.since for each in stretches]

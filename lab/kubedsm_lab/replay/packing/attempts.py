@@ -84,7 +84,7 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
 def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | None) -> Attempt:
     """Place an instance by kube-scheduler, then pack it within each limit in seconds.
 
-    A proven call is not repeated with more time. One call has no gaps: that of the shortest limit.
+    A proven call is not repeated with more time. Only the call of the shortest limit has no gaps.
     """
     one = instance(shape, seed)
     theirs, start = (
@@ -103,9 +103,9 @@ def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | N
         shape,
         seed,
         tuple(pods[level] for level in levels),
-        placed_in(theirs.snapshot, levels),
+        count_placed(theirs.snapshot, levels),
         theirs.evictions,
-        placed_in(start.snapshot, levels),
+        count_placed(start.snapshot, levels),
     )
     if made.pods == made.placed == made.start:
         return made
@@ -146,19 +146,19 @@ def call(
     took = time.monotonic() - begun
     targets = {move.pod.uid: move.target for move in (*packed.moves, *packed.awaited)}
     after = start.without(pod.uid for pod in packed.evicted).with_placed(targets)
-    ours = placed_in(after, levels)
-    proven = placed_proven(packed)
-    size = _total(node.allocatable for node in start.nodes.values())
+    ours = count_placed(after, levels)
+    proven = is_placement_proven(packed)
+    size = _sum_resources(node.allocatable for node in start.nodes.values())
     cpu, memory = (
         100 * (more - less) / whole
-        for more, less, whole in zip(_used(after), _used(theirs), size, strict=True)
+        for more, less, whole in zip(_sum_requests(after), _sum_requests(theirs), size, strict=True)
     )
     return Call(
         seconds=seconds,
         took=took,
         gaps=gaps,
         category=category(
-            placed_in(theirs, levels), ours, proven=proven, holds=has_no_overload(after)
+            count_placed(theirs, levels), ours, proven=proven, holds=has_no_overload(after)
         ),
         proven=packed.proven,
         placed=ours,
@@ -178,12 +178,12 @@ def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) 
     return Category.KWOK_OPTIMAL if proven and ours == theirs else Category.FAILURE
 
 
-def placed_in(snapshot: Snapshot, levels: Sequence[int]) -> Placed:
+def count_placed(snapshot: Snapshot, levels: Sequence[int]) -> Placed:
     counts = Counter(snapshot.pods[uid].pod_class.priority for uid in snapshot.placed)
     return tuple(counts[level] for level in levels)
 
 
-def placed_proven(packed: Packed) -> bool:
+def is_placement_proven(packed: Packed) -> bool:
     return all(
         certificate.proven
         for certificate in packed.certificates
@@ -198,8 +198,8 @@ def has_no_overload(after: Snapshot) -> bool:
 def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | None:
     """Solve the paper's program without a deadline; None unless proven.
 
-    It counts migrations of a tier before it places the next tier, so no pod migrates for a less
-    important one.
+    The program minimises migrations of a tier before it places the next tier: no pod migrates for
+    a less important pod.
     """
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
     problem = Problem.of(start, default_movable(start), gains, allow_evictions=True)
@@ -209,11 +209,11 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 
 
-def _used(snapshot: Snapshot) -> tuple[int, int]:
-    return _total(snapshot.pods[uid].requests for uid in snapshot.placed)
+def _sum_requests(snapshot: Snapshot) -> tuple[int, int]:
+    return _sum_resources(snapshot.pods[uid].requests for uid in snapshot.placed)
 
 
-def _total(amounts: Iterable[Resources]) -> tuple[int, int]:
+def _sum_resources(amounts: Iterable[Resources]) -> tuple[int, int]:
     """Return total cpu and memory."""
     listed = list(amounts)
     return sum(each.cpu for each in listed), sum(each.memory for each in listed)

@@ -11,7 +11,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.solvers.available import SolverKind, installed, lacking, solver_of
+from kubedsm.solvers.available import SolverKind, explain_missing, is_installed, solver_of
 from kubedsm.terminal.whole_files import append_whole
 from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.packing.attempts import Attempt, attempt
@@ -54,8 +54,8 @@ class Plan:
 
 def run(plan: Plan, jobs: int) -> Findings:
     """Raises OSError, and UsageError if the solver is not installed."""
-    solver = plan.solver or ("highs" if installed("highs") else "off")
-    if missing := lacking(solver):
+    solver = plan.solver or ("highs" if is_installed("highs") else "off")
+    if missing := explain_missing(solver):
         raise click.UsageError(missing)
     kept = None if plan.out is None else plan.out / f"calls-{solver}.jsonl"
     cases = plan.cases(jobs)
@@ -110,13 +110,13 @@ def attempts(
     found = {case: _select_calls(wanted, done[case]) for case in cases if case in done}
     yield from (each for each in found.values() if each is not None)
     left = [case for case in cases if found.get(case) is None]
-    for each in spread(partial(_attempt, limits=limits, solver=solver), left, jobs):
+    for each in spread(partial(_attempt_case, limits=limits, solver=solver), left, jobs):
         if kept is not None:
             append_whole(kept, msgspec.json.encode(each) + b"\n")
         yield each
 
 
-def _attempt(case: Case, limits: Sequence[float], solver: SolverKind) -> Attempt:
+def _attempt_case(case: Case, limits: Sequence[float], solver: SolverKind) -> Attempt:
     return attempt(*case, limits, solver_of(solver, _PATIENCE))
 
 

@@ -1,7 +1,7 @@
-"""Instances of "Priority Matters" (arXiv 2511.08373), as its authors' program draws them.
+"""Instances of "Priority Matters" (arXiv 2511.08373), drawn as by the authors' program.
 
-Nodes are all alike, and so large that the pods request the usage's share of them. Pods come in
-ReplicaSets, one set after the other.
+All nodes are identical, with a capacity for which the pods request the configured usage. Pods
+arrive in ReplicaSets, one set after the other.
 """
 
 import random
@@ -66,18 +66,20 @@ def instance(shape: Shape, seed: int) -> Instance:
     number = left = shape.nodes * shape.pods_per_node
     arrivals: list[tuple[Pod, ...]] = []
     while left:
-        size = _between(sizes, _REPLICAS[0], min(_REPLICAS[1], left))
+        size = _draw_between(sizes, _REPLICAS[0], min(_REPLICAS[1], left))
         left -= size
-        requests = Resources(_between(cpu, *_CPU), _between(memory, *_MEMORY), 1)
-        pod_class = PodClass(requests, SchedulingRules(), _between(priorities, 1, shape.priorities))
-        arrivals.append(_replicas(f"rs-{len(arrivals) + 1:03}", size, pod_class))
+        requests = Resources(_draw_between(cpu, *_CPU), _draw_between(memory, *_MEMORY), 1)
+        pod_class = PodClass(
+            requests, SchedulingRules(), _draw_between(priorities, 1, shape.priorities)
+        )
+        arrivals.append(_make_replicas(f"rs-{len(arrivals) + 1:03}", size, pod_class))
     asked = [pod.requests for pods in arrivals for pod in pods]
     room = Resources(
-        _capacity([each.cpu for each in asked], shape),
-        _capacity([each.memory for each in asked], shape),
+        _node_capacity([each.cpu for each in asked], shape),
+        _node_capacity([each.memory for each in asked], shape),
         number,
     )
-    return Instance(_nodes(shape.nodes, room), tuple(arrivals))
+    return Instance(_make_nodes(shape.nodes, room), tuple(arrivals))
 
 
 def seeds(shape: Shape, number: int) -> list[int]:
@@ -119,22 +121,22 @@ def _leaves_some(one: Instance) -> bool:
     return len(after.placed) < len(after.pods)
 
 
-def _between(rng: random.Random, least: int, most: int) -> int:
+def _draw_between(rng: random.Random, least: int, most: int) -> int:
     # The only draw that no version of Python changes.
     return least + int(rng.random() * (most - least + 1))
 
 
-def _capacity(requests: Sequence[int], shape: Shape) -> int:
-    in_all = _divided(100 * sum(requests), shape.usage)
-    return max(*requests, _divided(in_all, shape.nodes))
+def _node_capacity(requests: Sequence[int], shape: Shape) -> int:
+    in_all = _divide_up(100 * sum(requests), shape.usage)
+    return max(*requests, _divide_up(in_all, shape.nodes))
 
 
-def _divided(amount: int, by: int) -> int:
+def _divide_up(amount: int, by: int) -> int:
     """Divide and round up."""
     return -(-amount // by)
 
 
-def _replicas(name: str, size: int, pod_class: PodClass) -> tuple[Pod, ...]:
+def _make_replicas(name: str, size: int, pod_class: PodClass) -> tuple[Pod, ...]:
     workload = Workload(_NAMESPACE, "ReplicaSet", name)
     return tuple(
         Pod(Uid(f"{name}-{n}"), _NAMESPACE, f"{name}-{n}", workload, pod_class, "kubedsm")
@@ -142,7 +144,7 @@ def _replicas(name: str, size: int, pod_class: PodClass) -> tuple[Pod, ...]:
     )
 
 
-def _nodes(number: int, room: Resources) -> Snapshot:
+def _make_nodes(number: int, room: Resources) -> Snapshot:
     names = [NodeName(f"node-{n:02}") for n in range(1, number + 1)]
     labels = {name: {"kubernetes.io/hostname": str(name)} for name in names}
     nodes = {name: Node(name, labels[name], room, tier=Tier.EDGE) for name in names}

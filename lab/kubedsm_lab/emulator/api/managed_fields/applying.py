@@ -11,15 +11,11 @@ from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     Path,
     check_keys,
     comparison,
-    difference,
     field_set,
-    has,
-    intersection,
+    in_order,
     merged,
-    ordered,
-    paths,
+    share_set,
     shown,
-    union,
     with_parents,
     without,
 )
@@ -28,7 +24,6 @@ from kubedsm_lab.emulator.api.managed_fields.tracking import (
     Entry,
     Manager,
     Write,
-    all_fields,
     manager_of,
     select_owned_part,
     update_entries,
@@ -89,7 +84,7 @@ def applied(resource: Resource, live: Object | None, entries: Entries, apply: Ap
         conflicts = error.conflicts
         if apply.write.manager == _KUBECTL:
             allowed = _last_applied_fields(part, how)
-            conflicts = [c for c in conflicts if not has(allowed, c[1])]
+            conflicts = [c for c in conflicts if c[1] not in allowed]
         if conflicts:
             raise _conflict(conflicts) from None
         by_force = attrs.evolve(apply, force=True)
@@ -112,23 +107,25 @@ def _merge_in(
     version: str,
 ) -> Applied:
     last = entries.get(manager)
-    fields = ordered(_without_empty_metadata(field_set(wanted, how)))
+    # An empty `metadata` has no owner.
+    fields = share_set(field_set(wanted, how) - {("f:metadata",)})
     after = dict(entries)
     after[manager] = Entry(fields, version, last.time if last else "")
     part = merged(live, wanted, how)
     if last is not None:
-        part = _without_what_was_given_up(part, how, last.fields, all_fields(after.values()))
+        owned = FieldSet().union(*(entry.fields for entry in after.values()))
+        part = _drop_abandoned_fields(part, how, last.fields, owned)
     change = comparison(live, part, how)
-    taken = union(change.modified, change.added)
+    taken = change.modified | change.added
     conflicts = [
         (other, path)
         for other in sorted(after, key=str)
         if other != manager
-        for path in paths(intersection(after[other].fields, taken))
+        for path in in_order(after[other].fields & taken)
     ]
     if conflicts and not apply.force:
         raise _ConflictError(conflicts)
-    after = dict(without_fields(after, union(taken, change.removed), spared=manager))
+    after = dict(without_fields(after, taken | change.removed, spared=manager))
     if not fields:
         after.pop(manager, None)
     elif change:
@@ -136,26 +133,18 @@ def _merge_in(
     return Applied(without_nulls(part), after)
 
 
-def _without_what_was_given_up(
-    part: Object, how: Fields, last: FieldSet, owned: FieldSet
-) -> Object:
+def _drop_abandoned_fields(part: Object, how: Fields, last: FieldSet, owned: FieldSet) -> Object:
     """Remove fields that the manager applied last time and that no manager owns now."""
     last = with_parents(last)
     everything = with_parents(field_set(part, how))
     left = with_parents(field_set(without(part, last, how), how))
-    doomed = difference(everything, union(left, with_parents(owned)))
+    doomed = everything - left - with_parents(owned)
     kept = without(part, doomed, how) or {}
     # Content that was not applied, such as defaults, goes only together with its parent.
     left = with_parents(field_set(kept, how))
-    doomed = intersection(difference(everything, left), last)
+    doomed = (everything - left) & last
     rest: Object = without(part, doomed, how) or {}
     return {**rest, "metadata": rest.get("metadata") or {}}
-
-
-def _without_empty_metadata(fields: FieldSet) -> FieldSet:
-    """Remove an empty `metadata`, which has no owner."""
-    metadata = fields.get("f:metadata")
-    return fields if metadata else {k: v for k, v in fields.items() if k != "f:metadata"}
 
 
 def _find_owned_before(resource: Resource, live: Object, how: Fields, apply: Apply) -> Entries:
@@ -172,12 +161,11 @@ def _last_applied_fields(live: Object, how: Fields) -> FieldSet:
     try:
         last = orjson.loads(text or "null")
     except orjson.JSONDecodeError:
-        return {}
+        return frozenset()
     if not isinstance(last, dict):
-        return {}
+        return frozenset()
     change = comparison(last, live, how)
-    different = union(union(change.modified, change.added), change.removed)
-    return difference(field_set(last, how), different)
+    return field_set(last, how) - change.modified - change.added - change.removed
 
 
 def _as_annotation(config: Object) -> str:

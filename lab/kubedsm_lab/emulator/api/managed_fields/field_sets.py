@@ -1,10 +1,9 @@
-"""Field sets in the form of managedFields (FieldsV1), and walks over objects by them.
+"""Sets of fields, and walks over objects by them.
 
-A set is a tree of steps: `f:NAME` into an object, `k:{...}` to the item with that key of a list,
-`v:VALUE` to a value of a set. A step without children is a member; a step with children is one too
-if there is a `.` below. The empty tree is the empty set. No set is ever changed in place.
-`list_types` decide how far a walk descends: a list that is neither map nor set, and an atomic
-object, is one value.
+A field is a path of steps: `f:NAME` into an object, `k:{...}` to the item with that key of a list,
+`v:VALUE` to a value of a set. FieldsV1, the form of managedFields, is the tree of these steps, in
+which `.` marks a field of the set that has others below it. `list_types` decide how far a walk
+descends: a list that is neither map nor set, and an atomic object, is one value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,88 +15,58 @@ import orjson
 
 from kubedsm_lab.emulator.api.list_types import ANY, Fields, Keyed, Unordered
 
-FieldSet = dict[str, Any]
 Path = tuple[str, ...]
+FieldSet = frozenset[Path]
+Tree = dict[str, Any]
 
 SELF = "."
-_LEAF: FieldSet = {}
-
-
-def is_member(node: FieldSet | None) -> bool:
-    """Return whether the field of the node is in the set itself."""
-    return node is not None and (not node or SELF in node)
-
-
-def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    if not left or not right or left is right:
-        return left or right
-    both = dict(left)
-    for step, node in right.items():
-        mine = both.get(step)
-        both[step] = node if mine is None else _union_of_nodes(mine, node)
-    return both
-
-
-def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return the fields of `left` that are not in `right`, regardless of their children."""
-    if not left or not right:
-        return left
-    rest = {}
-    for step, node in left.items():
-        if (other := right.get(step)) is None:
-            rest[step] = node
-        elif step == SELF:
-            continue
-        elif not node:
-            if not is_member(other):
-                rest[step] = node
-        elif below := difference(node, other or {SELF: _LEAF}):
-            rest[step] = _LEAF if below.keys() == {SELF} else below
-    return rest
-
-
-def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    common: FieldSet = {}
-    for step, node in left.items():
-        if (other := right.get(step)) is None:
-            continue
-        if not node or not other:
-            if is_member(node) and is_member(other):
-                common[step] = _LEAF
-        elif below := intersection(node, other):
-            common[step] = _LEAF if below.keys() == {SELF} else below
-    return common
 
 
 def with_parents(fields: FieldSet) -> FieldSet:
     """Add the fields of all objects above a member."""
-    return {
-        step: {SELF: _LEAF, **with_parents(node)} if node and step[0] == "f" else with_parents(node)
-        for step, node in fields.items()
-    }
+    return fields | {above for above in _prefixes(fields) if above[-1][0] == "f"}
 
 
-def ordered(fields: FieldSet) -> FieldSet:
-    """Return the set in the order of managedFields; other operations keep that of their left set.
-
-    Equal sets are identical then, as those of all pods of a ReplicaSet.
-    """
-    return _parse_in_order(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+def _prefixes(fields: FieldSet) -> set[Path]:
+    return {path[:depth] for path in fields for depth in range(1, len(path))}
 
 
-def paths(fields: FieldSet, above: Path = ()) -> Iterator[Path]:
-    """Yield the paths of the members; direct children precede deeper ones."""
-    below = {step: node for step, node in fields.items() if step != SELF}
-    yield from ((*above, step) for step, node in below.items() if is_member(node))
-    for step, node in below.items():
-        yield from paths(node, (*above, step))
+def parse_tree(tree: Tree) -> FieldSet:
+    """Read FieldsV1."""
+    return share_set(frozenset(_tree_paths(tree, ())))
 
 
-def has(fields: FieldSet, path: Path) -> bool:
-    node: FieldSet | None = fields
-    for step in path:
-        node = None if node is None else node.get(step)
-    return is_member(node)
+def _tree_paths(tree: Tree, above: Path) -> Iterator[Path]:
+    for step, node in tree.items():
+        if step != SELF:
+            path = (*above, step)
+            if not node or SELF in node:
+                yield path
+            yield from _tree_paths(node, path)
+
+
+@lru_cache(maxsize=1024)
+def share_set(fields: FieldSet) -> FieldSet:
+    """Return one object for equal sets, such as those of all pods of a ReplicaSet."""
+    return fields
+
+
+@lru_cache(maxsize=1024)
+def format_tree(fields: FieldSet) -> Tree:
+    """Return the set as FieldsV1."""
+    tree: Tree = {}
+    for path in sorted(fields, key=_rank_path):
+        node = tree
+        for depth, step in enumerate(path, 1):
+            node = node.setdefault(step, {})
+            if depth < len(path) and path[:depth] in fields:
+                node.setdefault(SELF, {})
+    return tree
+
+
+def in_order(fields: FieldSet) -> list[Path]:
+    """Return the fields as messages list them: direct children precede deeper ones."""
+    return sorted(fields, key=lambda path: (_rank_path(path[:-1]), _rank_step(path[-1])))
 
 
 def shown(path: Path) -> str:
@@ -125,35 +94,17 @@ def _is_step(step: str) -> bool:
     return kind in ("v", "i") and not isinstance(value, dict | list)
 
 
-@lru_cache(maxsize=1024)
-def _parse_in_order(text: bytes) -> FieldSet:
-    return _with_items_in_order(orjson.loads(text))
-
-
-def _with_items_in_order(fields: FieldSet) -> FieldSet:
-    steps = list(fields)
-    if len(steps) > 1 and steps[-1][0] == "k":
-        steps.sort(key=_rank)
-    return {step: _with_items_in_order(fields[step]) if fields[step] else _LEAF for step in steps}
-
-
-def _union_of_nodes(left: FieldSet, right: FieldSet) -> FieldSet:
-    if left and right:
-        return union(left, right)
-    below = left or right
-    return {SELF: _LEAF, **below} if below else below
-
-
 def _format_step(step: str) -> str:
     kind, _, text = step.partition(":")
     if kind == "k":
-        parts = (f"{key}={_json(value)}" for key, value in orjson.loads(text).items())
+        keys = orjson.loads(text)
+        parts = (f"{key}={orjson.dumps(value).decode()}" for key, value in keys.items())
         return f"[{','.join(parts)}]"
     return {"f": f".{text}", "v": f"[={text}]"}.get(kind, f"[{text}]")
 
 
 @lru_cache(maxsize=4096)
-def _rank(step: str) -> tuple[Any, ...]:
+def _rank_step(step: str) -> tuple[Any, ...]:
     """Order by name, then items by their keys (numbers as numbers), then values."""
     kind, _, text = step.partition(":")
     if kind != "k":
@@ -163,11 +114,13 @@ def _rank(step: str) -> tuple[Any, ...]:
     return (1, "", *(part for pair in zip(keys, values, strict=True) for part in pair))
 
 
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+def _rank_path(path: Path) -> tuple[Any, ...]:
+    return tuple(map(_rank_step, path))
 
 
 How = Fields | Keyed | Unordered
+#: removed, modified and added fields
+Changes = tuple[set[Path], set[Path], set[Path]]
 #: missing value; null is a value
 _ABSENT: Any = object()
 
@@ -191,37 +144,44 @@ class Comparison:
 
 def field_set(obj: Any, how: How = ANY) -> FieldSet:
     """Return the fields that the object sets."""
-    fields: FieldSet = {}
+    return frozenset(_set_fields(obj, how, ()))
+
+
+def _set_fields(obj: Any, how: How, above: Path) -> Iterator[Path]:
     kind, is_list = _kind(how), not isinstance(how, Fields)
     for name, value in _parts(obj, how).items():
-        below = _below(how, name)
-        node = field_set(value, below)
-        if node and is_list:
-            node = {SELF: _LEAF, **node}
-        elif value == [] and not is_list and _is_associative(below):
-            # An empty associative list sets no items.
-            continue
-        fields[kind + name] = node
-    return fields
+        path, below = (*above, kind + name), _below(how, name)
+        # An empty associative list sets no items.
+        if is_list or value != [] or not _is_associative(below):
+            inner = list(_set_fields(value, below, path))
+            if is_list or not inner:
+                yield path
+            yield from inner
 
 
 def comparison(before: Any, after: Any, how: How) -> Comparison:
     """Compare two values; a field on one side only counts with all of its content."""
-    found = Comparison({}, {}, {})
-    _compare(before, after, how, found)
-    return found
+    found: Changes = (set(), set(), set())
+    _compare_parts(before, after, how, (), found)
+    return Comparison(*map(frozenset, found))
 
 
 def without(obj: Any, doomed: FieldSet, how: How) -> Any:
     """Remove the fields with their content; return None if nothing is left."""
+    return _prune(obj, doomed, _prefixes(doomed), how, ())
+
+
+def _prune(obj: Any, doomed: FieldSet, parents: set[Path], how: How, above: Path) -> Any:
     if not isinstance(obj, dict | list):
         return obj
     kind = _kind(how)
     rest = {}
     for name, value in _parts(obj, how).items():
-        node = doomed.get(kind + name)
-        if not is_member(node):
-            rest[name] = without(value, node, _below(how, name)) if node else value
+        path = (*above, kind + name)
+        if path in parents and path not in doomed:
+            rest[name] = _prune(value, doomed, parents, _below(how, name), path)
+        elif path not in doomed:
+            rest[name] = value
     if not rest:
         return None
     return rest if isinstance(how, Fields) else list(rest.values())
@@ -268,44 +228,32 @@ def check_keys(obj: Any, how: How, path: str = "") -> None:
                 check_keys(item, how.item, path + shown((step,)))
 
 
-def _compare(before: Any, after: Any, how: How, found: Comparison) -> None:
+def _compare_parts(before: Any, after: Any, how: How, above: Path, found: Changes) -> None:
+    removed, modified, added = found
     old, new, kind = _parts(before, how), _parts(after, how), _kind(how)
     for name, value in new.items():
-        was = old.get(name, _ABSENT)
+        path, below, was = (*above, kind + name), _below(how, name), old.get(name, _ABSENT)
         if was is _ABSENT:
-            found.added[kind + name] = _whole(value, _below(how, name))
-        elif was is not value:
-            _compare_one(kind + name, was, value, _below(how, name), found)
+            added.update(_walk_content(value, below, path))
+        elif was is value:
+            continue
+        elif _is_branch(was, below) or _is_branch(value, below):
+            _compare_parts(was, value, below, path, found)
+            if not isinstance(value, type(was)) and None not in (was, value):
+                modified.add(path)
+        elif was != value or isinstance(was, bool) != isinstance(value, bool):
+            modified.add(path)
     for name, was in old.items():
         if name not in new:
-            found.removed[kind + name] = _whole(was, _below(how, name))
+            removed.update(_walk_content(was, _below(how, name), (*above, kind + name)))
 
 
-def _compare_one(step: str, was: Any, value: Any, how: How, found: Comparison) -> None:
-    if _is_branch(was, how) or _is_branch(value, how):
-        below = Comparison({}, {}, {})
-        _compare(was, value, how, below)
-        for total, part in (
-            (found.removed, below.removed),
-            (found.modified, below.modified),
-            (found.added, below.added),
-        ):
-            if part:
-                total[step] = part
-        if not isinstance(value, type(was)) and None not in (was, value):
-            found.modified[step] = _LEAF
-    elif was != value or isinstance(was, bool) != isinstance(value, bool):
-        found.modified[step] = _LEAF
-
-
-def _whole(value: Any, how: How) -> FieldSet:
-    """Return the field with all of its content."""
-    if not isinstance(value, dict | list) or not (parts := _parts(value, how)):
-        return _LEAF
+def _walk_content(value: Any, how: How, path: Path) -> Iterator[Path]:
+    """Yield the field with all of its content."""
+    yield path
     kind = _kind(how)
-    node = {kind + name: _whole(part, _below(how, name)) for name, part in parts.items()}
-    node[SELF] = _LEAF
-    return node
+    for name, part in _parts(value, how).items():
+        yield from _walk_content(part, _below(how, name), (*path, kind + name))
 
 
 def _is_branch(value: Any, how: How) -> bool:

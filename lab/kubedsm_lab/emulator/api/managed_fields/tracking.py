@@ -4,7 +4,7 @@ Most objects of an emulated cluster are written more often than their managers a
 change of a write can be computed later: the stored versions before and after it never change.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
@@ -16,10 +16,10 @@ from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     Comparison,
     FieldSet,
     comparison,
-    difference,
+    format_tree,
     is_field_set,
-    ordered,
-    union,
+    parse_tree,
+    share_set,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.statuses import ZERO_VALUES
@@ -47,7 +47,6 @@ class Manager:
 
 @attrs.frozen
 class Entry:
-    #: in the order of managedFields
     fields: FieldSet
     api_version: str
     #: timestamp; empty for a manager that has changed nothing yet
@@ -62,9 +61,7 @@ def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = 
     if not doomed:
         return entries
     rest = {
-        manager: entry
-        if manager == spared
-        else attrs.evolve(entry, fields=difference(entry.fields, doomed))
+        manager: entry if manager == spared else attrs.evolve(entry, fields=entry.fields - doomed)
         for manager, entry in entries.items()
     }
     return {manager: entry for manager, entry in rest.items() if entry.fields}
@@ -74,31 +71,26 @@ def update_entries(
     entries: Entries, manager: Manager, api_version: str, change: Comparison, time: str
 ) -> Entries:
     """Return the entries after a write: its changed fields belong to its manager alone."""
-    taken = union(change.modified, change.added)
-    rest = dict(without_fields(entries, union(taken, change.removed)))
+    taken = change.modified | change.added
+    rest = dict(without_fields(entries, taken | change.removed))
     if not taken:
         return rest
     before = entries.get(manager)
     if before is not None:
-        kept = difference(before.fields, change.removed)
-        taken = union(kept, taken)
-    rest[manager] = Entry(ordered(taken), api_version, time)
+        taken |= before.fields - change.removed
+    rest[manager] = Entry(share_set(taken), api_version, time)
     return rest
-
-
-def same_owners(one: Entries, other: Entries) -> bool:
-    """Return whether the entries differ in times at most."""
-    return one.keys() == other.keys() and all(
-        (entry.fields, entry.api_version) == (other[manager].fields, other[manager].api_version)
-        for manager, entry in one.items()
-    )
 
 
 def format_entries(entries: Entries) -> list[Object]:
     """Return the entries as metadata.managedFields."""
-    return [
-        _format_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
-    ]
+
+    def rank(manager: Manager) -> tuple[str, float, str, str, str]:
+        entry = entries[manager]
+        when = seconds(entry.time) if entry.time else 0.0
+        return manager.operation, when, manager.name, entry.api_version, manager.subresource
+
+    return [_format_entry(manager, entries[manager]) for manager in sorted(entries, key=rank)]
 
 
 def decode_entries(given: Any) -> Entries | None:
@@ -120,33 +112,12 @@ def decode_entries(given: Any) -> Entries | None:
             return None
         name, subresource, _ = texts
         manager = manager_of(name, operation, subresource, version)
-        entries[manager] = Entry(ordered(fields), version, time)
+        entries[manager] = Entry(parse_tree(fields), version, time)
     return entries
-
-
-def is_reset(given: Any) -> bool:
-    """Return whether a client resets all entries: [] or [{}]."""
-    return isinstance(given, list) and given in ([], [{}])
 
 
 def manager_of(name: str, operation: Operation, subresource: str, api_version: str) -> Manager:
     return Manager(name, operation, subresource, "" if operation == "Apply" else api_version)
-
-
-def all_fields(entries: Iterable[Entry]) -> FieldSet:
-    fields: FieldSet = {}
-    for entry in entries:
-        fields = union(fields, entry.fields)
-    return fields
-
-
-def _order(entries: Entries) -> Any:
-    def rank(manager: Manager) -> tuple[str, float, str, str, str]:
-        entry = entries[manager]
-        when = seconds(entry.time) if entry.time else 0.0
-        return manager.operation, when, manager.name, entry.api_version, manager.subresource
-
-    return rank
 
 
 def _format_entry(manager: Manager, entry: Entry) -> Object:
@@ -156,7 +127,7 @@ def _format_entry(manager: Manager, entry: Entry) -> Object:
         "apiVersion": entry.api_version,
         **({"time": entry.time} if entry.time else {}),
         "fieldsType": "FieldsV1",
-        "fieldsV1": entry.fields,
+        "fieldsV1": format_tree(entry.fields),
         **({"subresource": manager.subresource} if manager.subresource else {}),
     }
 
@@ -178,11 +149,12 @@ _MOST_WAITING = 8
 
 @attrs.frozen
 class Write:
-    """Manager, subresource and time of a write."""
+    """Manager, time and subresource of a write; a dry run is not committed."""
 
     manager: str
     time: str
     subresource: str = ""
+    dry_run: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -243,6 +215,15 @@ def entries_of(obj: Object) -> Entries:
     return managed.entries if isinstance(managed, ManagedFields) else {}
 
 
+def has_other_owners(obj: Object, entries: Entries) -> bool:
+    """Return whether the entries of the object differ in more than times."""
+
+    def timeless(entries: Entries) -> Entries:
+        return {manager: attrs.evolve(entry, time="") for manager, entry in entries.items()}
+
+    return timeless(entries_of(obj)) != timeless(entries)
+
+
 def select_owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object:
     """Return the part of an object that a writer of the subresource can own."""
     metadata = obj.get("metadata") or {}
@@ -297,7 +278,8 @@ def of_changed(
     base = before
     wanted = None if write.subresource else (given.get("metadata") or {}).get(MANAGED_FIELDS)
     if wanted is not None and wanted is not before:
-        if is_reset(wanted):
+        # [] and [{}] reset all entries.
+        if wanted in ([], [{}]):
             base = None
         else:
             decoded = decode_entries(wanted)

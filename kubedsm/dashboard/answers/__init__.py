@@ -1,1 +1,0 @@
-"""Answers to what is asked on the page: why, and what if."""

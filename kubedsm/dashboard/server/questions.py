@@ -1,0 +1,115 @@
+"""Routes of the page for "why?" and "what if?"; nothing there changes the cluster."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import attrs
+import msgspec
+from aiohttp import web
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.server.what_if import BadRequestError, explain_what_if, parse_what_if
+from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.server import query_of, refused
+from kubedsm.explain.subjects import Kind, Subject, SubjectError
+from kubedsm.observability.reading import Leadership
+from kubedsm.planner.requests import NoResponseError
+from kubedsm.rebalancing.suggester import Migrator
+from kubedsm.terminal.echo import escape_strings
+
+_KINDS = ("pod", "node", "workload", "move", "decision")
+_encoder = msgspec.json.Encoder()
+
+
+@attrs.define(eq=False)
+class Questions:
+    """One response at a time; of several "what if?" requests, the latest goes next."""
+
+    _runtime: Runtime
+    _leadership: Callable[[], Leadership | None]
+    _solving: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _latest: int = attrs.field(default=0, init=False)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/page/why", self.why), web.get("/page/what-if", self.what_if)]
+
+    async def why(self, request: web.Request) -> web.Response:
+        """Explain one pod, node, workload, migration or decision."""
+        query = query_of(request, *_KINDS)
+        if len(query) != 1:
+            raise refused(f"name one of {', '.join(_KINDS)}")
+        [(kind, key)] = query.items()
+        subject = Subject(cast(Kind, "migration" if kind == "move" else kind), key)
+        leadership = self._leadership()
+        leading = leadership is not None and leadership.leading
+        try:
+            found = await self._runtime.explanations.explain(subject, leading=leading)
+        except SubjectError as error:
+            raise refused(str(error)) from None
+        if found is None:
+            name = " ".join(key[:80].split())
+            raise web.HTTPNotFound(text=f"nothing is known about {subject.kind} {name}\n")
+        return explanation_response(msgspec.structs.replace(found, facts=None))
+
+    async def what_if(self, request: web.Request) -> web.Response:
+        """`?qos=shop/cart:0.8&replicas=shop/cart:+2`, each any number of times."""
+        for key in request.query:
+            if key not in ("qos", "replicas"):
+                raise refused(f"{key[:40]}: unknown, only qos and replicas can be changed")
+        workloads = {str(each): each for each in self._runtime.mirror.snapshot().shares()}
+        try:
+            changes = parse_what_if(
+                request.query.getall("qos", []), request.query.getall("replicas", []), workloads
+            )
+        except BadRequestError as error:
+            raise refused(str(error)) from None
+        self._latest += 1
+        number = self._latest
+        async with self._solving:
+            if number != self._latest:
+                raise web.HTTPConflict(text="replaced by a later request: try again\n")
+            try:
+                request_ = self._suggester().what_if(*changes)
+                imagined = await self._runtime.planner.solve(request_, idle=True)
+            except NoResponseError as error:
+                raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        return explanation_response(
+            explain_what_if(imagined, changes, self._runtime.configuration.current)
+        )
+
+    def _suggester(self) -> Migrator:
+        if obstacle := self._obstacle():
+            raise web.HTTPServiceUnavailable(text=f"{obstacle}\n")
+        suggester = self._runtime.migrator
+        if suggester is None:
+            raise web.HTTPServiceUnavailable(text="this policy migrates nothing\n")
+        return suggester
+
+    def _obstacle(self) -> str:
+        """Return why nothing can be planned here; empty if it can."""
+        leadership = self._leadership()
+        if leadership is None:
+            return "no scheduler runs here: start kubedsm run --page"
+        if not leadership.leading:
+            return describe_standby(leadership)
+        return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
+
+
+def describe_standby(leadership: Leadership) -> str:
+    """Describe that a standby plans nothing, and where the leader is."""
+    if not leadership.leader:
+        return "this scheduler is a standby and plans nothing; the leader is not known"
+    where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"
+    return (
+        f"this scheduler is a standby and plans nothing; {leadership.leader} leads: ask there"
+        f" (if that is a pod: {where})"
+    )
+
+
+def explanation_response(explanation: Explanation[Any]) -> web.Response:
+    return web.Response(
+        body=escape_strings(_encoder.encode(explanation)),
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )

@@ -1,0 +1,149 @@
+"""Table of migrations: those in progress with their current step, and the last ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.rows import MoveRow, MoveState
+from kubedsm.dashboard.state.tables import RowTable
+from kubedsm.explain.decision_record import Entry, Kind
+from kubedsm.explain.effects import Effect
+from kubedsm.explain.migration import pod_names
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.explain.migration_progress import Progress
+from kubedsm.model.model import Uid
+from kubedsm.observability.reading import Reading
+from kubedsm.planner.what_if import describe_purpose
+from kubedsm.rebalancing.migration_effects import NOT_MEASURED
+from plans.steps import Plan, Step
+
+#: rows of finished migrations
+LAST = 50
+
+
+class MigrationTable(RowTable[MoveRow]):
+    """Rows of migrations, and the migration that each pod is part of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: purposes of each decision's migrations, by pod
+        self._purposes: dict[int, dict[Uid, str]] = {}
+        #: rows of the last look, and the outcome that each was made of
+        self._made: dict[str, tuple[MoveOutcome, MoveRow]] = {}
+        #: migrations that advanced since; whether others may differ; the newest decision
+        self._advanced: set[str] = set()
+        self._stale = True
+        self._newest = 0
+        #: migration, planned or in progress, of each pod
+        self.of_pods: dict[Uid, str] = {}
+
+    def stepped(self, plan: Plan, steps: Sequence[Step]) -> bool:
+        """Note that a plan advanced. Return whether it migrates pods."""
+        if plan.restores_only or not any(step.move for step in steps):
+            return False
+        self._advanced.update(step.move for step in plan.steps)
+        return True
+
+    def ended(self, move: MoveOutcome) -> None:
+        self._advanced.add(move.id)
+
+    def invalidate(self) -> None:
+        """Recompute all rows: proposals may differ, or an effect is known."""
+        self._stale = True
+
+    def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
+        """Return the rows of the last decisions; None if nothing changed."""
+        record = runtime.decisions.record
+        newest = next(record.newest_first(), None)
+        number = newest.number if newest else 0
+        if not (self._stale or self._advanced or number != self._newest):
+            return None
+        shown = list(_shown(runtime))
+        rows: dict[str, MoveRow] = {}
+        of_pods: dict[Uid, str] = {}
+        for entry, outcome in shown:
+            key = outcome.key
+            purpose = self._purpose(entry, outcome, runtime, reading)
+            progress = record.progress_of(outcome.id, reading.snapshot.pods)
+            of, row = self._made.get(key, (None, None))
+            if row is None or of is not outcome or key in self._advanced:
+                row = _migration_row(entry, outcome, progress, purpose)
+            rows[key] = row
+            if row.state in ("planned", "moving"):
+                of_pods |= {Uid(step.pod): key for step in progress.steps if step.pod}
+        self._made = {outcome.key: (outcome, rows[outcome.key]) for _, outcome in shown}
+        self._purposes = {e.number: self._purposes[e.number] for e, _ in shown}
+        self.of_pods = of_pods
+        self._advanced.clear()
+        self._stale, self._newest = False, number
+        return rows
+
+    def _purpose(
+        self, entry: Entry, outcome: MoveOutcome, runtime: Runtime, reading: Reading
+    ) -> str:
+        if entry.number not in self._purposes:
+            self._purposes[entry.number] = _purposes(entry, runtime, reading)
+        return self._purposes[entry.number].get(outcome.move.pod.uid, outcome.move.purpose)
+
+
+def _migration_row(entry: Entry, outcome: MoveOutcome, progress: Progress, purpose: str) -> MoveRow:
+    move, names = outcome.move, pod_names(outcome, progress)
+    step, since = progress.describe_current(names)
+    done, steps = progress.count_steps()
+    state: MoveState = outcome.outcome.value
+    if progress.began and outcome.outcome is Outcome.PLANNED:
+        state = "moving"
+    return MoveRow(
+        pod=names.pod,
+        workload=str(move.pod.workload),
+        source=move.source or "",
+        target=move.target,
+        kind=move.kind.value if move.kind else "",
+        purpose=purpose,
+        state=state,
+        at=entry.at,
+        began=progress.began,
+        ended=progress.ended,
+        decision=entry.number,
+        gain=round(move.gain, 6),
+        step=step,
+        since=since,
+        done=done,
+        steps=steps,
+        reason=outcome.reason,
+        replacement=str(outcome.replacement) if outcome.replacement else progress.replacement,
+        story=tuple(progress.describe_steps(names)),
+        helped=_describe_effect(outcome.effect),
+    )
+
+
+def _describe_effect(effect: Effect | None) -> str:
+    """Return nothing where nothing is measured: the expected effect alone is of no use."""
+    return "" if effect is None or effect.untold == NOT_MEASURED else str(effect)
+
+
+def _shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
+    """Yield the migrations to be shown, newest first; proposals only while they are current."""
+    past, latest = 0, True
+    current = runtime.migrator is not None and runtime.migrator.proposed is not None
+    for entry in runtime.decisions.record.newest_first():
+        if entry.kind is not Kind.SUGGESTION:
+            continue
+        for move in entry.moves:
+            if move.outcome is Outcome.PROPOSED:
+                if latest and (current or move.move.room_for):
+                    yield entry, move
+                continue
+            past += move.outcome is not Outcome.PLANNED
+            if move.outcome is Outcome.PLANNED or past <= LAST:
+                yield entry, move
+        latest = False
+
+
+def _purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str]:
+    basis = runtime.decisions.record.basis(entry)
+    if basis is None:
+        return {}
+    moves = [outcome.move for outcome in entry.moves]
+    promises = reading.policy.qos_targets_in(basis.snapshot)
+    shares = basis.shares_before
+    return {move.pod.uid: describe_purpose(move, moves, shares, promises) for move in moves}

@@ -1,0 +1,318 @@
+"""Tables of nodes, pods and workloads: rows recomputed for whatever changed since the last look."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.mismatches import missing_tiers
+from kubedsm.dashboard.rows import NodeRow, PodRow, PodState, Row, WorkloadRow
+from kubedsm.explain.node import node_state
+from kubedsm.model.events import Change
+from kubedsm.model.measured import Answers, Measured, Usage
+from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.model.sites import Away, site_of
+from kubedsm.objective.objective import QosTarget
+from kubedsm.observability.reading import Reading
+
+R = TypeVar("R", bound=Row)
+R_co = TypeVar("R_co", bound=Row, covariant=True)
+
+#: seconds after which all workloads are recomputed: a node's tier may change, and a QoS target may
+#: depend on other workloads
+REFRESH = 5.0
+
+
+class Difference(NamedTuple, Generic[R_co]):
+    """Change of one row; None: it did not exist, or is gone."""
+
+    before: R_co | None
+    after: R_co | None
+
+
+class RowTable(Generic[R]):
+    """Rows of one table as of the last look."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, R] = {}
+
+    def replace(self, now: Mapping[str, R]) -> dict[str, Difference[R]]:
+        """Replace all rows; return the differences."""
+        gone: dict[str, R | None] = dict.fromkeys(self.rows.keys() - now.keys())
+        return self.update({**gone, **now})
+
+    def update(self, rows: Mapping[str, R | None]) -> dict[str, Difference[R]]:
+        """Set these rows, and delete those that are None; return the differences."""
+        different: dict[str, Difference[R]] = {}
+        for key, row in rows.items():
+            before = self.rows.get(key)
+            if before == row:
+                continue
+            different[key] = Difference(before, row)
+            if row is None:
+                del self.rows[key]
+            else:
+                self.rows[key] = row
+        return different
+
+
+class NodeTable(RowTable[NodeRow]):
+    def __init__(self) -> None:
+        super().__init__()
+        #: message for each tier that no node has
+        self.missing_tiers: Mapping[Tier, str] = {}
+        self._touched: set[NodeName] = set()
+        #: inputs that all rows depend on, as of the last look
+        self._measured: Measured | None = None
+        self._of: tuple[Away, tuple[str, ...]] | None = None
+
+    def changed(self, change: Change) -> None:
+        for node in (change.node_before, change.node_after):
+            if node is not None and change.node_before != change.node_after:
+                self._touched.add(node.name)
+
+    def look(self, runtime: Runtime, reading: Reading) -> dict[str, Difference[NodeRow]]:
+        """Recompute touched rows; return the differences."""
+        snapshot, configuration = reading.snapshot, runtime.configuration.current
+        labels = configuration.site.label
+        of, touched = (reading.away, labels), set[str](self._touched)
+        if snapshot.measured is not self._measured or of != self._of:
+            touched = snapshot.nodes.keys() | self.rows.keys()
+        rows = {name: self._row(NodeName(name), reading, labels) for name in sorted(touched)}
+        self._measured, self._of, self._touched = snapshot.measured, of, set()
+        if touched:
+            self.missing_tiers = missing_tiers(snapshot.nodes.values(), configuration.tiers)
+        return self.update(rows)
+
+    def _row(self, name: NodeName, reading: Reading, labels: tuple[str, ...]) -> NodeRow | None:
+        node = reading.snapshot.nodes.get(name)
+        if node is None:
+            return None
+        used = reading.snapshot.measured.nodes.get(name, Usage())
+        row, before = _node_row(node, used, reading.away, labels), self.rows.get(name)
+        if before is None:
+            return row
+        since = before.since if before.state == row.state else reading.now
+        return msgspec.structs.replace(row, since=since)
+
+
+def _node_row(node: Node, used: Usage, away: Away, site_labels: tuple[str, ...]) -> NodeRow:
+    size = node.allocatable
+    return NodeRow(
+        tier=node.tier,
+        cpu=size.cpu,
+        memory=size.memory,
+        pods=size.pods,
+        site=site_of(node, site_labels),
+        state=node_state(node, away),
+        cordoned=node.unschedulable,
+        cpu_used=_ratio(used.cpu, size.cpu),
+        memory_used=_ratio(used.memory, size.memory),
+    )
+
+
+def _ratio(used: float | None, of: int) -> float | None:
+    return None if used is None or not of else round(used / of, 3)
+
+
+class Reason(NamedTuple):
+    """Reason why a pod waits for a node, as far as known."""
+
+    message: str = ""
+    #: Filter plugins that reject nodes for the pod
+    rules: Collection[str] = ()
+    #: node on which capacity is being freed for the pod
+    room_on: str = ""
+
+
+class PodTable(RowTable[PodRow]):
+    """Rows of pods, and their sums by workload."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._touched: set[Uid] = set()
+        #: pod of each row; name and workload of each pod
+        self._uids: dict[str, Uid] = {}
+        self._known: dict[Uid, tuple[str, Workload]] = {}
+        #: last reason why each pod waits
+        self._reasons: dict[Uid, Reason] = {}
+        self._moves: Mapping[Uid, str] = {}
+        #: opted-in pods by workload: Ready, and waiting for a node
+        self.ready: Counter[str] = Counter()
+        self.waiting: Counter[str] = Counter()
+        #: waiting pods by name
+        self.unplaced: dict[str, PodRow] = {}
+        #: workloads of pods recomputed by the last look
+        self.workloads: set[Workload] = set()
+
+    def touch(self, uids: Iterable[Uid]) -> None:
+        """Recompute these pods at the next look."""
+        self._touched.update(uids)
+
+    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+        self._reasons[pod.uid] = Reason(why, rules)
+        self._touched.add(pod.uid)
+
+    def look(
+        self, runtime: Runtime, reading: Reading, moves: Mapping[Uid, str]
+    ) -> dict[str, Difference[PodRow]]:
+        """Recompute touched rows; return the differences. `moves`: migration of each pod."""
+        if moves is not self._moves:
+            self.touch(uid for uid, _ in moves.items() ^ self._moves.items())
+            self._moves = moves
+        touched, self._touched, self.workloads = self._touched, set(), set()
+        rows: dict[str, PodRow | None] = {}
+        # Sorted, so that the same run always gives the same messages.
+        for uid in sorted(touched):
+            pod = reading.snapshot.pods.get(uid)
+            if pod is None or pod.finished:
+                rows.update(self._gone(uid))
+                continue
+            name = str(pod)
+            self._known[uid] = name, pod.workload
+            self._uids[name] = uid
+            self.workloads.add(pod.workload)
+            rows[name] = self._row(pod, runtime, reading)
+        different = self.update(rows)
+        for name, (before, after) in different.items():
+            self._count(name, before, -1)
+            self._count(name, after, 1)
+        return different
+
+    def _gone(self, uid: Uid) -> dict[str, None]:
+        self._reasons.pop(uid, None)
+        if uid not in self._known:
+            return {}
+        name, workload = self._known.pop(uid)
+        self.workloads.add(workload)
+        # The next pod of a StatefulSet may have the name by now.
+        if self._uids[name] != uid:
+            return {}
+        del self._uids[name]
+        return {name: None}
+
+    def _row(self, pod: Pod, runtime: Runtime, reading: Reading) -> PodRow:
+        snapshot, uid = reading.snapshot, pod.uid
+        node, reason = snapshot.placed.get(uid), Reason()
+        if node is not None and pod.node_name is None and runtime.dry_run:
+            node, reason = None, Reason(f"it would be bound to {node}, but this is a dry run")
+        elif node is not None:
+            self._reasons.pop(uid, None)
+        elif pod.waits_for_node:
+            reason = self._reasons.get(uid, reason)
+            if snapshot.surroundings.namespace_terminating(pod.namespace):
+                reason = Reason("its namespace is being deleted")
+            room = next(iter(runtime.mirror.sum_nominations([uid])), "")
+            reason = reason._replace(room_on=room)
+        return _pod_row(pod, node, snapshot.scheduler_name, reason, self._moves.get(uid, ""))
+
+    def _count(self, name: str, row: PodRow | None, times: int) -> None:
+        if row is None or row.scheduler or row.state not in ("ready", "waiting"):
+            return
+        counts = self.ready if row.state == "ready" else self.waiting
+        counts[row.workload] += times
+        if not counts[row.workload]:
+            del counts[row.workload]
+        if row.state == "waiting" and times > 0:
+            self.unplaced[name] = row
+        elif row.state == "waiting":
+            del self.unplaced[name]
+
+
+def _pod_row(pod: Pod, node: NodeName | None, ours: str, reason: Reason, move: str) -> PodRow:
+    """node: the node that the pod is on, or that is reserved; ours: our schedulerName."""
+    state = _pod_state(pod, node)
+    waits = state == "waiting"
+    theirs = "" if pod.scheduler_name == ours else pod.scheduler_name
+    message = ""
+    if waits:
+        message = f"it waits for the scheduler {theirs}" if theirs else reason.message
+    elif state == "gated":
+        message = f"it waits until its scheduling gates are removed: {', '.join(pod.gates)}"
+    return PodRow(
+        workload=str(pod.workload),
+        state=state,
+        created=pod.created,
+        cpu=pod.requests.cpu,
+        memory=pod.requests.memory,
+        node=node or "",
+        move=move,
+        message=message,
+        rules=tuple(sorted(reason.rules)) if waits else (),
+        room_on=reason.room_on if waits else "",
+        scheduler=theirs,
+    )
+
+
+def _pod_state(pod: Pod, node: NodeName | None) -> PodState:
+    if pod.terminating:
+        return "leaving"
+    if pod.ready:
+        return "ready"
+    if node is not None:
+        return "not ready" if pod.phase == "Running" else "starting"
+    return "gated" if pod.gated else "waiting"
+
+
+class WorkloadTable(RowTable[WorkloadRow]):
+    def __init__(self) -> None:
+        super().__init__()
+        #: inputs that all rows depend on, as of the last look at all, and its time
+        self._measured: Measured | None = None
+        self._generation = 0
+        self._at = 0.0
+
+    def look(
+        self, reading: Reading, pods: PodTable, *, knows_targets: bool
+    ) -> dict[str, Difference[WorkloadRow]]:
+        """Recompute touched rows; return the differences.
+
+        knows_targets: the configuration in force is known.
+        """
+        snapshot = reading.snapshot
+        everything = (
+            snapshot.measured is not self._measured
+            or reading.generation != self._generation
+            or reading.now - self._at >= REFRESH
+        )
+        if not everything and not pods.workloads:
+            return {}
+        shares = snapshot.shares()
+        promises = reading.policy.qos_targets_in(snapshot) if knows_targets else None
+
+        def row(workload: Workload) -> WorkloadRow | None:
+            share = shares.get(workload)
+            promise = promises(workload) if promises and share is not None else None
+            return None if share is None else _workload_row(workload, share, promise, reading, pods)
+
+        if not everything:
+            return self.update({str(each): row(each) for each in sorted(pods.workloads)})
+        self._measured, self._generation = snapshot.measured, reading.generation
+        self._at = reading.now
+        return self.replace({str(each): made for each in shares if (made := row(each))})
+
+
+def _workload_row(
+    workload: Workload, share: Share, promise: QosTarget | None, reading: Reading, pods: PodTable
+) -> WorkloadRow:
+    key, measured = str(workload), reading.snapshot.measured
+    answers = measured.answers.get(workload, {})
+    return WorkloadRow(
+        kind=workload.kind,
+        edge=share.edge,
+        total=share.total,
+        promise=promise.qos if promise else None,
+        weight=promise.weight if promise else 0.0,
+        missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
+        ready=pods.ready[key],
+        waiting=pods.waiting[key],
+        edge_answers=_milliseconds(answers.get(Tier.EDGE)),
+        cloud_answers=_milliseconds(answers.get(Tier.CLOUD)),
+        edge_slower=workload in measured.slower,
+    )
+
+
+def _milliseconds(answers: Answers | None) -> float | None:
+    return None if answers is None else round(1000 * answers.seconds, 1)

@@ -1,0 +1,268 @@
+/** Recording of messages: the state at any moment, and its history.
+ *
+ * Rows are never changed: tables of different moments share all equal rows and tables, so renderers
+ * compare them by identity. A live page keeps no more than the server; the oldest is dropped. */
+
+/** Of what goes on: characters of messages that are kept, and seconds that they go back. */
+export const KEPT = { room: 8_000_000, span: 3_600 };
+/** Rows of changes in a chapter at least, and seconds of it at most. */
+const [ROWS, LENGTH] = [500, 300];
+/** Moments last asked for, whose tables are kept: now, what is shown, what it is compared with. */
+const ASKED = 4;
+
+const TABLES = ["nodes", "pods", "workloads", "moves", "news", "status"];
+const NOTHING = Object.fromEntries(TABLES.map((table) => [table, new Map()]));
+
+/** The tables after messages, one after the other; those without a change are the same ones. */
+export function after(tables, messages) {
+  const next = { ...tables };
+  for (const { type, rows } of messages) {
+    if (type === "snapshot") {
+      for (const table of TABLES) next[table] = new Map(Object.entries(rows[table] ?? {}));
+      continue;
+    }
+    for (const [table, some] of Object.entries(rows)) {
+      if (next[table] === tables[table]) next[table] = new Map(tables[table]);
+      for (const [key, row] of Object.entries(some)) {
+        if (row === null) next[table].delete(key);
+        else next[table].set(key, row);
+      }
+    }
+  }
+  return next;
+}
+
+/** Of recordings side by side, which begin at the same time, the tables of each; null: as of its end. */
+export function tablesAt(recordings, moment) {
+  return recordings.map((recording) => recording.at(moment ?? Infinity));
+}
+
+/**
+ * Chapters: each has all tables as they were when it began, and its messages. It is as long as its
+ * changes are as many as the rows at its begin, so that neither what is kept of tables nor what
+ * must be made again for a moment is ever much more than the messages themselves.
+ */
+export class Recording {
+  #chapters = [];
+  #kept;
+  #newest = null;
+  /** Of the moments last asked for, the tables that were made: { chapter, count, tables }. */
+  #asked = [];
+  /** What of it is drawn along time. */
+  history = new History();
+  /** Characters of messages that are kept. */
+  size = 0;
+
+  constructor(kept = { room: Infinity, span: Infinity }) {
+    this.#kept = kept;
+  }
+
+  /** Take in lines of text, each a message. */
+  read(lines) {
+    for (const line of lines.split("\n")) {
+      if (line) this.add(JSON.parse(line), line.length);
+    }
+  }
+
+  /** Take in a message of that many characters; one that is known already is left out. */
+  add(message, size = 0) {
+    // Before anything was seen there is nothing to show.
+    if (!message.at) return;
+    const run = message.run ?? this.run;
+    const same = !this.empty && run === this.run;
+    if (same && message.version <= this.version) return;
+    // The clock of another run may be another one: what was told before has no place beside this.
+    if (!same && message.at < this.ends) this.#forgetAll();
+    const told = { ...message, run, at: Math.max(message.at, this.ends) };
+    const follows = this.empty || (same && message.version === this.version + 1);
+    this.history.take(told, follows ? null : this.ends);
+    this.#write(told, size);
+    this.#newest = told;
+    this.#forget();
+  }
+
+  get empty() { return this.#newest === null; }
+  get begins() { return this.#chapters[0]?.at ?? 0; }
+  get ends() { return this.#newest?.at ?? 0; }
+  get version() { return this.#newest?.version; }
+  /** Of the server's runs, the one that told the last message. */
+  get run() { return this.#newest?.run; }
+
+  /** The tables as of the last message. */
+  get last() { return this.at(this.ends); }
+
+  /** The tables as they were at that moment, in seconds since the epoch. */
+  at(moment) {
+    if (this.empty) return NOTHING;
+    const chapter = this.#chapters[lastNotAfter(this.#chapters, moment)];
+    const count = 1 + lastNotAfter(chapter.messages, moment);
+    // Made from what was made before, where that helps.
+    let spot = this.#asked.reduce((best, one) => (
+      one.chapter === chapter && one.count <= count && one.count > best.count ? one : best
+    ), chapter.begin);
+    if (spot.count < count) {
+      const tables = after(spot.tables, chapter.messages.slice(spot.count, count));
+      spot = { chapter, count, tables };
+    }
+    this.#asked = [spot, ...this.#asked.filter((one) => one !== spot)].slice(0, ASKED);
+    return spot.tables;
+  }
+
+  #write(message, size) {
+    const { type, at, rows } = message;
+    const whole = type === "snapshot";
+    let chapter = this.#chapters.at(-1);
+    if (!chapter || whole || chapter.rows > chapter.most || at > chapter.at + LENGTH) {
+      const tables = whole ? after(NOTHING, [message]) : this.last;
+      const most = Math.max(ROWS, sum(tables, (table) => table.size));
+      chapter = { at, messages: [], rows: 0, most, size: 0 };
+      chapter.begin = { chapter, count: whole ? 1 : 0, tables };
+      this.#chapters.push(chapter);
+    }
+    chapter.messages.push(message);
+    if (!whole) chapter.rows += sum(rows, (table) => Object.keys(table).length);
+    chapter.size += size;
+    this.size += size;
+  }
+
+  #forget() {
+    const { begins } = this;
+    const { room, span } = this.#kept;
+    while (this.#chapters.length > 1
+      && (this.size > room || this.#chapters[1].at < this.ends - span)) {
+      this.size -= this.#chapters.shift().size;
+    }
+    if (this.begins !== begins) this.history.forget(this.begins);
+  }
+
+  #forgetAll() {
+    [this.#chapters, this.size, this.#newest, this.#asked] = [[], 0, null, []];
+    this.history = new History();
+  }
+}
+
+function sum(tables, size) {
+  return Object.values(tables).reduce((all, table) => all + size(table), 0);
+}
+
+/** Where in a list, by its `at`, is the last that is not after a moment; 0 if all are. */
+export function lastNotAfter(list, moment) {
+  let [low, high] = [0, list.length - 1];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (list[middle].at <= moment) low = middle;
+    else high = middle - 1;
+  }
+  return Math.max(0, low);
+}
+
+/** States in which a move is over. */
+const OVER = new Set(["completed", "taken back", "failed", "dropped"]);
+/** The lane of each kind of news; a move is told by its span. */
+const LANES = { batch: "decisions", suggestion: "decisions", event: "events", state: "events" };
+
+/** The one owner of it; a recording tells it each message once. */
+export class History {
+  /** By workload, its shares: { at, edge, total, promise }, each until the next; total 0: gone. */
+  shares = new Map();
+  /** Moves: { id, row, begins, ends }; ends is null while it is under way. */
+  moves = new Map();
+  /** What happened: rows of news with `lane` and with `seen`, when it was told; by time. */
+  marks = [];
+  /** Times of which nothing is known: { from, to }. */
+  gaps = [];
+  /** Moments at which something changed that one would look at, by time. */
+  changes = [];
+  #begins = null;
+  /** The number of the newest news of this run: a snapshot tells all of it again. */
+  #newest = -1;
+  #run = "";
+
+  /** Take in the next message; `unknown`: since when what happened before it was not told. */
+  take({ type, at, run, rows }, unknown = null) {
+    if (run !== this.#run) [this.#run, this.#newest] = [run, -1];
+    if (unknown !== null) this.gaps.push({ from: unknown, to: at });
+    // What was over before all this is told by a snapshot, but not how things stood then.
+    this.#begins ??= type === "snapshot" ? at : 0;
+    if (type === "snapshot") this.#end(rows, unknown ?? at);
+    this.#shares(rows.workloads ?? {}, at);
+    this.#moves(rows.moves ?? {}, at);
+    if (rows.news) this.#news(rows.news, at);
+  }
+
+  /** Forget what was over before a moment. */
+  forget(before) {
+    this.#begins = before;
+    for (const [workload, points] of this.shares) {
+      const kept = points.filter((_, i) => i + 1 === points.length || points[i + 1].at > before);
+      if (kept.length === 1 && !kept[0].total && kept[0].at < before) this.shares.delete(workload);
+      else this.shares.set(workload, kept);
+    }
+    for (const [key, { ends }] of this.moves) {
+      if (ends !== null && ends < before) this.moves.delete(key);
+    }
+    this.marks = this.marks.filter((mark) => mark.seen >= before);
+    this.gaps = this.gaps.filter(({ to }) => to > before);
+    this.changes = this.changes.filter((at) => at >= before);
+  }
+
+  /** End what a snapshot has no more. */
+  #end(rows, at) {
+    for (const workload of this.shares.keys()) {
+      if (!rows.workloads?.[workload]) this.#shares({ [workload]: null }, at);
+    }
+    const there = new Set(Object.keys(rows.moves ?? {}).map((id) => this.#ofRun(id)));
+    for (const [key, move] of this.moves) {
+      if (move.ends === null && !there.has(key)) this.moves.set(key, { ...move, ends: at });
+    }
+  }
+
+  #changed(at) {
+    if (this.changes.at(-1) !== at) this.changes.push(at);
+  }
+
+  #shares(rows, at) {
+    for (const [workload, row] of Object.entries(rows)) {
+      const { edge, total, promise = 0 } = row ?? { edge: 0, total: 0 };
+      const points = this.shares.get(workload) ?? [];
+      const last = points.at(-1);
+      if (last?.edge === edge && last.total === total && last.promise === promise) continue;
+      points.push({ at, edge, total, promise });
+      this.shares.set(workload, points);
+      this.#changed(at);
+    }
+  }
+
+  #moves(rows, at) {
+    for (const [id, row] of Object.entries(rows)) {
+      const key = this.#ofRun(id);
+      const known = this.moves.get(key);
+      if (row === null) {
+        // It may be told no longer, of those that are over.
+        if (known && known.ends === null) this.moves.set(key, { ...known, ends: at });
+        continue;
+      }
+      const ends = OVER.has(row.state) ? known?.ends ?? (row.ended || at) : null;
+      if (ends !== null && ends < this.#begins) continue;
+      this.moves.set(key, { id, row, begins: Math.min(at, row.began || row.at), ends });
+      if (known?.row.state !== row.state || known.row.step !== row.step) this.#changed(at);
+    }
+  }
+
+  /** Ids and numbers begin anew with each run of the scheduler. */
+  #ofRun(id) {
+    return `${this.#run} ${id}`;
+  }
+
+  #news(rows, at) {
+    const told = this.#newest;
+    for (const [number, row] of Object.entries(rows)) {
+      if (row === null || Number(number) <= told || row.at < this.#begins) continue;
+      this.#newest = Math.max(this.#newest, number);
+      const lane = LANES[row.kind];
+      if (lane) this.marks.push({ ...row, at: Math.min(at, row.at), seen: at, lane });
+      this.#changed(at);
+    }
+    this.marks.sort((one, other) => one.at - other.at);
+  }
+}

@@ -1,0 +1,153 @@
+/** Rows of the timeline: shares as lines, migrations as spans, events as marks; and their hints. */
+
+import { clock, lasting, percent, ticks } from "./formats.js";
+import { subject } from "./lists.js";
+import { looks } from "./palette.js";
+import {
+  markPaths, marksNear, moveNear, MOVES_HEIGHT, shareLine, sharesAt, spanPaths, spans,
+} from "./tracks.js";
+import { html, useMemo } from "./vendor/htm-preact.js";
+
+const SHARES = { id: "shares", label: "At the edge", height: 64, Drawn: Shares };
+const MOVES = { id: "moves", label: "Migrations", height: MOVES_HEIGHT, Drawn: Moves };
+const MARKS = { height: 14, Drawn: Marks };
+const WIDE = [
+  SHARES, MOVES,
+  { ...MARKS, id: "decisions", label: "Decisions" }, { ...MARKS, id: "events", label: "Events" },
+];
+/** A telephone has little room below the picture. */
+const NARROW = [{ ...SHARES, height: 44 }, MOVES, { ...MARKS, id: "marks", label: "Events" }];
+/** Pixels that are narrow. */
+const LITTLE = 480;
+/** More lines than so many are drawn softly. */
+const MANY = 12;
+
+/** All rows of all recordings, and the clock below; rendered only when something changed. */
+export function Lanes({ recordings, titles, x, width, state, live }) {
+  const lit = workloadOf(recordings[0], state.chosen);
+  const lanes = width < LITTLE ? NARROW : WIDE;
+  return useMemo(() => html`
+    ${recordings.map((recording, at) => html`
+      ${recordings.length > 1 && html`<p class="title">${titles[at]}</p>`}
+      ${lanes.filter(({ id }) => live || isUsed(recording, id)).map((lane) => html`
+        <${Lane} key=${lane.id} ...${{ ...lane, recording, at, x, width, lit }} />`)}`)}
+    <svg class="clock" width=${width} height="16" aria-hidden="true">
+      ${ticks(x, width).map((at) => html`
+        <path class="grid" d="M${x(at)} 0v4" />
+        <text x=${x(at)} y="14">${clock(at)}</text>`)}
+    </svg>
+  `, [width, lit, x.from, x.to, ...recordings.flatMap((recording) => [recording.version, recording.run])]);
+}
+
+/** Whether a lane of a recording has anything in it. */
+function isUsed({ history }, id) {
+  return id === "shares" || (id === "moves" ? history.moves.size : marksOf(history, id).length) > 0;
+}
+
+function marksOf({ marks }, id) {
+  return id === "marks" ? marks : marks.filter(({ lane }) => lane === id);
+}
+
+/** What is at a pointer: the lane, what is drawn there, its moment, and what it chooses, if so. */
+export function laneAt(track, event, recordings, x) {
+  const px = event.clientX - track.getBoundingClientRect().left;
+  const over = [...track.querySelectorAll("[data-lane]")]
+    .find((lane) => event.clientY < lane.getBoundingClientRect().bottom);
+  const { lane, recording = 0 } = over?.dataset ?? {};
+  const { history } = recordings[recording];
+  const found = { lane, history, px, top: over?.offsetTop ?? 0, moment: x.at(px) };
+  if (lane === "moves") {
+    const y = event.clientY - over.getBoundingClientRect().top;
+    const move = moveNear(spans(history.moves.values(), x), px, y);
+    return move ? { ...found, move, chosen: { kind: "move", key: move.id, recording: +recording } } : found;
+  }
+  const marks = marksNear(marksOf(history, lane), x, px);
+  if (!marks.length) return found;
+  const about = subject(marks[0]);
+  const chosen = about && { kind: about.kind, key: about.name, recording: +recording };
+  return { ...found, marks, chosen, moment: marks[0].seen };
+}
+
+function Lane({ id, label, height, Drawn, recording: { history }, at, x, width, lit }) {
+  return html`
+    <div class="lane" data-lane=${id} data-recording=${at}>
+      <span class="label">${label}</span>
+      <svg width=${width} height=${height} aria-hidden="true">
+        ${history.gaps.filter((gap) => gap.to > x.from && gap.from < x.to).map((gap) => html`
+          <rect class="unknown" x=${x(gap.from)} width=${Math.max(1, x(gap.to) - x(gap.from))}
+            height=${height} />`)}
+        <${Drawn} ...${{ history, id, x, height, width, lit }} />
+      </svg>
+    </div>`;
+}
+
+function Shares({ history: { shares, gaps }, x, height, width, lit }) {
+  const all = [...shares.keys()].sort();
+  const line = (workload, points, name) => html`
+    <path class=${name} style=${{ stroke: looks(workload, all).colour }}
+      d=${shareLine(points, gaps, x, height, all.indexOf(workload))} />`;
+  const promised = shares.get(lit)?.map((point) => (
+    { ...point, edge: point.promise, total: point.total && 1 }));
+  return html`
+    <path class="grid" d="M0 .5h${width}M0 ${height - 0.5}h${width}" />
+    <g class=${lit ? "others" : all.length > MANY ? "many" : ""}>${all.map((workload) => (
+      line(workload, shares.get(workload), lit === workload ? "share lit" : "share")))}</g>
+    ${promised && line(lit, promised, "promise")}`;
+}
+
+function Moves({ history, x }) {
+  return Object.entries(spanPaths(spans(history.moves.values(), x))).map(([state, d]) => html`
+    <path class="move" data-state=${state} d=${d} />`);
+}
+
+function Marks({ history, id, x, height }) {
+  return Object.entries(markPaths(marksOf(history, id), x, height)).map(([kind, d]) => html`
+    <path class=${kind} d=${d} />`);
+}
+
+function workloadOf(recording, chosen) {
+  if (chosen?.kind === "workload") return chosen.key;
+  return chosen?.kind === "pod" ? recording.last.pods.get(chosen.key)?.workload : undefined;
+}
+
+/** So much of each is told. */
+const MOST = 6;
+
+/** What became known at a moment of a recording, in sentences. */
+export function toldAt({ history }, moment) {
+  return history.marks.filter(({ seen }) => Math.abs(seen - moment) < 0.001)
+    .map(({ text }) => text);
+}
+
+/** A note beside the pointer. */
+export function Told({ pointed, width }) {
+  const { px, top, moment } = pointed;
+  const side = px > width / 2 ? { right: `${width - px + 8}px` } : { left: `${px + 8}px` };
+  const all = about(pointed).filter(Boolean);
+  const more = all.length - MOST;
+  return html`
+    <div class="told" style=${{ ...side, bottom: `calc(100% - ${top - 4}px)` }}>
+      <p class="when">${clock(moment)}</p>
+      ${all.slice(0, MOST).map((text) => html`<p>${text}</p>`)}
+      ${more > 0 && html`<p>and ${more} more</p>`}
+    </div>`;
+}
+
+function about({ lane, history, moment, marks, move }) {
+  const gap = history.gaps.find(({ from, to }) => moment > from && moment < to);
+  if (gap) return [`No data for ${lasting(gap.to - gap.from)}: this page was not connected.`];
+  if (marks) return marks.map(({ at, text }) => `${clock(at)} ${text}`);
+  if (move) return aboutMove(move);
+  if (lane !== "shares") return [];
+  return sharesAt(history.shares, moment).map(({ workload, edge, total, promise }) => (
+    `${workload}: ${edge} of ${total}, target ${percent(promise)}`));
+}
+
+function aboutMove({ row, begins, ends }) {
+  const { pod, source, target, state, reason, step, purpose, helped } = row;
+  const long = ends === null ? "" : `, after ${lasting(ends - begins)}`;
+  return [
+    `${pod}: ${source || "no node"} to ${target}`, `${state}${long}${reason ? `: ${reason}` : ""}`,
+    step, purpose, helped,
+  ];
+}

@@ -1,0 +1,94 @@
+"""Explanation of a decision: a batch of new pods or migrations, and the outcome."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kubedsm.explain.decision_record import Basis, Entry, Kind
+from kubedsm.explain.explanation import (
+    Explanation,
+    Link,
+    Section,
+    Words,
+    moment,
+    move_link,
+    node_link,
+    pod_link,
+    table,
+    workload_link,
+)
+from kubedsm.explain.facts import DecisionFacts
+from kubedsm.model.model import Share, Tier
+from kubedsm.optimizer.programming.in_order import describe_unproven
+from kubedsm.planner.plurals import counted
+
+
+def explain_decision(
+    entry: Entry, basis: Basis | None, states: Sequence[str]
+) -> Explanation[DecisionFacts]:
+    """`states`: of the decision's migrations."""
+    title = f"Outcome of decision {entry.number}"
+    lines, sections = tuple(_lines(entry, states)), tuple(_sections(entry, basis, states))
+    return Explanation(title, lines, sections, entry.facts())
+
+
+def _lines(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
+    did = _describe_batch(entry) if entry.kind is Kind.BATCH else _describe_migrations(states)
+    yield (f"Decision {entry.number} at ", moment(entry.at), did)
+    yield (
+        f"The QoS score of all workloads goes from {entry.qos_before:.3f} to {entry.qos_after:.3f}"
+        + (", which is proven optimal." if entry.proven else "."),
+    )
+    if gap := describe_unproven(entry.certificates):
+        yield (f"Not proven optimal: {gap}.",)
+    if entry.looked_at is not None:
+        yield (f"{entry.looked_at}: cloud.percentageOfNodes.",)
+
+
+def _describe_batch(entry: Entry) -> str:
+    tiers = Counter(choice.tier for choice in entry.pods)
+    places = (
+        (tiers[Tier.EDGE], "to the edge"),
+        (tiers[Tier.CLOUD], "to the cloud"),
+        (tiers[None], "to no node, because none is feasible"),
+    )
+    parts = [f"{number} {place}" for number, place in places if number]
+    return f" scheduled {counted(len(entry.pods), 'new pod')}: {', '.join(parts)}."
+
+
+def _describe_migrations(states: Sequence[str]) -> str:
+    parts = ", ".join(f"{number} {state}" for state, number in Counter(states).items())
+    return f" was to migrate {counted(len(states), 'pod')}: {parts}."
+
+
+def _sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Iterator[Section]:
+    if entry.pods:
+        rows = (
+            (pod_link(each.pod), _node(each.node), each.tier or "", each.message or "")
+            for each in entry.pods
+        )
+        yield Section("Pods", table=table(("pod", "node", "tier", "why on none"), rows))
+    if entry.moves:
+        headings = ("pod", "from", "to", "reason", "outcome")
+        moves = (
+            (
+                move_link(outcome.key, str(outcome.move.pod)),
+                _node(outcome.move.source),
+                node_link(outcome.move.target),
+                outcome.move.purpose,
+                ": ".join(filter(None, (state, outcome.reason))),
+            )
+            for outcome, state in zip(entry.moves, states, strict=True)
+        )
+        yield Section("Migrations", table=table(headings, moves))
+    if basis is not None:
+        shares = (
+            (workload_link(w), f"{before.edge} of {before.total}", f"{after.edge} of {after.total}")
+            for w, after in basis.shares_after.items()
+            if (before := basis.shares_before.get(w, Share())) != after
+        )
+        if (found := table(("workload", "at the edge before", "after"), shares)) is not None:
+            yield Section("Edge shares", table=found)
+
+
+def _node(name: str | None) -> str | Link:
+    return node_link(name) if name else ""

@@ -1,0 +1,315 @@
+"""Recorded decisions, joined with the current state of the pods.
+
+Nodes are judged by the input of the decision, with the other pods of the decision where it placed
+them: capacity that the rest of a batch took is a reason, too.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+import msgspec
+
+from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord, Entry, is_named
+from kubedsm.explain.explainer import Explainer, list_pending
+from kubedsm.explain.explanation import Words, node_link, percent, rfc3339, workload_link
+from kubedsm.explain.facts import NodeVerdict, PodFacts
+from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.explain.pod import facts_of_other_scheduler, pod_state
+from kubedsm.explain.verdicts import is_feasible
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import count_target_pods
+from kubedsm.optimizer.moving.suggestion import Cause
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.programming.in_order import describe_unproven
+from kubedsm.planner.plurals import counted
+from kubedsm.planner.requests import PlanningContext
+from kubedsm.planner.what_if import describe_purpose
+from kubedsm.plugins.fit import count_reasons
+from kubedsm.plugins.plugin import Rejection
+
+
+@attrs.frozen(slots=True)
+class Recalled:
+    """Everything recorded about a pod, as a value that any thread can explain."""
+
+    uid: Uid
+    name: str
+    #: None if the pod no longer exists
+    pod: Pod | None
+    #: node that the pod is on, or that is reserved for it
+    node: NodeName | None
+    chosen: Chosen
+    #: input of the decision, if it is still kept
+    basis: Basis | None
+    moves: Sequence[tuple[float, MoveOutcome]] = ()
+    summary: str = ""
+    packing: str = ""
+
+    def header(self) -> PodFacts:
+        """Return the facts without verdicts of nodes."""
+        pod, chosen, entry = self.pod, self.chosen, self.chosen.entry
+        here = None
+        if self.basis is not None:
+            here = self.basis.snapshot.nodes.get(chosen.node or NodeName(""))
+        return PodFacts(
+            pod=self.name,
+            nodes=(),
+            chosen=chosen.node,
+            bound=pod is not None and pod.node_name is not None,
+            gone=pod is None,
+            message=chosen.message or None,
+            decided_at=rfc3339(entry.at),
+            moves=tuple(move.facts(at) for at, move in self.moves),
+            summary=self.summary or None,
+            packing=self.packing or None,
+            state="" if pod is None else pod_state(pod, self.node),
+            terminating=pod is not None and pod.terminating,
+            gates=() if pod is None else pod.gates,
+            tier=None if here is None else here.tier,
+            decision=entry.number,
+            others=len(entry.pods) + len(entry.moves) - 1,
+            recorded=True,
+        )
+
+
+@attrs.define
+class Decisions:
+    """Lookup of recorded decisions by pod."""
+
+    record: DecisionRecord
+    mirror: ClusterMirror
+    policy: Callable[[], KubeDSM]
+    #: explainer of the last decision requested: pods of one batch are requested in a row
+    _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
+
+    def named(self, name: str) -> dict[Uid, str]:
+        """Return the existing or recorded pods of that name, or namespace/name.
+
+        If pods had the same name one after the other, the existing or the newest one counts.
+        """
+        found: dict[str, Uid] = {}
+        for pod in self.mirror.snapshot().pods.values():
+            if is_named(str(pod), name):
+                found[str(pod)] = pod.uid
+        for entry in self.record.newest_first():
+            for uid, full_name in entry.about():
+                if is_named(full_name, name):
+                    found.setdefault(full_name, uid)
+        return {uid: full_name for full_name, uid in sorted(found.items())}
+
+    def recall(self, uid: Uid, name: str) -> Recalled | None:
+        """Return what is recorded about the decision on a pod; None if nothing is."""
+        return self._recalled(uid, name, self.record.moves())
+
+    def _recalled(
+        self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
+    ) -> Recalled | None:
+        chosen = self.record.chosen(uid, self.mirror.claimant(uid))
+        if chosen is None:
+            return None
+        pod = self.mirror.pod(uid)
+        return Recalled(
+            uid,
+            name,
+            pod,
+            self.mirror.snapshot().placed.get(uid),
+            chosen,
+            self.record.basis(chosen.entry),
+            moves.get(uid, ()),
+            "" if pod is None else self.summary(pod),
+            self.record.packing_for(uid) if pod is not None and pod.waits_for_node else "",
+        )
+
+    def facts_of_pod(self, uid: Uid, name: str) -> Callable[[], PodFacts]:
+        """Return a function that works out the facts about an existing or recorded pod.
+
+        Any thread can call the function. A pod whose node was not chosen by a recorded decision is
+        judged as nodes are now.
+        """
+        snapshot, policy, recalled = self.mirror.snapshot(), self.policy(), self.recall(uid, name)
+        moves = tuple(each.facts(at) for at, each in self.record.moves().get(uid, ()))
+        pod = snapshot.pods.get(uid)
+        node = snapshot.placed.get(uid)
+
+        def work_out() -> PodFacts:
+            if recalled is not None and (pod is None or recalled.chosen.node == node is not None):
+                return self.explain([recalled])[0]
+            if pod is None:
+                return PodFacts(name, (), gone=True, moves=moves, recorded=True)
+            now = Explainer(snapshot, policy).explain(pod, "now")
+            if pod.scheduler_name != snapshot.scheduler_name:
+                return now
+            now = msgspec.structs.replace(now, moves=moves, recorded=True)
+            if recalled is None or node is not None:
+                return now
+            header = recalled.header()
+            return msgspec.structs.replace(
+                now,
+                message=now.message or header.message,
+                decided_at=header.decided_at,
+                decision=header.decision,
+                summary=header.summary,
+                packing=header.packing,
+            )
+
+        return work_out
+
+    def pending(self) -> "PendingPods":
+        """Return the request for all pods that wait for a node: ours first, oldest first."""
+        snapshot = self.mirror.snapshot()
+        ours = snapshot.scheduler_name
+        waiting = [pod for pod in list_pending(snapshot) if not pod.terminating]
+        waiting.sort(key=lambda pod: pod.scheduler_name != ours)
+        moves = self.record.moves()
+
+        def recorded(pod: Pod) -> PodFacts:
+            if pod.scheduler_name != ours:
+                return facts_of_other_scheduler(pod, ours)
+            recalled = self._recalled(pod.uid, str(pod), moves)
+            return PodFacts(str(pod), ()) if recalled is None else recalled.header()
+
+        return PendingPods(tuple((pod.uid, recorded(pod)) for pod in waiting))
+
+    def summary(self, pod: Pod) -> str:
+        """Return the reason for the pod's node in a line; empty if it is not recorded."""
+        chosen = self.record.chosen(pod.uid, self.mirror.claimant(pod.uid))
+        basis = self.record.basis(chosen.entry) if chosen is not None else None
+        if chosen is None or basis is None:
+            return ""
+        parts = self._summarize(pod, chosen, basis)
+        if gap := describe_unproven(chosen.entry.certificates):
+            parts.append(f"not proven, {gap}")
+        if pod.workload in self.mirror.measured.slower:
+            parts.append(Cause.EDGE_SLOWER)
+        return "; ".join(parts)
+
+    def _summarize(self, pod: Pod, chosen: Chosen, basis: Basis) -> list[str]:
+        if chosen.move is not None:
+            move = chosen.move
+            return [f"in place of {move.pod} on {move.source}: {move.kind}, {move.purpose}"]
+        node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
+        if node is None:
+            return []
+        parts = [f"{node.tier} node"]
+        workload = pod.workload
+        if workload in basis.shares_before and workload in basis.shares_after:
+            before, after = basis.shares_before[workload], basis.shares_after[workload]
+            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
+            parts.append(
+                f"edge share of {workload} {before.edge}/{before.total} ->"
+                f" {after.edge}/{after.total}, target {promise.qos:g}"
+            )
+        explainer = self._explainer_of(chosen.entry, basis)
+        if (score := explainer.load_score(chosen.uid)) is not None:
+            parts.append(f"load score {score:.0f}")
+        rejections = explainer.rejections(chosen.uid, plain=basis.plain)
+        count = len(basis.snapshot.nodes)
+        fitted = f"{count - len(rejections)} of {count} nodes feasible"
+        parts.append(f"{fitted}, {count_reasons(rejections)}" if rejections else fitted)
+        if basis.looked_at is not None:
+            parts.append(str(basis.looked_at))
+        return parts
+
+    def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
+        if self._explainer is None or self._explainer[0] != entry.number:
+            explainer = Explainer(apply_decision(basis, entry), self.policy(), basis.looked_at)
+            self._explainer = (entry.number, explainer)
+        return self._explainer[1]
+
+    def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
+        """Return the facts about each. Only values are read, so any thread may call it."""
+        policy = self.policy()
+        explainers: dict[int, Explainer] = {}
+
+        def explain_one(each: Recalled) -> PodFacts:
+            basis, entry = each.basis, each.chosen.entry
+            if basis is None:
+                return each.header()
+            if entry.number not in explainers:
+                shot = apply_decision(basis, entry)
+                explainers[entry.number] = Explainer(shot, policy, basis.looked_at)
+            nodes = explainers[entry.number].nodes(each.chosen.uid)
+            placed = each.node is not None and each.node == each.chosen.node
+            reason = _reason(each, policy, basis, nodes) if placed else ()
+            return msgspec.structs.replace(
+                each.header(), nodes=nodes, nodes_as_of="decision", reason=reason
+            )
+
+        return [explain_one(each) for each in recalled]
+
+
+def _reason(
+    recalled: Recalled, policy: KubeDSM, basis: Basis, nodes: Sequence[NodeVerdict]
+) -> Words:
+    """Return the clause that says why the chosen node was chosen."""
+    chosen, pod = recalled.chosen, recalled.pod
+    promises = policy.qos_targets_in(basis.snapshot)
+    if chosen.move is not None:
+        move = chosen.move
+        moves = [outcome.move for outcome in chosen.entry.moves]
+        source = (" on ", node_link(move.source)) if move.source else ()
+        purpose = describe_purpose(move, moves, basis.shares_before, promises)
+        return (f"it replaces {move.pod}", *source, f", {purpose}")
+    if pod is None or pod.workload not in basis.shares_after:
+        return ()
+    share = basis.shares_before.get(pod.workload, Share())
+    total = basis.shares_after[pod.workload].total
+    target = promises(pod.workload).qos
+    wanted = count_target_pods(target, total)
+    pods = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(target)})"
+    workload = workload_link(pod.workload)
+    node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
+    if node is not None and node.tier is Tier.EDGE:
+        if share.edge < wanted:
+            return (workload, f" targets {pods} and had {share.edge}")
+        return ("the edge had free capacity, though ", workload, f" targets no more than {pods}")
+    edge = [verdict for verdict in nodes if verdict.tier is Tier.EDGE]
+    feasible = [verdict for verdict in edge if is_feasible(verdict)]
+    if edge and not feasible:
+        rejections = {n.node: Rejection(n.rule, n.reasons) for n in edge if n.rule}
+        return (f"no edge node was feasible ({count_reasons(rejections)})",)
+    if share.edge >= wanted and edge:
+        return (workload, f" targets {pods} and had {share.edge}")
+    if feasible:
+        single = f"{counted(len(feasible), 'edge node')} would have accepted it alone; "
+        return (single, workload, f" targets {pods} and had {share.edge}")
+    return ()
+
+
+def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
+    """Return the snapshot of a decision with every pod where the decision places it."""
+    targets = {each.uid: each.node for each in entry.pods if each.node is not None}
+    targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
+    return basis.snapshot.with_placed(targets)
+
+
+@attrs.frozen(slots=True)
+class PendingPods:
+    """Request for the facts about pods that wait; `recorded`: what the record has about each."""
+
+    name = "explanation"
+    urgent = False
+    #: seconds after which no more pods get verdicts of nodes
+    budget = 5.0
+    recorded: tuple[tuple[Uid, PodFacts], ...]
+
+    def solve(self, known: PlanningContext) -> bytes:
+        """Return the facts as JSON, because they may be long."""
+        return msgspec.json.encode({"pending": list(self._facts(known))})
+
+    def _facts(self, known: PlanningContext) -> Iterator[PodFacts]:
+        snapshot, deadline = known.mirror.snapshot(), known.deadline(self)
+        explainer = Explainer(snapshot, known.configuration().policy)
+        for uid, recorded in self.recorded:
+            pod = snapshot.pods.get(uid)
+            if pod is None:
+                continue
+            if deadline.passed:
+                yield recorded
+            elif recorded.decided_at is None:
+                yield explainer.explain(pod, "now")
+            else:
+                nodes = explainer.nodes(uid)
+                yield msgspec.structs.replace(recorded, nodes=nodes, nodes_as_of="now")

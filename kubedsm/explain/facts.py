@@ -1,0 +1,189 @@
+"""Typed facts beneath an explanation, in the form in which they are sent as JSON."""
+
+from typing import Any
+
+import msgspec
+
+from kubedsm.explain.effects import Effect
+from kubedsm.explain.explanation import Words
+from kubedsm.model.model import NodeName, Tier, Uid
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
+    """Filter and Score results of one node for one pod."""
+
+    node: NodeName
+    tier: Tier | None
+    #: kube-scheduler's verdict; the Filter plugin that rejects the node, and its reasons
+    feasible: bool
+    rule: str | None
+    reasons: tuple[str, ...]
+    #: verdict of KubeDSM's own tier rule
+    tier_rule: str | None
+    #: change that would make the node feasible
+    change: str | None
+    #: ranking of feasible nodes, in this order: QoS gained,
+    score: float | None = None
+    #: preference score below the best node's (see `plugins.preferences`),
+    penalty: int | None = None
+    #: replicas of the pod's workload on the node and, with several zones, in its zone,
+    company: int | None = None
+    #: load balance of the node with the pod, up to 100, below 0 when overloaded; compared within a
+    #: tier, with its weight and less the penalty; then
+    load: float | None = None
+    #: on the edge the fragmentation added, in nodes; less is better
+    fragmentation: float | None = None
+    #: in the cloud kube-scheduler's LeastAllocated score, 0..100; more is better
+    least_allocated: int | None = None
+    #: False for a cloud node that the decision did not sample: `cloud.percentageOfNodes`
+    looked_at: bool = True
+
+
+class MigrationFacts(msgspec.Struct, frozen=True):
+    """Migration of a pod; one that only Events report has no more fields than the Event."""
+
+    at: str
+    pod: str
+    source: str | None = msgspec.field(default=None, name="from")
+    target: str | None = msgspec.field(default=None, name="to")
+    kind: str | None = None
+    gain: float | None = None
+    purpose: str | None = None
+    group: int | None = None
+    outcome: str = ""
+    reason: str | None = None
+    replacement: str | None = None
+    #: the effect on response time, and the same as a line
+    effect: Effect | None = None
+    helped: str | None = None
+    #: key of the migration; empty in an Event
+    id: str = ""
+
+
+class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """Placement of one pod: what was decided, when, and every node's verdict."""
+
+    pod: str
+    #: in name order
+    nodes: tuple[NodeVerdict, ...]
+    #: node that the pod is on, or would be scheduled to now; of a decision, the node chosen
+    chosen: NodeName | None = None
+    bound: bool = False
+    #: the pod no longer exists
+    gone: bool = False
+    #: kube-scheduler's message for a pod that every node rejects
+    message: str | None = None
+    #: RFC 3339; None without a recorded decision
+    decided_at: str | None = None
+    #: moment that the verdicts are of: "decision", "now", or None in a dump
+    nodes_as_of: str | None = None
+    #: migrations of the pod, and the migration that created it
+    moves: tuple[MigrationFacts, ...] = ()
+    #: reason for the chosen node, in a line, as in the pod's Event
+    summary: str | None = None
+    #: last result of packing for a pod that every node rejects
+    packing: str | None = None
+    #: schedulerName of a pod that belongs to another scheduler, and how to opt in
+    left_to: str | None = None
+    opt_in: str | None = None
+    #: "placed", "binding", "waiting", "gated" or "finished"; empty if the pod no longer exists
+    state: str = ""
+    terminating: bool = False
+    gates: tuple[str, ...] = ()
+    #: tier of the chosen node
+    tier: Tier | None = None
+    #: number of the decision, and how many pods and migrations it decided beside this pod
+    decision: int | None = None
+    others: int = 0
+    #: clause that says why the chosen node was chosen
+    reason: Words = ()
+    #: decisions are recorded by the process that was asked
+    recorded: bool = False
+
+
+class PodChoice(msgspec.Struct, frozen=True):
+    """Node chosen for one pod of a batch."""
+
+    pod: str
+    node: NodeName | None
+    tier: Tier | None
+    #: kube-scheduler's message for a pod that every node rejects
+    message: str | None = None
+    uid: Uid = Uid("")
+
+
+class Qos(msgspec.Struct, frozen=True):
+    """QoS score of all opted-in workloads before and after a decision."""
+
+    before: float
+    after: float
+
+
+class DecisionFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """One decision: a batch of new pods, or a suggestion of migrations."""
+
+    number: int
+    at: str
+    kind: str
+    pods: tuple[PodChoice, ...]
+    moves: tuple[MigrationFacts, ...]
+    qos: Qos
+    proven: bool
+    certificates: tuple[dict[str, Any], ...]
+    cloud_nodes: dict[str, int] | None = None
+
+
+class WorkloadPods(msgspec.Struct, frozen=True):
+    """Pods of one workload on a node."""
+
+    workload: str
+    pods: int
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """Capacity and pods of one node; cpu in millicores, memory in bytes."""
+
+    node: str
+    tier: Tier | None
+    site: str
+    #: empty for a node that accepts pods
+    state: str
+    allocatable: dict[str, int]
+    free: dict[str, int]
+    workloads: tuple[WorkloadPods, ...]
+    #: recent migrations from and to the node
+    moves: tuple[MigrationFacts, ...] = ()
+
+
+class TierTimes(msgspec.Struct, frozen=True):
+    """Response times in seconds; None if unknown, or not needed."""
+
+    edge: float | None = None
+    cloud: float | None = None
+
+
+class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """QoS target of one workload, and the response times it is made of."""
+
+    workload: str
+    #: edge share, and its weight in the objective
+    qos: float
+    weight: float
+    #: response times as measured
+    measured: TierTimes = TierTimes()
+    #: latency target in seconds, and the response times that convert it to an edge share
+    latency_target: float | None = None
+    taken: TierTimes = TierTimes()
+
+
+class WorkloadFacts(msgspec.Struct, frozen=True):
+    """Edge share of one workload against its QoS target."""
+
+    workload: str
+    kind: str
+    edge: int
+    total: int
+    #: pods that the target asks for at the edge, and how many are missing
+    wanted: int
+    missing: int
+    target: QosTargetFacts

@@ -1,0 +1,165 @@
+"""Explanation of a migration: its reason, cost, steps, and effect."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
+from kubedsm.explain.explanation import (
+    Explanation,
+    Section,
+    Words,
+    decision_link,
+    join_links,
+    moment,
+    move_link,
+    node_link,
+    pod_link,
+    table,
+    workload_link,
+)
+from kubedsm.explain.facts import MigrationFacts
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.explain.migration_progress import Names, Progress
+from kubedsm.model.model import Share
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.planner.rebalancing_requests import migration_mode
+from kubedsm.planner.what_if import describe_purpose
+
+_VERBS = {
+    "proposed": "would be migrated",
+    "planned": "is to be migrated",
+    "moving": "is being migrated",
+    "completed": "was migrated",
+}
+_MODES = {
+    "surge": "The replacement is created before the old pod is evicted: no replica is missing, and"
+    " for a while there is one more.",
+    "recreate": "The old pod is evicted before its replacement is created: one replica is missing"
+    " meanwhile.",
+    "off": "",
+}
+
+
+def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
+    """Return the names that the steps of a migration refer to."""
+    replacement = str(outcome.replacement) if outcome.replacement else progress.replacement
+    pod = progress.pod or str(outcome.move.pod)
+    return Names(pod, replacement or "the new pod", outcome.move.target)
+
+
+@attrs.frozen(slots=True)
+class MigrationExplainer:
+    """A migration with everything known about it, as values that any thread can explain."""
+
+    entry: Entry
+    outcome: MoveOutcome
+    basis: Basis | None
+    progress: Progress
+    state: str
+    snapshot: Snapshot
+    configuration: Configuration
+
+    @classmethod
+    def find(
+        cls, record: DecisionRecord, key: str, snapshot: Snapshot, configuration: Configuration
+    ) -> "MigrationExplainer | None":
+        """Return the migration of that key; None if it is not recorded."""
+        found = record.migration(key)
+        if found is None:
+            return None
+        entry, outcome = found
+        progress, basis = record.progress_of(outcome.id, snapshot.pods), record.basis(entry)
+        state = record.state_of(outcome)
+        return cls(entry, outcome, basis, progress, state, snapshot, configuration)
+
+    def explain(self) -> Explanation[MigrationFacts]:
+        title = f"Why {self.outcome.move.pod} {self._verb}"
+        facts = self.outcome.facts(self.entry.at)
+        return Explanation(title, tuple(self._lines()), tuple(self._sections()), facts)
+
+    @property
+    def _verb(self) -> str:
+        return _VERBS.get(self.state, "was to be migrated")
+
+    @property
+    def _names(self) -> Names:
+        return pod_names(self.outcome, self.progress)
+
+    @property
+    def _purpose(self) -> str:
+        if self.basis is None:
+            return self.outcome.move.purpose
+        promises = self.configuration.policy.qos_targets_in(self.basis.snapshot)
+        moves = [outcome.move for outcome in self.entry.moves]
+        return describe_purpose(self.outcome.move, moves, self.basis.shares_before, promises)
+
+    def _lines(self) -> Iterator[Words]:
+        move, outcome = self.outcome.move, self.outcome
+        source: Words = (" from ", node_link(move.source)) if move.source else ()
+        target = node_link(move.target)
+        yield pod_link(move.pod), f" {self._verb}", *source, " to ", target, f": {self._purpose}."
+        step, _ = self.progress.describe_current(self._names)
+        if step:
+            done, count = self.progress.count_steps()
+            yield (f"Step {done + 1} of {count} is in progress: {step}.",)
+        if outcome.outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.TAKEN_BACK):
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            yield (f"It was {outcome.outcome}{reason}.",)
+        elif outcome.reason:
+            yield (f"It is {outcome.outcome}: {outcome.reason}.",)
+        number = decision_link(self.entry.number)
+        yield ("It belongs to ", number, ", at ", moment(self.entry.at), ".")
+        if outcome.replacement is not None:
+            yield (pod_link(outcome.replacement), " replaces it.")
+
+    def _sections(self) -> Iterator[Section]:
+        yield Section("Benefit", tuple(self._benefit()))
+        yield Section("Cost", tuple(self._cost()))
+        rows = [((moment(at),), (text,)) for at, text in self.progress.describe_steps(self._names)]
+        if rows:
+            yield Section("Steps", table=table(("when", "step"), rows))
+        if self.outcome.outcome is Outcome.COMPLETED:
+            yield Section("Effect", tuple(self._effect()))
+
+    def _benefit(self) -> Iterator[Words]:
+        move, entry = self.outcome.move, self.entry
+        workload = move.pod.workload
+        if move.gain:
+            yield (f"QoS score {move.gain:+.3f} for each migration of its group.",)
+        elif move.purpose:
+            yield (f"It is made {move.purpose}.",)
+        if self.basis is not None and workload in self.basis.shares_after:
+            before = self.basis.shares_before.get(workload, Share())
+            after = self.basis.shares_after[workload]
+            had = f" had {before.edge} of its {before.total} pods at the edge"
+            then = f"all migrations of the decision together make that {after.edge}"
+            yield workload_link(workload), f"{had}; {then} of {after.total}."
+        group = [
+            move_link(other.key, str(other.move.pod))
+            for other in entry.moves
+            if other.move.group == move.group and other.key != self.outcome.key
+        ]
+        if group:
+            yield ("It is made only together with ", *join_links(group), ".")
+
+    def _cost(self) -> Iterator[Words]:
+        if text := _MODES[migration_mode(self.outcome.move.pod, self.configuration)]:
+            yield (text,)
+        began, ended = self.progress.began, self.progress.ended
+        if began and ended:
+            yield (f"It took {ended - began:.0f} s, until ", moment(ended), ".")
+        elif began:
+            yield ("It began at ", moment(began), ".")
+        if price := self.configuration.migration.price:
+            yield (f"Its benefit has to exceed {price:g} s of a pod at the edge.",)
+
+    def _effect(self) -> Iterator[Words]:
+        workload, effect = self.outcome.move.pod.workload, self.outcome.effect
+        if effect is not None:
+            yield (f"Mean response time of the service: {effect}.",)
+        share = self.snapshot.shares().get(workload)
+        if share is not None:
+            now = f" has {share.edge} of its {share.total} pods at the edge now."
+            yield (workload_link(workload), now)

@@ -1,0 +1,82 @@
+"""Outcome of a migration that was decided on."""
+
+import enum
+from typing import Any
+
+import attrs
+import msgspec
+
+from kubedsm.explain.effects import Effect
+from kubedsm.explain.explanation import rfc3339
+from kubedsm.explain.facts import MigrationFacts
+from kubedsm.model.model import Pod
+from kubedsm.optimizer.moving.suggestion import Leg, Move
+
+
+class Outcome(enum.StrEnum):
+    PROPOSED = "proposed"
+    PLANNED = "planned"
+    #: never begun
+    DROPPED = "dropped"
+    COMPLETED = "completed"
+    #: the old pod belongs to its owner again
+    TAKEN_BACK = "taken back"
+    #: nothing was changed, or the old pod is gone and its replacement had to be placed again
+    FAILED = "failed"
+
+
+@attrs.frozen(slots=True)
+class MoveOutcome:
+    """A migration, or one leg of it if it goes through the cloud."""
+
+    #: of its order in the plan; empty for a migration that was only proposed
+    id: str
+    move: Move
+    outcome: Outcome
+    reason: str = ""
+    #: pod created in place of the migrated pod
+    replacement: Pod | None = None
+    #: None unless the migration has begun, and not failed
+    effect: Effect | None = None
+
+    @property
+    def key(self) -> str:
+        """Name of the migration: its id or, while it is only proposed, its pod."""
+        return self.id or f"proposed/{self.move.pod}"
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The migrated pod and its replacement."""
+        return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
+
+    def facts(self, at: float) -> MigrationFacts:
+        """Return the facts; `at`: time of the decision, in seconds since the epoch."""
+        ended = {
+            "at": rfc3339(at),
+            "outcome": self.outcome.value,
+            "reason": self.reason or None,
+            "replacement": str(self.replacement) if self.replacement else None,
+            "effect": self.effect,
+            "helped": self.effect and str(self.effect),
+            "id": self.key,
+        }
+        return msgspec.convert(move_as_json(self.move) | ended, MigrationFacts)
+
+
+def move_as_json(move: Move) -> dict[str, Any]:
+    """Return a migration as it was decided."""
+    return {
+        "pod": str(move.pod),
+        "from": move.source,
+        "to": move.target,
+        "kind": move.kind and move.kind.value,
+        "gain": round(move.gain, 6),
+        "purpose": move.purpose,
+        "group": move.group,
+    }
+
+
+def planned(id_: str, leg: Leg) -> MoveOutcome:
+    """Return the outcome of a migration, or a leg of it, that is about to be carried out."""
+    move = attrs.evolve(leg.move, source=leg.source, target=leg.target)
+    return MoveOutcome(id_, move, Outcome.PLANNED)

@@ -1,0 +1,218 @@
+"""Explanation of a node: its capacity, its pods and their QoS targets, and whom it rejected."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Literal
+
+import attrs
+
+from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
+from kubedsm.explain.decisions import apply_decision
+from kubedsm.explain.explainer import Explainer
+from kubedsm.explain.explanation import (
+    Explanation,
+    Section,
+    Words,
+    amount,
+    decision_link,
+    moment,
+    move_link,
+    node_link,
+    percent,
+    pod_link,
+    table,
+    workload_link,
+)
+from kubedsm.explain.facts import NodeFacts, WorkloadPods
+from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.model.measured import Usage
+from kubedsm.model.model import Node, Pod, Resources, Tier, Workload
+from kubedsm.model.sites import NOTHING_AWAY, Away, site_of
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import count_target_pods
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.planner.plurals import counted
+
+#: reason why a node accepts no pods, the worst one; empty if it does. Cut off: its site is
+#: partitioned, and its pods are left alone; settling: the site is in its stabilisation period
+NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
+
+_NOT_READY = "node.kubernetes.io/not-ready"
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+#: decisions searched for rejections, pods checked of each, and rows shown
+_SEARCHED, _CHECKED, _SHOWN = 16, 20, 10
+_USUAL = {"cpu", "memory", "pods"}
+_TIERS = {
+    None: "neither an edge nor a cloud node, so KubeDSM schedules nothing there",
+    Tier.EDGE: "an edge node",
+    Tier.CLOUD: "a cloud node",
+}
+
+
+def node_state(node: Node, away: Away) -> NodeState:
+    if any(node.name in nodes for nodes in away.cut.values()):
+        return "cut off"
+    taints = {taint.key for taint in node.taints}
+    if _UNREACHABLE in taints:
+        return "unreachable"
+    if _NOT_READY in taints:
+        return "not ready"
+    if any(node.name in nodes for nodes in away.unsteady.values()):
+        return "settling"
+    return "cordoned" if node.unschedulable else ""
+
+
+@attrs.frozen(slots=False)
+class NodeExplainer:
+    """A node with everything known about it, as values that any thread can explain."""
+
+    node: Node
+    snapshot: Snapshot
+    policy: KubeDSM
+    site_labels: Sequence[str]
+    away: Away = NOTHING_AWAY
+    #: recent decisions with their input; None if no decisions are recorded
+    decided: Sequence[tuple[Entry, Basis]] | None = None
+    #: recent migrations from and to the node: decision time, outcome and state
+    moves: Sequence[tuple[float, MoveOutcome, str]] = ()
+
+    def explain(self) -> Explanation[NodeFacts]:
+        lines, sections = tuple(self._lines()), tuple(self._sections())
+        return Explanation(f"State of node {self.node.name}", lines, sections, self._facts())
+
+    def _facts(self) -> NodeFacts:
+        node = self.node
+        return NodeFacts(
+            node=node.name,
+            tier=node.tier,
+            site=site_of(node, self.site_labels),
+            state=node_state(node, self.away),
+            allocatable=dict(node.allocatable.items()),
+            free={name: max(0, self._free.amount(name)) for name, _ in node.allocatable.items()},
+            workloads=tuple(WorkloadPods(str(w), len(pods)) for w, pods in self._pods.items()),
+            moves=tuple(outcome.facts(at) for at, outcome, _ in self.moves),
+        )
+
+    @cached_property
+    def _free(self) -> Resources:
+        return self.snapshot.free.get(self.node.name, Resources())
+
+    @cached_property
+    def _pods(self) -> dict[Workload, list[Pod]]:
+        """Pods on the node, and those for which it is reserved."""
+        found = defaultdict[Workload, list[Pod]](list)
+        for uid, name in self.snapshot.placed.items():
+            pod = self.snapshot.pods.get(uid)
+            if name == self.node.name and pod is not None and not pod.finished:
+                found[pod.workload].append(pod)
+        return dict(sorted(found.items()))
+
+    def _lines(self) -> Iterator[Words]:
+        node = self.node
+        site = site_of(node, self.site_labels)
+        kind = f"{_TIERS[node.tier]}{f' of site {site}' if site else ''}"
+        count = counted(sum(map(len, self._pods.values())), "pod")
+        free = self._describe_free("cpu", "memory")
+        yield (f"{node.name} is {kind}; it holds {count}, and {free}.",)
+        if state := node_state(node, self.away):
+            yield (f"It accepts no pods now: it is {state}.",)
+        others = [name for name, size in node.allocatable.items() if size and name not in _USUAL]
+        yield (f"Besides, {self._describe_free('pods', *others)}.",)
+        used = self.snapshot.measured.nodes.get(node.name, Usage())
+        measured = [
+            f"{amount(name, round(number))} ({percent(number / size)})"
+            for name, number, size in (
+                ("cpu", used.cpu, node.allocatable.cpu),
+                ("memory", used.memory, node.allocatable.memory),
+            )
+            if number is not None and size
+        ]
+        if measured:
+            yield (f"Measured use: {' and '.join(measured)}.",)
+
+    def _describe_free(self, *names: str) -> str:
+        """Describe how much can still be requested."""
+        size = self.node.allocatable
+        parts = [amount(name, max(0, self._free.amount(name)), size.amount(name)) for name in names]
+        return f"{' and '.join(parts)} are free for requests"
+
+    def _sections(self) -> Iterator[Section]:
+        held = (
+            (workload_link(w), str(len(pods)), _requests(pods), self._target(w, pods))
+            for w, pods in self._pods.items()
+        )
+        headings = ("workload", "pods", "requests", "QoS target")
+        yield Section("Pods on it", table=table(headings, held))
+        if self.decided is not None:
+            rejected = list(islice(self._rejected(), _SHOWN))
+            yield Section(
+                "Recently rejected",
+                () if rejected else (("No pod of the last decisions.",),),
+                table(("when", "pod", "rule", "decision"), rejected),
+            )
+        if self.moves:
+            rows = (
+                (moment(at), move_link(o.key, str(o.move.pod)), self._route(o), state)
+                for at, o, state in self.moves
+            )
+            headings = ("decided", "pod", "route", "state")
+            yield Section("Migrations from and to it", table=table(headings, rows))
+
+    def _route(self, outcome: MoveOutcome) -> Words:
+        move = outcome.move
+        if move.target == self.node.name:
+            return ("here from ", node_link(move.source)) if move.source else ("here",)
+        return ("to ", node_link(move.target))
+
+    def _target(self, workload: Workload, pods: Sequence[Pod]) -> str:
+        share = self.snapshot.shares().get(workload)
+        if share is None:
+            return f"none: its scheduler is {pods[0].scheduler_name}"
+        qos = self.policy.qos_targets_in(self.snapshot)(workload).qos
+        wanted = count_target_pods(qos, share.total)
+        met = "met" if share.edge >= wanted else f"{wanted - share.edge} missing"
+        return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"
+
+    def _rejected(self) -> Iterator[tuple[Words, ...]]:
+        """Yield pods that the node rejected when they were decided on: one for each workload."""
+        seen = set[tuple[Workload, str]]()
+        for entry, basis in self.decided or ():
+            if self.node.name not in basis.snapshot.nodes:
+                continue
+            explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
+            for choice in entry.pods[:_CHECKED]:
+                pod = basis.snapshot.pods.get(choice.uid)
+                if pod is None or choice.node == self.node.name:
+                    continue
+                plain = basis.plain and choice.node is not None
+                rejection = explainer.rejections(pod.uid, plain=plain).get(self.node.name)
+                if rejection is None or (pod.workload, rejection.rule) in seen:
+                    continue
+                seen.add((pod.workload, rejection.rule))
+                why = f"{rejection.rule}: {', '.join(rejection.reasons)}"
+                number = decision_link(entry.number)
+                yield (moment(entry.at),), (pod_link(choice.pod),), (why,), (number,)
+
+
+def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
+    """Return the decisions that are searched for rejections, with their input."""
+    based = ((entry, record.basis(entry)) for entry in record.newest_first())
+    return list(islice(((e, b) for e, b in based if b is not None), _SEARCHED))
+
+
+def recent_migrations(record: DecisionRecord, node: str) -> list[tuple[float, MoveOutcome, str]]:
+    """Return the last migrations from and to the node, with decision time and state."""
+    found = (
+        (entry.at, outcome, record.state_of(outcome))
+        for entry in record.newest_first()
+        for outcome in entry.moves
+        if node in (outcome.move.source, outcome.move.target)
+    )
+    return list(islice(found, _SHOWN))
+
+
+def _requests(pods: Sequence[Pod]) -> str:
+    cpu, memory = sum(p.requests.cpu for p in pods), sum(p.requests.memory for p in pods)
+    return f"{amount('cpu', cpu)}, {amount('memory', memory)}"

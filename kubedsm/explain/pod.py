@@ -1,0 +1,169 @@
+"""Explanation of a pod: the reason for its node, or for its waiting."""
+
+from collections.abc import Iterator
+
+from kubedsm.explain.explanation import (
+    Explanation,
+    Section,
+    Words,
+    decision_link,
+    join_links,
+    moment,
+    move_link,
+    node_link,
+)
+from kubedsm.explain.facts import MigrationFacts, PodFacts
+from kubedsm.explain.verdicts import (
+    count_rejections,
+    is_feasible,
+    rejected_by,
+    verdict_sections,
+)
+from kubedsm.model.model import Pod, Tier
+
+NOT_RECORDED = (
+    "The decision about it is not recorded: it is older than this process, or too many decisions"
+    " were made since."
+)
+_WHEN = {"decision": "at the time of the decision", "now": "as they are now"}
+#: owners that replace their pods when the template changes
+_ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
+
+
+def pod_state(pod: Pod, node: str | None) -> str:
+    """Return the state of a pod; `node`: the node it is on, or that is reserved for it."""
+    if pod.finished:
+        return "finished"
+    if node is not None:
+        return "binding" if pod.node_name is None else "placed"
+    return "gated" if pod.gated else "waiting"
+
+
+def facts_of_other_scheduler(pod: Pod, ours: str) -> PodFacts:
+    """Return the facts of another scheduler's pod, without verdicts; ours: our schedulerName."""
+    return PodFacts(
+        pod=str(pod),
+        nodes=(),
+        chosen=pod.node_name,
+        bound=pod.node_name is not None,
+        left_to=pod.scheduler_name,
+        opt_in=_opt_in(pod, ours),
+        state=pod_state(pod, pod.node_name),
+    )
+
+
+def _opt_in(pod: Pod, ours: str) -> str:
+    """Describe how to opt in: a pod keeps the schedulerName that it is created with."""
+    owner = f"{pod.workload.kind} {pod.workload}"
+    if pod.workload.kind == "Pod":
+        return f"recreate the pod with spec.schedulerName: {ours}"
+    line = f"spec.template.spec.schedulerName: {ours}"
+    if pod.workload.kind in _ROLLED_OUT:
+        return f"set {line} in {owner}; it then replaces its pods"
+    return f"set {line} in the source of {owner}; it applies to pods created afterwards"
+
+
+def explain_pod(facts: PodFacts) -> Explanation[PodFacts]:
+    lines = (*_lines(facts), *map(_migration_line, facts.moves, [facts.pod] * len(facts.moves)))
+    sections = [*verdict_sections(facts.nodes, _WHEN.get(facts.nodes_as_of or "", "in the dump"))]
+    if facts.summary:
+        sections.append(Section("Reason in its Event", ((facts.summary,),), folded=True))
+    return Explanation(_title(facts), lines, tuple(sections), facts)
+
+
+def _title(facts: PodFacts) -> str:
+    if facts.gone:
+        return f"What became of {facts.pod}"
+    return f"Why {facts.pod} is on {facts.chosen}" if _has_node(facts) else f"Why {facts.pod} waits"
+
+
+def _has_node(facts: PodFacts) -> bool:
+    return facts.state in ("placed", "binding") or (facts.bound and facts.chosen is not None)
+
+
+def _lines(facts: PodFacts) -> Iterator[Words]:
+    if facts.gone:
+        yield (f"{facts.pod} is gone.",)
+        if facts.decided_at:
+            where = ("chose ", node_link(facts.chosen)) if facts.chosen else ("found no node",)
+            yield (*_decided(facts), " ", *where, ".")
+    elif facts.state == "finished":
+        yield (f"{facts.pod} has finished.",)
+    elif facts.left_to is not None:
+        yield from _lines_of_other_scheduler(facts)
+    elif _has_node(facts):
+        yield from _lines_of_placed(facts)
+    else:
+        yield from _lines_of_waiting(facts)
+
+
+def _lines_of_other_scheduler(facts: PodFacts) -> Iterator[Words]:
+    where: Words = (" is on ", node_link(facts.chosen)) if facts.chosen else (" waits",)
+    left = f": its schedulerName is {facts.left_to}, so KubeDSM leaves it alone."
+    yield (facts.pod, *where, left)
+    if facts.message:
+        yield (facts.message,)
+    yield (f"To opt in, {facts.opt_in}.",)
+
+
+def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
+    feasible = [node for node in facts.nodes if is_feasible(node)]
+    if facts.terminating:
+        yield (f"{facts.pod} is being deleted before it got a node.",)
+    elif facts.state == "gated":
+        gates = " and ".join(facts.gates) or "its scheduling gates"
+        yield (f"{facts.pod} is gated: it waits until {gates} is removed.",)
+    elif feasible:
+        links = join_links([node_link(node.node) for node in feasible])
+        tried = "it is retried soon" if facts.decided_at else "no decision was made yet"
+        yield (f"{facts.pod} waits, and ", *links, f" would accept it now: {tried}.")
+        if facts.chosen:
+            yield ("It would be scheduled to ", node_link(facts.chosen), " now.")
+    else:
+        rules = count_rejections(map(rejected_by, facts.nodes))
+        yield (f"{facts.pod} waits for a node: {rules or 'there are no nodes'}.",)
+    if facts.message:
+        yield (facts.message,)
+    if facts.decided_at:
+        yield (*_decided(facts), " was the last attempt.")
+    if facts.packing:
+        yield (f"Packing: {facts.packing}.",)
+
+
+def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
+    on = "on its way to" if facts.state == "binding" else "on"
+    tier = {Tier.EDGE: ", an edge node", Tier.CLOUD: ", a cloud node"}
+    where = node_link(facts.chosen or "")
+    because = (": ", *facts.reason) if facts.reason else ()
+    yield (f"{facts.pod} is {on} ", where, tier[facts.tier] if facts.tier else "", *because, ".")
+    if facts.decided_at and facts.recorded:
+        others = f", together with {facts.others} more" if facts.others else ""
+        yield (*_decided(facts), f" scheduled it there{others}.")
+        if not facts.nodes:
+            yield ("The input of that decision is no longer kept.",)
+    elif facts.decided_at and facts.summary:
+        yield ("Its Event at ", moment(facts.decided_at), f" says: {facts.summary}.")
+    elif facts.recorded:
+        yield (NOT_RECORDED,)
+    if facts.terminating:
+        yield ("It is being deleted.",)
+
+
+def _decided(facts: PodFacts) -> Words:
+    at = moment(facts.decided_at or "")
+    if facts.decision is None:
+        return ("The Event at ", at)
+    return (decision_link(facts.decision, "Decision"), " at ", at)
+
+
+def _migration_line(move: MigrationFacts, pod: str) -> Words:
+    """Describe a migration that created the pod, or that removes the pod."""
+    removes = move.pod == pod
+    why = f": {move.reason or move.purpose}"
+    if not move.id:
+        return (f"Event {move.outcome} at ", moment(move.at), f"{why}.")
+    link = move_link(move.id, "A migration" if removes else f"The migration of {move.pod}")
+    done = {"planned": "removes it" if removes else "creates it", "proposed": "is proposed"}
+    helped = f"; {move.helped}" if move.helped else ""
+    outcome = done.get(move.outcome, move.outcome)
+    return link, f" to {move.target} {outcome}, decided at ", moment(move.at), f"{why}{helped}."

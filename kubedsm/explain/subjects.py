@@ -1,0 +1,189 @@
+"""Things that can be explained, and lookup of their explanations in the running scheduler."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import attrs
+
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.decision import explain_decision
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.migration import MigrationExplainer
+from kubedsm.explain.node import NodeExplainer, recent_decisions, recent_migrations
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.workload import WorkloadExplainer
+from kubedsm.model.model import NodeName, Workload
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.planner.requests import NoResponseError, Planner
+from kubedsm.planner.what_if import WhatIfRequest, WhatIfResponse
+
+Kind: TypeAlias = Literal["pod", "node", "workload", "migration", "decision"]
+
+FORMS = (
+    "POD, NAMESPACE/POD, pod/NAME, node/NAME, deployment/NAME, statefulset/NAME, job/NAME,"
+    " migration/ID or decision/NUMBER"
+)
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("node", "nodes", "no"), "node"),
+    **dict.fromkeys(("migration", "migrations"), "migration"),
+    **dict.fromkeys(("decision", "decisions"), "decision"),
+}
+_OWNERS = {
+    **dict.fromkeys(("deployment", "deployments", "deploy"), "deployment"),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts"), "statefulset"),
+    **dict.fromkeys(("replicaset", "replicasets", "rs"), "replicaset"),
+    **dict.fromkeys(("daemonset", "daemonsets", "ds"), "daemonset"),
+    **dict.fromkeys(("job", "jobs"), "job"),
+}
+
+
+class SubjectError(ValueError):
+    """The name cannot be resolved; the message is one line."""
+
+
+class Subject(NamedTuple):
+    kind: Kind
+    #: pod: [NAMESPACE/]NAME; workload: [OWNER/][NAMESPACE/]NAME
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def parse_subject(words: Sequence[str], namespace: str | None) -> Subject:
+    """Parse `KIND/NAME`, `KIND NAME` or the name of a pod. Raise SubjectError."""
+    first, slash, rest = words[0].partition("/")
+    if len(words) > 1:
+        first, rest = words[0], words[1]
+    elif not slash or first not in _KINDS.keys() | _OWNERS.keys():
+        first, rest = "pod", words[0]
+    kind = _KINDS.get(first, "workload")
+    is_namespaced = kind in ("pod", "workload")
+    slashes = rest.count("/")
+    if (
+        first not in _KINDS.keys() | _OWNERS.keys()
+        or not all(rest.split("/"))
+        or (kind != "migration" and slashes > is_namespaced)
+    ):
+        raise SubjectError(f"{' '.join(words)} cannot be explained: name {FORMS}")
+    if is_namespaced and namespace is not None:
+        if slashes and rest.partition("/")[0] != namespace:
+            raise SubjectError(f"{rest} is not in namespace {namespace}")
+        rest = rest if slashes else f"{namespace}/{rest}"
+    return Subject(kind, f"{_OWNERS[first]}/{rest}" if kind == "workload" else rest)
+
+
+def find_workload(snapshot: Snapshot, name: str) -> Workload | None:
+    """Return the workload of that name; None if there is none. Raise SubjectError for several."""
+
+    def names(workload: Workload) -> Iterable[str]:
+        yield from (str(workload), workload.name)
+        owner = workload.kind.lower()
+        yield from (f"{owner}/{workload}", f"{owner}/{workload.name}")
+
+    found = [workload for workload in snapshot.shares() if name in names(workload)]
+    if len(found) > 1:
+        several = ", ".join(sorted(f"{w.kind.lower()}/{w}" for w in found))
+        raise SubjectError(f"several workloads are called {name}: {several}")
+    return found[0] if found else None
+
+
+@attrs.define(eq=False)
+class Explanations:
+    """Explanations by the running scheduler, one at a time.
+
+    Facts are collected on the event loop. A thread works out the explanation, so that scheduling
+    does not wait for it.
+    """
+
+    decisions: Decisions
+    planner: Planner
+    _configuration: Callable[[], Configuration]
+    _away: Callable[[], Away]
+    #: request for the migrations that would be suggested now; None if that is impossible
+    _suggestion: Callable[[], WhatIfRequest | None]
+    _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    async def explain(
+        self, subject: Subject, *, leading: bool, only_recorded: bool = False
+    ) -> Explanation[Any] | None:
+        """Return the explanation; None if the subject is unknown. Raise SubjectError.
+
+        `leading`: this process makes the decisions. `only_recorded`: without recorded decisions a
+        pod of ours counts as unknown.
+        """
+        suggested = None
+        if subject.kind == "workload" and leading:
+            # The slow request comes first: everything else is then of one moment.
+            suggested = await self._suggest()
+        async with self._lock:
+            explain = self.collect(subject, suggested, only_recorded=only_recorded)
+            return None if explain is None else await asyncio.to_thread(explain)
+
+    def collect(
+        self,
+        subject: Subject,
+        suggested: WhatIfResponse | None = None,
+        *,
+        only_recorded: bool = False,
+    ) -> Callable[[], Explanation[Any]] | None:
+        """Collect the facts; return a function that works out the explanation in any thread."""
+        decisions, record, name = self.decisions, self.decisions.record, subject.name
+        snapshot, configuration = decisions.mirror.snapshot(), self._configuration()
+        match subject.kind:
+            case "pod":
+                return self._collect_pod(name, only_recorded=only_recorded)
+            case "node":
+                node = snapshot.nodes.get(NodeName(name))
+                if node is None:
+                    return None
+                return NodeExplainer(
+                    node,
+                    snapshot,
+                    decisions.policy(),
+                    configuration.site.label,
+                    self._away(),
+                    recent_decisions(record),
+                    recent_migrations(record, name),
+                ).explain
+            case "workload":
+                workload = find_workload(snapshot, name)
+                if workload is None:
+                    return None
+                return WorkloadExplainer(snapshot, configuration, workload, suggested).explain
+            case "migration":
+                migration = MigrationExplainer.find(record, name, snapshot, configuration)
+                return None if migration is None else migration.explain
+        entry = record.entry(int(name)) if name.isascii() and name.isdecimal() else None
+        if entry is None:
+            return None
+        states = [record.state_of(outcome) for outcome in entry.moves]
+        return partial(explain_decision, entry, record.basis(entry), states)
+
+    def _collect_pod(
+        self, name: str, *, only_recorded: bool
+    ) -> Callable[[], Explanation[Any]] | None:
+        found = self.decisions.named(name)
+        if len(found) > 1:
+            raise SubjectError(f"several pods are called {name}: {', '.join(found.values())}")
+        for uid, full_name in found.items():
+            snapshot = self.decisions.mirror.snapshot()
+            pod = snapshot.pods.get(uid)
+            ours = pod is None or pod.scheduler_name == snapshot.scheduler_name
+            if ours and only_recorded and self.decisions.recall(uid, full_name) is None:
+                return None
+            facts = self.decisions.facts_of_pod(uid, full_name)
+            return lambda: explain_pod(facts())
+        return None
+
+    async def _suggest(self) -> WhatIfResponse | None:
+        request = self._suggestion()
+        try:
+            return None if request is None else await self.planner.solve(request, idle=True)
+        except NoResponseError:
+            return None

@@ -1,0 +1,151 @@
+"""Explanation of a workload: its edge share, its QoS target, and what keeps pods off the edge."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from kubedsm.config.services import entries_for
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.explainer import Explainer
+from kubedsm.explain.explanation import (
+    Explanation,
+    Section,
+    Words,
+    node_link,
+    percent,
+    pod_link,
+    table,
+)
+from kubedsm.explain.facts import QosTargetFacts, TierTimes, WorkloadFacts
+from kubedsm.explain.verdicts import count_rejections
+from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import count_target_pods
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.planner.plurals import counted
+from kubedsm.planner.what_if import WhatIfResponse
+
+#: pods shown
+_SHOWN = 20
+
+
+def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
+    """Return the QoS target of a workload, with the response times it is made of."""
+    promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
+    answers = snapshot.measured.answers.get(workload, {})
+    measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))
+    latency = None if goal is None else goal.targets(workload)
+    taken = TierTimes()
+    if goal is not None and latency is not None:
+        times = goal.times(workload, snapshot.measured)
+        taken = TierTimes(times.edge, times.cloud)
+    return QosTargetFacts(str(workload), promise.qos, promise.weight, measured, latency, taken)
+
+
+def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
+    """Return the QoS target of every opted-in workload."""
+    return [qos_target(workload, snapshot, policy) for workload in snapshot.shares()]
+
+
+@attrs.frozen(slots=True)
+class WorkloadExplainer:
+    """A workload with everything known about it, as values that any thread can explain."""
+
+    snapshot: Snapshot
+    configuration: Configuration
+    workload: Workload
+    #: migrations that would be suggested now, if known
+    suggested: WhatIfResponse | None = None
+
+    def explain(self) -> Explanation[WorkloadFacts]:
+        snapshot, workload = self.snapshot, self.workload
+        share = snapshot.shares().get(workload, Share())
+        promise = self.configuration.policy.qos_targets_in(snapshot)(workload)
+        wanted = count_target_pods(promise.qos, share.total)
+        missing = max(0, wanted - share.edge)
+        met = f"{counted(missing, 'pod')} missing" if missing else "the QoS target is met"
+        has = f"{workload} has {share.edge} of its {counted(share.total, 'pod')} at the edge"
+        lines: list[Words] = [
+            (f"{has} and targets {wanted} ({percent(promise.qos)}): {met}.",),
+            (self._describe_source(),),
+        ]
+        if promise.most is not None and promise.most < wanted:
+            most = f"No more than {promise.most} are scheduled to the edge"
+            lines.append((f"{most}: its response time is longer there.",))
+        facts = WorkloadFacts(
+            workload=str(workload),
+            kind=workload.kind,
+            edge=share.edge,
+            total=share.total,
+            wanted=wanted,
+            missing=missing,
+            target=qos_target(workload, snapshot, self.configuration.policy),
+        )
+        title = f"Why {workload} has {share.edge} at the edge"
+        return Explanation(title, tuple(lines), tuple(self._sections(missing)), facts)
+
+    def _describe_source(self) -> str:
+        """Name the configuration entry that sets the QoS target."""
+        entries = entries_for(self.configuration.services, self.workload)
+        for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
+            if field in entries:
+                entry, _ = entries[field]
+                return f"Its QoS target is set by services, {entry}: {key}."
+        return "Nothing is configured for it, so its QoS target is the default, 100%."
+
+    def _sections(self, missing: int) -> Iterator[Section]:
+        snapshot = self.snapshot
+        pods = [
+            pod
+            for pod in snapshot.pods.values()
+            if pod.workload == self.workload and pod.counts_for_qos
+        ]
+        elsewhere = [p for p in pods if self._tier(snapshot.placed.get(p.uid)) != Tier.EDGE]
+        if missing and elsewhere:
+            headings = ("pod", "where", "why it is not at the edge")
+            rows = self._kept_off(elsewhere[:_SHOWN])
+            more = len(elsewhere) - _SHOWN
+            lines: tuple[Words, ...] = ((f"And {more} more.",),) if more > 0 else ()
+            yield Section("Pods kept off the edge", lines, table(headings, rows))
+        counts = Counter(snapshot.placed.get(pod.uid) for pod in pods)
+        where = (
+            (node_link(name) if name else "waiting", self._tier(name), str(number))
+            for name, number in sorted(counts.items(), key=lambda item: str(item[0] or ""))
+        )
+        yield Section("Nodes of its pods", table=table(("node", "tier", "pods"), where))
+
+    def _kept_off(self, pods: Sequence[Pod]) -> Iterator[tuple[Words, ...]]:
+        left, targets = {}, {}
+        if self.suggested is not None:
+            left = {each.pod: each.message for each in self.suggested.left}
+            targets = {each.pod: each.target for each in self.suggested.moves}
+        explainer = Explainer(self.snapshot, self.configuration.policy)
+        # Pods of one class share the reason, which takes a while to work out.
+        alike: dict[PodClass, str] = {}
+        for pod in pods:
+            name = self.snapshot.placed.get(pod.uid)
+            where: Words = (node_link(name),) if name else ("waiting",)
+            if str(pod) in targets:
+                why: Words = ("it would be migrated to ", node_link(targets[str(pod)]), " now")
+            elif str(pod) in left:
+                why = (left[str(pod)],)
+            else:
+                if pod.pod_class not in alike:
+                    alike[pod.pod_class] = self._describe_rejection(explainer, pod)
+                why = (alike[pod.pod_class],)
+            yield (pod_link(pod),), where, why
+
+    def _describe_rejection(self, explainer: Explainer, pod: Pod) -> str:
+        edge = {node.name for node in self.snapshot.of_tier(Tier.EDGE)}
+        rejections = explainer.rejections(pod.uid, plain=False)
+        rules = [rejected.rule for name, rejected in rejections.items() if name in edge]
+        if not edge:
+            return "there is no edge node"
+        if len(rules) < len(edge):
+            return "an edge node would accept it; no migration there pays now"
+        return f"no edge node is feasible: {count_rejections(rules)}"
+
+    def _tier(self, name: NodeName | None) -> str:
+        node = self.snapshot.nodes.get(name) if name else None
+        return node.tier or "" if node else ""

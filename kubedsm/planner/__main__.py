@@ -1,3 +1,0 @@
-from kubedsm.planner.child_process import main
-
-main()
