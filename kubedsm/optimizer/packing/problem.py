@@ -86,15 +86,12 @@ class Problem:
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
         """Running pods of each kind by row, oldest first."""
-        return tuple(self._pods_by_row(kind) for kind in self.packing.kinds)
-
-    def _pods_by_row(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
-        rows = {name: at for at, name in enumerate(self.names)}
-        found: dict[int, tuple[Pod, ...]] = {}
-        for pod in kind.pods:
-            if pod.node_name is not None:
-                row = rows[pod.node_name]
-                found[row] = (*found.get(row, ()), pod)
+        found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.packing.kinds)
+        for of_kind, kind in zip(found, self.packing.kinds, strict=True):
+            for pod in kind.pods:
+                if pod.node_name is not None:
+                    row = self.row_of[pod.node_name]
+                    of_kind[row] = (*of_kind.get(row, ()), pod)
         return found
 
     @cached_property
@@ -118,7 +115,8 @@ class Problem:
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
         """Return N x R, negative amounts included."""
-        return amounts_of_all([free[name] for name in self.names], self.packing.axes)
+        listed = [free[name] for name in self.names]
+        return np.stack([column_of(listed, axis) for axis in self.packing.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
         """Return N x R, the free capacity with the loads, negative amounts included."""
@@ -154,10 +152,6 @@ class Problem:
         """Return S, the running pods that have a node, the same or another."""
         kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
         return kept
-
-
-def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
-    return np.stack([column_of(listed, axis) for axis in axes], axis=1)
 
 
 def _empty_nodes(

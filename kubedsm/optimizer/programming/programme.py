@@ -43,14 +43,9 @@ class Programme:
         """Return whether the values, V, satisfy all rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
-        sums = self._row_sums(values)
-        return bool((sums >= self.least).all() and (sums <= self.most).all())
-
-    def _row_sums(self, values: Ints) -> Ints:
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
-        total = parts.cumsum()
-        sums: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
-        return sums
+        sums = np.diff(parts.cumsum()[self.starts])
+        return bool((sums >= self.least).all() and (sums <= self.most).all())
 
     def dual_bound(self, goal: Ints, multipliers: Floats) -> int:
         """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
