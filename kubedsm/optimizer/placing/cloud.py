@@ -366,6 +366,6 @@ class CloudHold:
             room = CloudRoom.of(attrs.evolve(self.packing, counts=counts), self._bounds)
             loads = room.place(counts)
             complete = int(loads.sum()) == int(counts.sum())
-            self._exact = self._exact and (complete or room.exact)
+            self._exact = self._exact and (complete or room.table is not None)
             self._known[key] = loads if complete else None
         return self._known[key]
