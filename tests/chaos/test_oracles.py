@@ -102,10 +102,10 @@ def a_bug(monkeypatch):
 def a_task_nobody_waits_for(monkeypatch):
     tasks = []
 
-    def come(_):
+    def leave_task(_):
         tasks.append(asyncio.get_running_loop().create_task(asyncio.sleep(1e9), name="stray"))
 
-    monkeypatch.setattr(Bystander, "come", come)
+    monkeypatch.setattr(Bystander, "schedule_arrival", leave_task)
 
 
 def too_many_moved(monkeypatch):
@@ -165,7 +165,7 @@ ASKED = "call:create-pods/binding:2"
         (too_many_moved, "cloud-to-edge", "call:create-pods/binding:2:400", "I3: 1 pods of"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "kubedsm-0-1 caught step start"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: caught"),
-        (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1 takes other"),
+        (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1: the mirror"),
         (a_task_nobody_waits_for, "burst", "call:create-events:0:409", "leaked: stray"),
         (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 10 watches"),
     ],

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.sweep import Report, Verdict, draw_sample, injections, judge
+from kubedsm_lab.chaos.sweep import Report, Verdict, choose_injections, judge, list_injections
 from kubedsm_lab.chaos.trace import Injection
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
@@ -16,12 +16,12 @@ SHARE = 6
 
 @cache
 def found():
-    return injections(WORKLOADS, seed=0)
+    return list_injections(WORKLOADS, seed=0)
 
 
 @cache
 def planned():
-    return draw_sample(found(), SHORT, seed=0)
+    return choose_injections(found(), SHORT, seed=0)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -40,13 +40,13 @@ def test_a_sweep_counts_what_it_has_done_and_which_cells_that_covers():
 
 
 def test_a_broken_promise_is_shown_with_the_command_that_tells_of_it(monkeypatch):
-    found = [i for i in sweep.injections(["burst"], 0) if str(i.fault) == FAULT]
-    monkeypatch.setattr("kubedsm_lab.chaos.sweep.injections", lambda *_, **__: found)
+    found = [i for i in sweep.list_injections(["burst"], 0) if str(i.fault) == FAULT]
+    monkeypatch.setattr("kubedsm_lab.chaos.sweep.list_injections", lambda *_, **__: found)
     broken_at(monkeypatch, FAULT)
     done = ran("--injections", 1, "--workload", "burst", "--jobs", 1)
     assert done.exit_code == 1
     assert f"kubedsm chaos --workload burst --seed 0 --fault {FAULT} (and 0 alike)" in done.stdout
-    assert "1 injections, 1 broke a promise; 1 of 1 cells" in done.stdout
+    assert "1 injections, 1 broke a guarantee; 1 of 1 cells" in done.stdout
 
 
 def test_one_fault_is_told_from_where_it_strikes():

@@ -27,6 +27,7 @@ from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli import chaos, compare, replay
 from kubedsm_lab.cli.emulate import EmulateOptions
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
+from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
 
@@ -50,6 +51,7 @@ COLLECTED = {
     MigrationOptions: MigrationOptions,
     RunOptions: RunOptions,
     EmulateOptions: EmulateOptions,
+    ReplayOptions: ReplayOptions,
 }
 
 

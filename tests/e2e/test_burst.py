@@ -81,7 +81,7 @@ REAL = ("--kubeconfig", "absent")
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--schedulers", "kubedsm,,D"), "Invalid value for '--schedulers': '' is no name of"),
+        (("--schedulers", "kubedsm,,D"), "Invalid value for '--schedulers': a name is empty"),
         (("--policies", "kubedsm,none"), "Invalid value for '--policies': no policy 'none'"),
         (("--policies", "kubedsm.batched"), "Invalid value for '--policies': no policy 'kubedsm."),
         (("--policies", "random,random"), "Invalid value for '--policies': 'random' is given twic"),

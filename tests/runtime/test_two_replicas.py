@@ -87,12 +87,12 @@ async def test_an_outage_for_both_changes_nothing_but_that_nothing_is_written():
     async with replicas() as several:
         first, other = await first_and_other(several)
         for replica in (first, other):
-            replica.cut_off()
+            replica.disconnect()
         await asyncio.sleep(60)
         assert not first.elector.leading  # and says so
-        first.heal()
+        first.reconnect()
         await several.until_written_by(first, 30)
-        other.heal()
+        other.reconnect()
         await asyncio.sleep(30)
         assert first.elector.leading
         assert not other.elector.leading
@@ -114,7 +114,7 @@ async def test_a_write_without_an_answer_keeps_the_lease_from_being_given_back_t
     async with replicas(busy=False) as several:
         first = several.start("first", grace=1.0)
         await several.until_led_by(first, 5)
-        first.hangs = lambda request: request.path.endswith("/binding")
+        first.loses = lambda request: request.path.endswith("/binding")
         several.world.deploy("web", 2)
         await asyncio.sleep(3)
         first.stopping.set()
@@ -133,7 +133,7 @@ async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch
         await other.runtime.synced.wait()
 
         def be_late(_pod):
-            other.late = 8.0
+            other.watch_delay = 8.0
 
         When(world, is_bound, be_late)
         world.deploy("web", 4)

@@ -25,7 +25,7 @@ class Replica(Process):
         front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
         super().__init__(
             name,
-            ledger.before(front, name),
+            ledger.wrap_cluster(front, name),
             tasks,
             configuration or Configuration(),
             rate=rate,

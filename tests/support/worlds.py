@@ -55,7 +55,7 @@ class World:
             latency=0.01,
             token=self.token,
         )
-        cluster = self.witness.before(self.front, lambda: self.runtime)
+        cluster = self.witness.wrap_cluster(self.front, lambda: self.runtime)
         if instruments is not None:
             cluster = MeasuredCluster(cluster, self.clock, instruments.answered)
         self.runtime = Runtime(

@@ -1,1 +1,1 @@
-"""Benchmarks: what KubeDSM does, timed next to a form of it that is known to be right."""
+"""Benchmarks: operations of KubeDSM, timed next to known-correct alternatives."""

@@ -1,4 +1,4 @@
-"""Requests with which a benchmark creates load for a scheduler."""
+"""Kubernetes API requests that create load for a scheduler."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from kubedsm.kube.client.port import (
 )
 
 _HTTP_ERROR = 400
-#: Expected refusals: a namespace that is terminating or gone, a name that is taken.
+#: Expected refusals: a terminating or absent namespace, an existing name.
 EXPECTED_REFUSALS = frozenset({403, 404, 409})
 TIMEOUT = 30.0
 MERGE = "application/merge-patch+json"
@@ -34,7 +34,7 @@ class Api:
     async def call(
         self, method: str, path: str, body: Any = None, ignore: Iterable[int] = EXPECTED_REFUSALS
     ) -> Any:
-        """Return the response body; None if it has one of the status codes to ignore."""
+        """Return the response body; None for a status code in `ignore`."""
         content_type = MERGE if method == "PATCH" else "application/json"
         request = Request(method, path, body=body, content_type=content_type)
         response = await self.cluster.request(request, timeout=TIMEOUT)
@@ -45,7 +45,7 @@ class Api:
         return orjson.loads(response.body)
 
     async def get(self, path: str) -> Any:
-        """Return None if there is no such object."""
+        """Return the object, or None if absent."""
         return await self.call("GET", path, ignore=(404,))
 
     async def create_namespace(self, name: str) -> None:

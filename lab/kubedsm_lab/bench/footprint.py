@@ -1,9 +1,8 @@
 """`kubedsm bench footprint`: cost of `kubedsm run` as a process.
 
-Two parts: the time from its start to its first bind, and its CPU and memory while nothing is to be
-scheduled. The API server is emulated, in a process of its own. Nodes report their status as
-kubelets do: without news every five minutes. (Kubelets also renew Leases, which the scheduler does
-not read.)
+Two parts: the time from start to first bind, and CPU and memory of an idle scheduler. The API
+server is emulated, in a separate process. Nodes report their status as kubelets do: without changes
+every five minutes. (Kubelets also renew Leases, ignored by the scheduler.)
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from kubedsm.kube.client.port import Cluster, Request
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
-from kubedsm_lab.bench.processes import Scheduler, emulated_cluster
+from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
 from kubedsm_lab.emulator.paper import node, paper_cluster
 
@@ -32,15 +31,15 @@ from kubedsm_lab.emulator.paper import node, paper_cluster
 SCRAPE = 15.0
 EDGE_PERCENT = 10
 PODS_OF_A_WORKLOAD = 50
-#: Replicas of the Deployment that waits for a scheduler to start.
+#: Replicas of the Deployment that is pending before a scheduler starts.
 WAITING = 4
 #: Images in a kubelet's report (nodeStatusMaxImages).
 IMAGES = 50
-#: Pods of this bench that fit on one node.
+#: Capacity of one node in pods of this benchmark.
 PODS_OF_A_NODE = 50
-#: Seconds for what follows on the last bind, unless the measurement is shorter.
+#: Seconds of stabilisation after the last bind, unless the measurement is shorter.
 AFTERGLOW = 5.0
-#: Seconds after which the bench gives up.
+#: Time limit in seconds.
 TIMEOUT = 300.0
 NAMESPACE = "bench"
 _YARDSTICK = "import kubedsm.cli.scheduler_process"
@@ -60,23 +59,23 @@ class Shape:
 
 
 async def run(shape: Shape) -> Report:
-    """Raises ClusterError, TimeoutError if pods are not bound, ChildProcessError if it crashes."""
+    """Measure start and idle cost. Raises ClusterError, TimeoutError, ChildProcessError."""
     clock = SystemClock()
     async with (
         emulated_cluster(paper_cluster().nodes) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
-        start, start_table = await _start(cluster, path, clock, shape.rounds)
+        start, start_table = await _measure_starts(cluster, path, clock, shape.rounds)
     async with (
         emulated_cluster(node_objects(shape.nodes)) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
-        api, scheduler = Api(cluster), Scheduler(path, clock)
+        api, scheduler = Api(cluster), Scheduler(run_command(path), clock)
         await create_workloads(api, shape.pods)
         async with scheduler.running() as tasks:
             await _until_bound(api, shape.pods, clock)
             await clock.sleep(min(AFTERGLOW, shape.seconds))
-            idle, idle_table = await _idle(api, scheduler, clock, tasks, shape)
+            idle, idle_table = await _measure_idle(api, scheduler, clock, tasks, shape)
     return Report(
         {"emulated": True, "start": start, "idle": idle},
         [start_table, idle_table],
@@ -87,18 +86,19 @@ async def run(shape: Shape) -> Report:
 Part = tuple[dict[str, Any], RenderableType]
 
 
-async def _start(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) -> Part:
-    """Start a scheduler in each round, next to a process that only imports it."""
+async def _measure_starts(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) -> Part:
+    """Start a scheduler in each round, next to a process with only the imports."""
     api = Api(cluster)
     binds, imports = [], []
     await api.create_namespace(NAMESPACE)
     for _ in range(rounds):
         imports.append(await _import_seconds(clock))
         await api.create(NAMESPACE, "deployments", deployment("web", WAITING), APPS)
-        async with _timeout():
+        async with _limit_time():
             while len(await api.list_pods()) < WAITING:
                 await clock.sleep(0.1)
-            binds.append(await _first_bind_seconds(cluster, Scheduler(kubeconfig, clock), clock))
+            scheduler = Scheduler(run_command(kubeconfig), clock)
+            binds.append(await _first_bind_seconds(cluster, scheduler, clock))
             await api.delete(NAMESPACE, "deployments", "web", APPS)
             while await api.list_pods():
                 await clock.sleep(0.1)
@@ -110,14 +110,14 @@ async def _start(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) 
     }
     headings = ("median", "worst", "times as long as importing it")
     rows = [
-        ("`kubedsm run` to its first bind", *_spread(binds), format_number(ratio, 2)),
-        (f"`python -c '{_YARDSTICK}'`", *_spread(imports), ""),
+        ("`kubedsm run` to its first bind", *_format_spread(binds), format_number(ratio, 2)),
+        (f"`python -c '{_YARDSTICK}'`", *_format_spread(imports), ""),
     ]
     shown = table(("start", *headings), rows, numbers=headings)
     return {"rounds": rounds, **figures, "ratio": round(ratio, 2)}, shown
 
 
-def _spread(seconds: list[float]) -> tuple[str, str]:
+def _format_spread(seconds: list[float]) -> tuple[str, str]:
     return format_duration(median(seconds)), format_duration(max(seconds))
 
 
@@ -142,15 +142,15 @@ async def _import_seconds(clock: Clock) -> float:
     return clock.monotonic() - began
 
 
-async def _idle(
+async def _measure_idle(
     api: Api, scheduler: Scheduler, clock: Clock, tasks: asyncio.TaskGroup, shape: Shape
 ) -> Part:
-    """Measure CPU and memory of a scheduler that has bound all pods."""
+    """Measure CPU and memory once all pods are bound."""
     reporting = tasks.create_task(_report_status(api, clock, shape))
     before, began = sum(scheduler.cpu_seconds()), clock.monotonic()
-    scrapes = await _scrape(scheduler, clock, shape.seconds)
+    scrapes = await _scrape_metrics(scheduler, clock, shape.seconds)
     used, took = sum(scheduler.cpu_seconds()) - before, clock.monotonic() - began
-    # Read now: a scheduler that is shutting down releases memory.
+    # Read before the shutdown, which releases memory.
     resident = sum(scheduler.resident())
     reports = await reporting
     figures = {
@@ -170,7 +170,7 @@ async def _idle(
         format_number(100 * used / took, 2),
         f"{resident / 1e6:,.0f}",
         format_number(reports / took),
-        *_spread(scrapes),
+        *_format_spread(scrapes),
     )
     return figures, table(("idle", *headings), [row], numbers=headings)
 
@@ -181,13 +181,13 @@ async def _report_status(api: Api, clock: Clock, shape: Shape) -> int:
     while (due := began + sent * shape.heartbeat / shape.nodes) < began + shape.seconds:
         await clock.sleep(max(0.0, due - clock.monotonic()))
         path = f"{CORE}/nodes/{_node_name(sent % shape.nodes)}/status"
-        await api.call("PATCH", path, {"status": {"conditions": _conditions()}})
+        await api.call("PATCH", path, {"status": {"conditions": _healthy_conditions()}})
         sent += 1
     return sent
 
 
-async def _scrape(scheduler: Scheduler, clock: Clock, seconds: float) -> list[float]:
-    """Scrape metrics as Prometheus does; return the seconds that each scrape took."""
+async def _scrape_metrics(scheduler: Scheduler, clock: Clock, seconds: float) -> list[float]:
+    """Scrape metrics as Prometheus does; return each scrape's duration in seconds."""
     due, took = clock.monotonic() + seconds, []
     while (left := due - clock.monotonic()) > 0:
         await clock.sleep(min(left, SCRAPE))
@@ -198,7 +198,7 @@ async def _scrape(scheduler: Scheduler, clock: Clock, seconds: float) -> list[fl
 
 
 async def create_workloads(api: Api, pods: int) -> list[str]:
-    """Create Deployments of that many pods together; return their names."""
+    """Create Deployments with `pods` replicas altogether; return the names."""
     await api.create_namespace(NAMESPACE)
     names = []
     for first in range(0, pods, PODS_OF_A_WORKLOAD):
@@ -209,13 +209,13 @@ async def create_workloads(api: Api, pods: int) -> list[str]:
 
 
 async def _until_bound(api: Api, pods: int, clock: Clock) -> None:
-    async with _timeout():
+    async with _limit_time():
         while sum("nodeName" in pod["spec"] for pod in await api.list_pods()) != pods:
             await clock.sleep(0.1)
 
 
 @asynccontextmanager
-async def _timeout() -> AsyncIterator[None]:
+async def _limit_time() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(TIMEOUT):
             yield
@@ -224,14 +224,14 @@ async def _timeout() -> AsyncIterator[None]:
 
 
 def node_objects(count: int) -> list[dict[str, Any]]:
-    """Return Node objects as large as real ones."""
+    """Return Node objects of realistic size."""
     nodes = []
     for number in range(count):
         is_edge = number * EDGE_PERCENT % 100 < EDGE_PERCENT
         one = node(_node_name(number), "edge" if is_edge else "cloud", "8", "32Gi")
         names = (f"registry.example.com/team/app-{image}" for image in range(IMAGES))
         one["status"] |= {
-            "conditions": _conditions(),
+            "conditions": _healthy_conditions(),
             "images": [
                 {"names": [f"{name}@sha256:{'0' * 64}", f"{name}:v1"], "sizeBytes": 10**8}
                 for name in names
@@ -245,8 +245,8 @@ def _node_name(number: int) -> str:
     return f"n{number}"
 
 
-def _conditions() -> list[dict[str, Any]]:
-    """Return the report of a healthy kubelet; only its time changes."""
+def _healthy_conditions() -> list[dict[str, Any]]:
+    """Return the conditions reported by a healthy kubelet; only timestamps change."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return [
         {

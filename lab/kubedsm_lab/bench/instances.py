@@ -1,4 +1,4 @@
-"""Pods, nodes and snapshots that benchmarks are made of."""
+"""Constructors of pods, nodes and snapshots for benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ def node(name: str, tier: Tier, allocatable: Resources) -> Node:
 def snapshot(
     nodes: Sequence[Node], pods: Sequence[Pod], free: Mapping[NodeName, Resources]
 ) -> Snapshot:
-    """Return a snapshot in which each pod is on the node that its spec names."""
+    """Return a snapshot with every pod on its spec's node."""
     placed = {pod.uid: pod.node_name for pod in pods if pod.node_name is not None}
     return Snapshot(
         {node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, free, placed

@@ -1,7 +1,7 @@
 """`kubedsm bench match`: Algorithm 8 on count vectors, next to its textbook bitmask form.
 
-`literal_match` is Algorithm 8 as the paper writes it. It shares only the model and the rules of
-`fit` with the product, so tests use it as an oracle.
+`literal_match` is Algorithm 8 in the paper's form. The implementation shares only the model and the
+rules of `fit` with the scheduler, so tests use `literal_match` as an oracle.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _REPEATS = 30
 def run(pods: int = 16, nodes: int = 3) -> Report:
     """Time both forms on one instance, from pods and nodes to targets.
 
-    Raises DisagreementError if they do not find the same optimum.
+    Raises DisagreementError for different optima.
     """
     snapshot = instance(pods, nodes)
     waiting, targets = list(snapshot.pods.values()), list(snapshot.nodes.values())
@@ -75,18 +75,18 @@ def run(pods: int = 16, nodes: int = 3) -> Report:
 
 def instance(pods: int, nodes: int) -> Snapshot:
     """Return pending pods of services A to D in turn, and empty edge nodes."""
-    edge = [_node(index) for index in range(nodes)]
-    waiting = [_pod(index) for index in range(pods)]
+    edge = [_edge_node(index) for index in range(nodes)]
+    waiting = [_service_pod(index) for index in range(pods)]
     return instances.snapshot(edge, waiting, {node.name: node.allocatable for node in edge})
 
 
-def _node(index: int) -> Node:
+def _edge_node(index: int) -> Node:
     cores, gigabytes = _NODES[index % len(_NODES)]
     allocatable = Resources(cpu=cores * 1000, memory=gigabytes * 10**9, pods=110)
     return instances.node(f"edge-{index:03}", Tier.EDGE, allocatable)
 
 
-def _pod(index: int) -> Pod:
+def _service_pod(index: int) -> Pod:
     service = list(SERVICES)[index % len(SERVICES)]
     cores, mebibytes = SERVICES[service]
     requests = Resources(cpu=cores * 1000, memory=mebibytes * MI, pods=1)
@@ -111,7 +111,7 @@ def literal_fragmentation(fragmentation: Fragmentation, node: Node, free: Resour
     size = dict(node.allocatable.items())
     room = {name: max(0, min(amount, size.get(name, 0))) for name, amount in free.items()}
     if fragmentation.measure is Measure.PRODUCT:
-        return _scaled(_product(size, room))
+        return _scale_up(_product_fragmentation(size, room))
     pods = sum(count for _, count in fragmentation.mix)
     total = 0.0
     for vector, count in fragmentation.mix:
@@ -124,10 +124,10 @@ def literal_fragmentation(fragmentation: Fragmentation, node: Node, free: Resour
         ]
         if parts:
             total += (count / pods) * (sum(parts) / len(parts))
-    return _scaled(total)
+    return _scale_up(total)
 
 
-def _product(size: Mapping[str, int], room: Mapping[str, int]) -> float:
+def _product_fragmentation(size: Mapping[str, int], room: Mapping[str, int]) -> float:
     used = {name: size[name] - room[name] for name in ("cpu", "memory")}
     if not any(used.values()):
         return 0.9
@@ -138,7 +138,7 @@ def _product(size: Mapping[str, int], room: Mapping[str, int]) -> float:
     return 1.0 - product
 
 
-def _scaled(fragmentation: float) -> int:
+def _scale_up(fragmentation: float) -> int:
     return round(2**32 * fragmentation)
 
 
@@ -187,7 +187,7 @@ def literal_match(
 def _node_costs(
     pods: Sequence[Pod], node: Node, free: Resources, fragmentation: Fragmentation
 ) -> list[int | None]:
-    """Return the node's cost with each set of pods on it; None if they do not fit."""
+    """Return the node's cost for each set of pods; None for infeasible sets."""
     rooms: list[Resources | None] = [free]
     for mask in range(1, 1 << len(pods)):
         last = mask.bit_length() - 1

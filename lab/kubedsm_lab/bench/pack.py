@@ -22,29 +22,26 @@ from kubedsm_lab.replay.packing.instances import Shape, instance
 #: Nodes, and pods per node, as in "Priority Matters" (arXiv 2511.08373).
 SIZES = ((4, 4), (4, 8), (8, 4), (8, 8), (16, 8), (32, 8))
 _PRIORITIES, _USAGE = 4, 100
-#: That paper has no edge shares, so they have no weight.
+#: The paper has no edge shares, so QoS targets have no weight.
 _TARGET = QosTarget(weight=0.0)
 _KINDS: tuple[SolverKind, ...] = ("off", "highs", "cp-sat")
 
 
-def run(instances: int = 3, seconds: float = 1.0, gaps: bool = True) -> Report:
-    """Pack as many instances of each size with each installed solver, and with none.
-
-    gaps: whether a pod that moves may be missing in the meantime, as in the paper.
-    """
+def run(instances: int, seconds: float) -> Report:
+    """Pack as many instances of each size with each installed solver, and with none."""
     kinds = [kind for kind in _KINDS if kind == "off" or installed(kind)]
     figures = []
     for nodes, pods_per_node in SIZES:
         shape = Shape(nodes, pods_per_node, _PRIORITIES, _USAGE)
-        starts = [_start(shape, seed) for seed in range(1, instances + 1)]
+        starts = [_fill_cluster(shape, seed) for seed in range(1, instances + 1)]
         for kind in kinds:
-            packed = [_pack(start, kind, seconds, gaps=gaps) for start in starts]
+            packed = [_pack_cluster(start, kind, seconds) for start in starts]
             figures.append(
                 {
                     "nodes": nodes,
                     "podsPerNode": pods_per_node,
                     "solver": kind,
-                    **_sum(starts, packed),
+                    **_sum_figures(starts, packed),
                 }
             )
     headings = ("nodes x pods", "solver", "placed", "moves", "most proven", "all proven", "s")
@@ -63,14 +60,14 @@ def run(instances: int = 3, seconds: float = 1.0, gaps: bool = True) -> Report:
     return Report(figures, [table(headings, rows, numbers=headings[2:])])
 
 
-def _start(shape: Shape, seed: int) -> Snapshot:
-    """Return a cluster that kube-scheduler has filled without preemption."""
+def _fill_cluster(shape: Shape, seed: int) -> Snapshot:
+    """Return a cluster filled by kube-scheduler without preemption."""
     one = instance(shape, seed)
     rng = random.Random(seed)
     return served(one.empty, one.arrivals, kube_scheduler, rng, preempting=False).snapshot
 
 
-def _pack(start: Snapshot, kind: SolverKind, seconds: float, *, gaps: bool) -> tuple[Packed, float]:
+def _pack_cluster(start: Snapshot, kind: SolverKind, seconds: float) -> tuple[Packed, float]:
     """Return the packing and its wall-clock seconds."""
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
@@ -80,12 +77,14 @@ def _pack(start: Snapshot, kind: SolverKind, seconds: float, *, gaps: bool) -> t
         Objective(),
         Bounds(deadline=deadline, solver=solver_of(kind, seconds)),
         default_movable(start),
-        gaps=gaps,
+        gaps=True,
     )
     return found, time.monotonic() - begun
 
 
-def _sum(starts: Sequence[Snapshot], packed: Sequence[tuple[Packed, float]]) -> dict[str, Any]:
+def _sum_figures(
+    starts: Sequence[Snapshot], packed: Sequence[tuple[Packed, float]]
+) -> dict[str, Any]:
     """Return figures over all instances of a size; seconds are the median."""
     found = [packing for packing, _ in packed]
     return {

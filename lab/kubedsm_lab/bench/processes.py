@@ -1,4 +1,4 @@
-"""`kubedsm emulate` and `kubedsm run` as processes of their own, observed from outside."""
+"""Emulated API servers and schedulers as processes, observed by their output and by /proc."""
 
 import asyncio
 import os
@@ -17,14 +17,16 @@ import orjson
 
 from kubedsm.process.clock import Clock
 
-#: Bytes of the longest log line; a traceback makes it long.
+#: Bytes of the longest log line, which may contain a traceback.
 LONGEST_LINE = 2**24
 #: Seconds from SIGTERM to SIGKILL.
 _GRACE = 30.0
-#: Seconds until a scheduler that ended is restarted, and between samples of its memory.
+#: Restart delay of a scheduler, and period of memory samples, in seconds.
 PAUSE = 1.0
-#: Error of a scheduler that ends because it lost the Lease.
+#: Error of a scheduler that has lost the Lease.
 _GAVE_WAY = b"kubedsm: error: not leading any more:"
+#: Line that reports synchronisation, from schedulers without a log.
+READY = b"watching"
 
 
 @asynccontextmanager
@@ -62,7 +64,7 @@ class LogCount:
     #: ends of migrations: monotonic time, outcome
     moves: list[tuple[float, str]] = attrs.field(factory=list)
     tracebacks: int = 0
-    #: processes that ended because another one leads
+    #: processes that ended because another replica leads
     gave_way: int = 0
     #: whether the running process is the leader
     leading: bool = False
@@ -73,12 +75,14 @@ class LogCount:
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def read_line(self, line: bytes, now: float) -> None:
-        """Count one line: JSON, or text that Python prints when a process ends."""
+        """Count one line: JSON, or plain text of the interpreter."""
         try:
             entry = orjson.loads(line)
         except orjson.JSONDecodeError:
             entry = None
         if not isinstance(entry, dict):
+            if line.strip() == READY:
+                self.synced.set()
             self.tracebacks += b"Traceback (most recent call last)" in line
             if line.startswith(_GAVE_WAY):
                 self.gave_way += 1
@@ -104,7 +108,7 @@ class LogCount:
             self.moves.append((now, str(entry.get("outcome"))))
 
     def restart(self) -> None:
-        """Forget the state of a process that ended."""
+        """Forget the state of the previous process."""
         self.leading, self.metrics, self.page = False, "", ""
 
     @classmethod
@@ -121,23 +125,32 @@ class LogCount:
 
 @attrs.frozen(slots=True)
 class MemorySample:
-    """Monotonic time, seconds since the process began, and its resident bytes."""
+    """Monotonic time, age of the process in seconds, and resident bytes."""
 
     at: float
     age: float
     resident: int
 
 
-class Scheduler:
-    """`kubedsm run` on a cluster, restarted when it ends, as a kubelet would restart it."""
+def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
+    """Return the arguments of `kubedsm run` on a cluster."""
+    return (
+        *("kubedsm", "run", "--kubeconfig", str(kubeconfig)),
+        *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
+        *options,
+    )
 
-    def __init__(self, kubeconfig: Path, clock: Clock, *options: str) -> None:
-        self._command = (
-            *("-m", "kubedsm", "run", "--kubeconfig", str(kubeconfig)),
-            *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
-            *options,
-        )
+
+class Scheduler:
+    """Scheduler process; `command` is a module and its arguments.
+
+    With `restarts` the process is restarted after every end, as a kubelet does.
+    """
+
+    def __init__(self, command: Sequence[str], clock: Clock, *, restarts: bool = False) -> None:
+        self._command = command
         self._clock = clock
+        self._restarts = restarts
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
         self._killed = False
@@ -147,28 +160,28 @@ class Scheduler:
         self.ends = 0
         #: of the process and its children together
         self.memory: list[MemorySample] = []
+        #: last line of each stream
+        self.last_lines = {"stdout": b"", "stderr": b""}
 
     @property
     def pid(self) -> int:
-        """Process that runs, or ran last; 0 before the first."""
+        """Return the current or last process; 0 before the first."""
         return self._process.pid if self._process is not None else 0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """Run until the block ends; yield a task group. Raises ChildProcessError if it ended."""
+        """Run until the block ends, and yield a task group. Raises as `run`."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.run())
             yield tasks
-            if self.ends:
-                raise ChildProcessError("kubedsm run ended by itself")
             await self.stop()
 
     async def run(self) -> None:
-        """Keep one process running until `stop`, or until cancelled."""
+        """Run until `stop` or cancellation; raise ChildProcessError if the process ends early."""
         while not self._stopping:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *self._command,
+                *("-m", *self._command),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,
@@ -177,17 +190,22 @@ class Scheduler:
             self.log.restart()
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for stream in (process.stdout, process.stderr):
+                    streams = {"stdout": process.stdout, "stderr": process.stderr}
+                    for name, stream in streams.items():
                         if stream is not None:
-                            tasks.create_task(self._read_log(stream))
+                            tasks.create_task(self._read_log(name, stream))
                     sampling = tasks.create_task(self._sample_memory(process.pid))
                     await process.wait()
                     sampling.cancel()
             finally:
                 await end_process(process)
-            if not self._stopping:
-                self.ends += not self._killed and self.log.gave_way == gave_way
-                await self._clock.sleep(PAUSE)
+            if self._stopping:
+                return
+            self.ends += not self._killed and self.log.gave_way == gave_way
+            if not self._restarts:
+                problem = self.last_lines["stderr"].decode(errors="replace").strip()
+                raise ChildProcessError(f"{self._command[0]} ended by itself: {problem}")
+            await self._clock.sleep(PAUSE)
 
     async def stop(self) -> float:
         """Send SIGTERM, and return the seconds until the process has ended."""
@@ -202,12 +220,12 @@ class Scheduler:
         self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the process if it runs, but none of its children."""
+        """Signal the running process, without the children."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
     def orphans(self) -> list[int]:
-        """Return children that outlived their scheduler."""
+        """Return child processes that outlived the scheduler."""
         return [pid for pid in self._children if _is_alive(pid)]
 
     async def read_metrics(self) -> str:
@@ -218,17 +236,18 @@ class Scheduler:
             return await response.text()
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds of the process, and of its children. Raises OSError."""
+        """Return CPU seconds of the process and of the children. Raises OSError."""
         main, *children = family(self.pid)
         return cpu_seconds(main), sum(map(cpu_seconds, children))
 
     def resident(self) -> tuple[int, int]:
-        """Return the resident bytes of the process, and of its children. Raises OSError."""
+        """Return resident bytes of the process and of the children. Raises OSError."""
         main, *children = family(self.pid)
         return resident(main), sum(map(resident, children))
 
-    async def _read_log(self, stream: asyncio.StreamReader) -> None:
+    async def _read_log(self, name: str, stream: asyncio.StreamReader) -> None:
         async for line in stream:
+            self.last_lines[name] = line
             self.log.read_line(line, self._clock.monotonic())
 
     async def _sample_memory(self, pid: int) -> None:
@@ -258,7 +277,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def family(pid: int) -> tuple[int, ...]:
-    """Return the process and its children. Raises OSError."""
+    """Return the ids of the process and the child processes. Raises OSError."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return pid, *map(int, children)
 

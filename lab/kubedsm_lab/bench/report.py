@@ -14,15 +14,15 @@ from kubedsm_lab.replay.tables import Section
 
 T = TypeVar("T")
 
-#: Significant digits of a figure, and of a ratio, which is less exact.
+#: Significant digits of figures and of ratios.
 _DIGITS, _RATIO_DIGITS = 3, 2
-#: Durations from this one on are shown in minutes.
+#: Least duration shown in minutes.
 _MINUTES_FROM = 120
 MACHINE_NOTE = "Nothing runs next to it: absolute figures of this machine, not ratios."
 
 
 class DisagreementError(Exception):
-    """Two forms of one algorithm disagree about the same instance: one of them is wrong."""
+    """Contradictory results of two forms of one algorithm on the same instance."""
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Report:
 
     @classmethod
     def of_sections(cls, figures: Any, method: str, sections: Iterable[Section]) -> "Report":
-        """Return the sections that have lines, each with its explanation, after the method."""
+        """Return the method, then all nonempty sections with explanations."""
         parts: list[RenderableType] = [Text(f"{method}.")]
         for section in sections:
             headings, lines = section.table
@@ -72,7 +72,7 @@ def measure_fastest(work: Callable[[], T], repeats: int) -> tuple[T, float]:
 
 
 def format_number(value: float, digits: int = _DIGITS) -> str:
-    """Round to that many significant digits, without dropping digits before the point."""
+    """Round to significant digits, without dropping digits before the point."""
     decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
     return f"{round(value, decimals):,.{max(0, decimals)}f}"
 

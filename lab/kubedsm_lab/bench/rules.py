@@ -1,7 +1,7 @@
 """`kubedsm bench rules`: cost of hard topology spread and anti-affinity.
 
-Each batch is decided next to the same pods without rules. Tests compare the rules with a literal
-form, which loops over all other pods.
+Each decision is timed next to the same pods without rules. Tests compare the rules with a literal
+form that loops over all other pods.
 """
 
 import itertools
@@ -35,7 +35,7 @@ from kubedsm_lab.bench.report import Report, format_duration, format_ratio, meas
 _GI = 2**30
 _HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _ZONES, _APPS = 5, 10
-#: One node in this many is an edge node.
+#: One node in `_EDGE` is an edge node.
 _EDGE = 5
 _REPEATS = 5
 
@@ -44,12 +44,12 @@ Rules = Callable[[str], SchedulingRules]
 
 def even(app: str) -> SchedulingRules:
     """Spread the app's pods over the zones."""
-    return SchedulingRules(spread=(SpreadConstraint(_ZONE, 1, _own(app), "shop"),))
+    return SchedulingRules(spread=(SpreadConstraint(_ZONE, 1, _select_app(app), "shop"),))
 
 
 def apart(app: str) -> SchedulingRules:
     """Keep the app's pods on different nodes."""
-    return SchedulingRules(anti_affinity=(PodAffinityTerm(_HOST, _own(app), ("shop",)),))
+    return SchedulingRules(anti_affinity=(PodAffinityTerm(_HOST, _select_app(app), ("shop",)),))
 
 
 def both(app: str) -> SchedulingRules:
@@ -60,7 +60,7 @@ def _no_rules(_app: str) -> SchedulingRules:
     return SchedulingRules()
 
 
-def _own(app: str) -> tuple[Requirement, ...]:
+def _select_app(app: str) -> tuple[Requirement, ...]:
     return (Requirement("app", "In", (app,)),)
 
 
@@ -74,38 +74,35 @@ class Case:
     existing: int
     rules: Rules = both
     apps: int = _APPS
-    #: of the existing pods of the last app, which restrict new pods, too
+    #: rules of the last app's existing pods, which restrict new pods, too
     existing_rules: Rules = _no_rules
 
     def build(self) -> tuple[ClusterMirror, list[Pod]]:
-        """Return the cluster, and the pending pods in it."""
+        """Return the cluster, and the pending pods."""
         mirror, names = ClusterMirror(), []
         for index in range(self.nodes):
-            node = _node(index)
+            node = _make_node(index)
             names.append(node.name)
             mirror.apply(NodeApplied(node))
         turns = itertools.cycle(random.Random(0).sample(names, len(names)))
         for index in range(self.existing):
             app = f"app-{index % _APPS}"
             rules = self.existing_rules if index % _APPS == _APPS - 1 else _no_rules
-            pod = _pod("old", index, app, rules(app))
+            pod = _make_pod("old", index, app, rules(app))
             mirror.apply(PodApplied(attrs.evolve(pod, node_name=next(turns))))
         waiting = []
         for index in range(self.pods):
             app = f"app-{index % self.apps}"
-            waiting.append(_pod("new", index, app, self.rules(app)))
+            waiting.append(_make_pod("new", index, app, self.rules(app)))
             mirror.apply(PodApplied(waiting[-1]))
         return mirror, waiting
 
 
-def default_cases(pods: int = 200, nodes: int = 500) -> list[Case]:
-    return [
-        Case("mixed", pods, nodes, 3000),
-        Case("even", 500, 1000, 10_000, even, 1, both),
-        Case("apart", 50, 1000, 10_000, apart, 1, both),
-    ]
-
-
+CASES = (
+    Case("mixed", 200, 500, 3000),
+    Case("even", 500, 1000, 10_000, even, 1, both),
+    Case("apart", 50, 1000, 10_000, apart, 1, both),
+)
 _ABOUT = {
     "mixed": "both rules",
     "even": "spread",
@@ -114,7 +111,7 @@ _ABOUT = {
 
 
 def run(cases: Sequence[Case]) -> Report:
-    figures = {case.name: _measure(case) for case in cases}
+    figures = {case.name: _measure_case(case) for case in cases}
     headings = ("pods", "nodes", "others", "placed", "decision", "without rules", "ratio")
     rows = [
         (
@@ -131,9 +128,9 @@ def run(cases: Sequence[Case]) -> Report:
     return Report(figures, [shown], [f"CPU time, the best of {_REPEATS} runs."])
 
 
-def _measure(case: Case) -> dict[str, Any]:
-    decision, seconds = _decide(case)
-    _, plain_seconds = _decide(attrs.evolve(case, rules=_no_rules, existing_rules=_no_rules))
+def _measure_case(case: Case) -> dict[str, Any]:
+    decision, seconds = _time_decision(case)
+    _, plain_seconds = _time_decision(attrs.evolve(case, rules=_no_rules, existing_rules=_no_rules))
     return {
         "pods": case.pods,
         "nodes": case.nodes,
@@ -145,7 +142,7 @@ def _measure(case: Case) -> dict[str, Any]:
     }
 
 
-def _decide(case: Case) -> tuple[Decision, float]:
+def _time_decision(case: Case) -> tuple[Decision, float]:
     """Return the decision and its CPU seconds; a pod changes before each run."""
     mirror, waiting = case.build()
     touched = itertools.cycle(mirror.pods())
@@ -158,14 +155,14 @@ def _decide(case: Case) -> tuple[Decision, float]:
     return measure_fastest(decide, _REPEATS)
 
 
-def _node(index: int) -> Node:
+def _make_node(index: int) -> Node:
     name = NodeName(f"n-{index:05}")
     tier = Tier.CLOUD if index % _EDGE else Tier.EDGE
     labels = {"kubedsm.io/tier": tier.value, _HOST: name, _ZONE: f"zone-{index % _ZONES}"}
     return Node(name, labels, Resources(8000, 32 * _GI, 110))
 
 
-def _pod(prefix: str, index: int, app: str, rules: SchedulingRules) -> Pod:
+def _make_pod(prefix: str, index: int, app: str, rules: SchedulingRules) -> Pod:
     name = f"{prefix}-{index:05}"
     workload, requests = Workload("shop", "Deployment", app), Resources(500, _GI, 1)
     return instances.pod(name, workload, requests, rules, created=float(index), labels={"app": app})

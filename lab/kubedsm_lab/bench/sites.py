@@ -51,7 +51,7 @@ OUTAGES = (
     Outage("long cut", 1, 900.0),
     Outage("five cuts", 5, 480.0, 150.0),
 )
-#: Replicas by service; the number decides how much one edge pod adds to the QoS score.
+#: Replicas by service, which determine an edge pod's contribution to the QoS score.
 SERVICES = {"one": 2, "two": 3, "three": 4, "four": 5, "five": 6}
 SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
 
@@ -61,7 +61,7 @@ class Tally:
     """Pod-seconds of all services since the first partition, and pods created."""
 
     wanted: float = 0.0
-    #: by pods whose containers run; by those at the edge; by those known to be Ready
+    #: by pods with running containers; by edge pods among these; by pods reported as Ready
     serving: float = 0.0
     edge: float = 0.0
     ready: float = 0.0
@@ -108,14 +108,14 @@ def run() -> Report:
 
 
 def play(outage: Outage, scheduler: str) -> Tally:
-    return run_in_virtual_time(_play(outage, scheduler))
+    return run_in_virtual_time(_play_outage(outage, scheduler))
 
 
-async def _play(outage: Outage, scheduler: str) -> Tally:
+async def _play_outage(outage: Outage, scheduler: str) -> Tally:
     clock, tally = VirtualClock(), Tally()
     async with EmulatedCluster(_cluster_spec(), clock, random.Random(0)) as cluster:
         front = EmulatedFront(cluster.routes, clock, latency=0.01)
-        runtime = _runtime(scheduler, front, clock)
+        runtime = _create_runtime(scheduler, front, clock)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
@@ -131,7 +131,7 @@ async def _play(outage: Outage, scheduler: str) -> Tally:
                     tally.evicted += evicts_by_taint(change)
 
             unsubscribe = cluster.api.store.subscribe(count_pods)
-            sampling = tasks.create_task(_sample(cluster, clock, tally))
+            sampling = tasks.create_task(_sample_pods(cluster, clock, tally))
             for _ in range(outage.cuts):
                 cluster.disconnect(*SITES[PARTITIONED])
                 await clock.sleep(outage.away)
@@ -154,7 +154,7 @@ def _cluster_spec() -> ClusterSpec:
     return ClusterSpec(tuple(nodes))
 
 
-def _runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
+def _create_runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
     configuration, rng = Configuration(), random.Random(1)
     policy: Policy | None = None
     if scheduler == "without sites":
@@ -165,7 +165,7 @@ def _runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
     return Runtime(front, configuration, clock, rng, policy=policy)
 
 
-async def _sample(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
+async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
     edge = {name for names in SITES.values() for name in names}
     while True:
         runs, replicas = list_serving(cluster), list_wanted(cluster)

@@ -1,6 +1,6 @@
 """`kubedsm bench suggest`: the exact suggester next to the paper's, on crowded clusters.
 
-Tests compare both with literal forms: the algorithms as the paper writes them, and enumeration.
+Tests compare both with literal forms: the paper's pseudocode, and enumeration.
 """
 
 import random
@@ -36,7 +36,7 @@ class Size:
     services: int
 
 
-#: Size at which a suggestion must take at most 200 ms.
+#: Size for which a suggestion must take at most 200 ms.
 LARGE = Size(pods=200, nodes=20, services=6)
 
 
@@ -50,8 +50,8 @@ def run(number: int = 10) -> Report:
     figures = {
         **attrs.asdict(LARGE),
         "instances": number,
-        "exact": _figures(exact),
-        "paper": _figures(paper),
+        "exact": _summarize_suggestions(exact),
+        "paper": _summarize_suggestions(paper),
         "ratio": round(median(ratios), 2),
     }
     headings = ("suggester", "median", "worst", "moves", "QoS score gained", "proven")
@@ -60,7 +60,7 @@ def run(number: int = 10) -> Report:
             name,
             *(format_duration(of(seconds for _, seconds in timed)) for of in (median, max)),
             format_number(median(len(found.moves) for found, _ in timed)),
-            format_number(median(_gain(found) for found, _ in timed)),
+            format_number(median(_qos_gain(found) for found, _ in timed)),
             f"{sum(found.proven for found, _ in timed)} of {number}",
         )
         for name, timed in (("exact", exact), ("paper", paper))
@@ -79,17 +79,17 @@ def run(number: int = 10) -> Report:
     )
 
 
-def _figures(timed: list[tuple[Suggestion, float]]) -> dict[str, float]:
+def _summarize_suggestions(timed: list[tuple[Suggestion, float]]) -> dict[str, float]:
     return {
         "medianMs": round(median(seconds for _, seconds in timed) * 1e3, 1),
         "worstMs": round(max(seconds for _, seconds in timed) * 1e3, 1),
         "moves": median(len(found.moves) for found, _ in timed),
-        "gain": round(median(_gain(found) for found, _ in timed), 6),
+        "gain": round(median(_qos_gain(found) for found, _ in timed), 6),
         "proven": sum(found.proven for found, _ in timed),
     }
 
 
-def _gain(found: Suggestion) -> float:
+def _qos_gain(found: Suggestion) -> float:
     return (found.after.qos - found.before.qos) / NANO
 
 
@@ -107,7 +107,7 @@ def time_suggestion(seed: int, algorithm: Literal["exact", "paper"]) -> tuple[Su
 
 
 def large_instance(seed: int) -> Snapshot:
-    """Return an edge on which only fragments are free, and pods in the cloud."""
+    """Return a fragmented edge, and pods in the cloud."""
     rng = random.Random(seed)
     sizes = {
         f"s{at}": (rng.choice((500, 700, 800, 1000, 1300, 1500, 2000)), rng.randint(2, 12) * 256)
@@ -117,7 +117,7 @@ def large_instance(seed: int) -> Snapshot:
     mean_cpu = sum(sizes[service][0] for service in wanted) / LARGE.nodes
     mean_memory = sum(sizes[service][1] for service in wanted) / LARGE.nodes
     nodes = [
-        _node(
+        _make_node(
             f"edge-{at:02}",
             Tier.EDGE,
             mean_cpu / 1000 * rng.uniform(0.9, 1.2),
@@ -125,7 +125,7 @@ def large_instance(seed: int) -> Snapshot:
         )
         for at in range(LARGE.nodes)
     ]
-    nodes.append(_node("cloud", Tier.CLOUD, 1000, 10**6))
+    nodes.append(_make_node("cloud", Tier.CLOUD, 1000, 10**6))
     free = {node.name: node.allocatable for node in nodes}
     pods = []
     for at, service in enumerate([*wanted, *rng.choices(sorted(sizes), k=LARGE.pods // 4)]):
@@ -134,11 +134,11 @@ def large_instance(seed: int) -> Snapshot:
         fitting = [n.name for n in nodes[:-1] if not shortages(requests, free[n.name])]
         target = rng.choice(fitting) if fitting and at < LARGE.pods else nodes[-1].name
         free[target] -= requests
-        pods.append(_pod(at, service, requests, target))
+        pods.append(_make_pod(at, service, requests, target))
     return instances.snapshot(nodes, pods, free)
 
 
-def _pod(number: int, service: str, requests: Resources, node: NodeName) -> Pod:
+def _make_pod(number: int, service: str, requests: Resources, node: NodeName) -> Pod:
     return instances.pod(
         f"{service}-{number:03}",
         Workload("default", "Deployment", service),
@@ -150,5 +150,5 @@ def _pod(number: int, service: str, requests: Resources, node: NodeName) -> Pod:
     )
 
 
-def _node(name: str, tier: Tier, cores: float, mebibytes: float) -> Node:
+def _make_node(name: str, tier: Tier, cores: float, mebibytes: float) -> Node:
     return instances.node(name, tier, Resources(int(cores * 1000), int(mebibytes * MI), 250))

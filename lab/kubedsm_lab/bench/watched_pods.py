@@ -1,6 +1,6 @@
-"""Watch lines as an API server of our day sends them: a web service's pod, about 4 kB of JSON.
+"""Watch lines of realistic size: a web service's pod, about 4 kB of JSON.
 
-What they have in common is in `watched_pod.json`; names, uids, times and addresses vary.
+The template is `watched_pod.json`; names, uids, times and addresses vary.
 """
 
 import random
@@ -14,7 +14,7 @@ _EVENT = Template(files(__package__).joinpath("watched_pod.json").read_text())
 
 
 def watch_line(rng: random.Random) -> bytes:
-    """A MODIFIED event of a running pod of a Deployment."""
+    """Return a MODIFIED event of a Deployment's running pod."""
     event = _EVENT.substitute(
         name=f"checkout-6d8f7c9b5d-{''.join(rng.choices('bcdfghjklmnpqrstvwxz2456789', k=5))}",
         uid=uuid.UUID(int=rng.getrandbits(128), version=4),

@@ -1,5 +1,5 @@
-"""Fault injection: one fault at one point of a run, and invariants that must hold all the same.
+"""Fault injection: a single fault at an injection point of a run, and invariants.
 
-Runs are in virtual time on the emulated cluster, and can be repeated exactly. The scheduler is
-judged only by its requests and the state of the cluster.
+Runs are in virtual time on the emulated cluster, and exactly repeatable. Schedulers are judged only
+by requests and by the state of the cluster.
 """

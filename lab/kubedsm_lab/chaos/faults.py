@@ -1,5 +1,6 @@
-"""Faults and their injection points: requests, watch events, and the names of both."""
+"""Faults, and the names of their injection points: requests and watch events."""
 
+import asyncio
 from typing import Any, Self
 
 import attrs
@@ -10,25 +11,25 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 
-#: fault family of incidents: changes of nodes, pods and owners
+#: family of incidents: changes of nodes, pods and their owners
 WORLD = "world"
-#: duration of a lasting fault in seconds
+#: duration of a lasting fault, in seconds
 LASTING = 60.0
-#: seconds beyond every time-out; delay of a write that is applied late
+#: seconds: longer than every timeout, and longer than the timeout of a write
 _NEVER, _LATE = 1e6, 12.0
 _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """Text that names no fault."""
+    """Malformed name of a fault."""
 
 
 @attrs.frozen(slots=True, order=True)
 class Fault:
-    """Fault at one injection point, written `FAMILY:POINT:AT:WHAT`, with `/minute` if it lasts.
+    """Fault, written `FAMILY:POINT:AT:WHAT`, with `/minute` if the fault lasts.
 
-    `family`: request, watch, process or world. `point`: type of the request or event; `at`: its
-    number at that point, from 0.
+    `family` names the disturbed component: a call, a watch, the world, a process. `point` is the
+    injection point, a kind of request or event, and `at` the number of the request, from 0.
     """
 
     family: str
@@ -43,7 +44,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the written form. Raises UnknownFaultError."""
+        """Raises UnknownFaultError."""
         parts = text.removesuffix(_ONE_MINUTE).split(_SEPARATOR)
         if len(parts) != len(attrs.fields(cls)) - 1 or not parts[2].isdecimal():
             raise UnknownFaultError(f"{text!r} is not FAMILY:POINT:AT:WHAT")
@@ -52,14 +53,14 @@ class Fault:
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        """Return the part that faults at the same injection point share: all but the number."""
+        """Return the fault without its number: the unit of coverage."""
         return self.family, self.point, self.what + _ONE_MINUTE * self.lasting
 
 
 def answer(
     status: int, reason: str, body: bytes | None = None, cause: str = "", retry_after: int = 0
 ) -> Response:
-    """Build an error response; `body` replaces the Status."""
+    """Return an API server's refusal: a Status, or `body`. `retry_after`: seconds."""
     causes = [{"reason": cause, "message": "a budget"}] if cause else []
     content = {
         "kind": "Status",
@@ -72,7 +73,7 @@ def answer(
 
 
 APPLIED_LATE = "timeout-applied-late"
-#: outcomes of a request
+#: outcome of a request, by name
 OUTCOMES = {
     "refused": RequestFault(Unreachable("connection refused")),
     "400": RequestFault(answer(400, "BadRequest")),
@@ -82,7 +83,7 @@ OUTCOMES = {
     "409": RequestFault(answer(409, "Conflict")),
     "410": RequestFault(answer(410, "Expired")),
     "422": RequestFault(answer(422, "Invalid")),
-    # flow control responds in plain text, others with a Status and retryAfterSeconds
+    # Flow control responds in plain text, admission with a Status including a retry delay.
     "429-flow": RequestFault(answer(429, "", b"Too many requests, please try again later.\n")),
     "429-later": RequestFault(answer(429, "TooManyRequests", retry_after=10)),
     "429-budget": RequestFault(answer(429, "TooManyRequests", cause="DisruptionBudget")),
@@ -99,7 +100,7 @@ OUTCOMES = {
     "html": RequestFault(answer(502, "", b"<html>Bad Gateway</html>")),
     "html-200": RequestFault(Response(200, b"<html>Log in</html>")),
 }
-#: crashes; whether the API server received the request
+#: crashes of the process before, during or after a request
 CRASHES = {
     "crash-before": RequestFault(Unreachable("killed")),
     "crash-applied": RequestFault(OutcomeUnknown("killed"), applied=True),
@@ -109,7 +110,7 @@ CRASHES = {
 
 @attrs.frozen(slots=True)
 class Event:
-    """Watch event. `key`: namespace and name."""
+    """Line of a watch. `key`: namespace and name of the object."""
 
     #: injection point, such as pods.MODIFIED
     point: str
@@ -125,7 +126,7 @@ class Event:
 
     @property
     def node(self) -> str:
-        """Return the pod's node, or ""."""
+        """Return the node of a bound pod, or ""."""
         return str(self.object.get("spec", {}).get("nodeName", ""))
 
     @property
@@ -134,24 +135,24 @@ class Event:
 
 
 def injection_point_of(request: Request) -> tuple[str, str]:
-    """Return the injection point of a request, such as patch-pods.detach, and its object."""
-    asked = attributes_of(request.method, request.path, request.query)
-    if asked.path:
-        return f"get-{asked.path.strip('/')}", ""
-    point = f"{asked.verb}-{asked.described}{_purpose(request)}"
-    if asked.verb == "list" and asked.namespace:
+    """Return the injection point, such as create-pods/binding, and the object of a request."""
+    attributes = attributes_of(request.method, request.path, request.query)
+    if attributes.path:
+        return f"get-{attributes.path.strip('/')}", ""
+    point = f"{attributes.verb}-{attributes.described}{_purpose_suffix(request)}"
+    if attributes.verb == "list" and attributes.namespace:
         point += ".of-namespace"
-    return point, "/".join(part for part in (asked.namespace, asked.name) if part)
+    return point, "/".join(part for part in (attributes.namespace, attributes.name) if part)
 
 
 def target_of(request: Request) -> str:
-    """Return the target node of a binding, or ""."""
+    """Return the node of a Binding, or ""."""
     body = request.body if isinstance(request.body, dict) else {}
     return str(body.get("target", {}).get("name", ""))
 
 
-def _purpose(request: Request) -> str:
-    """Return the suffix of requests whose path does not show their purpose."""
+def _purpose_suffix(request: Request) -> str:
+    """Distinguish requests that have the same path."""
     if request.query.get("limit") == "1":
         return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}
@@ -165,10 +166,15 @@ def _purpose(request: Request) -> str:
 
 
 def event_of(request: Request, line: bytes) -> Event:
-    """Parse a line of a watch. A bookmark has no object."""
+    """Decode a line of a watch; a bookmark has no key."""
     read = orjson.loads(line)
     plural = request.path.rpartition("/")[2]
     thing = read["object"]
     metadata = thing.get("metadata", {})
     key = (metadata.get("namespace", ""), metadata.get("name", ""))
     return Event(f"{plural}.{read['type']}", plural, read["type"], key, thing, line)
+
+
+def loop_time() -> float:
+    """Return the seconds of virtual time."""
+    return asyncio.get_running_loop().time()

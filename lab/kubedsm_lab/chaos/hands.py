@@ -1,4 +1,4 @@
-"""Operations of users, nodes and other controllers on the cluster."""
+"""Changes to a cluster, as made by users, nodes and other controllers."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from kubedsm.config.settings import KEY
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
-from kubedsm_lab.chaos.oracles import OURS, free
+from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, free_capacity
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.pod_state import labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (
@@ -26,32 +26,32 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 
 NAMESPACE = "default"
 MERGE = "application/merge-patch+json"
-#: ConfigMap of the configuration
-CONFIGURED_BY = ConfigMapName("kubedsm", "kubedsm")
-#: migrations cost nothing and start soon
+#: ConfigMap with the configuration of all schedulers
+CONFIGURATION = ConfigMapName("kubedsm", "kubedsm")
+#: settings of every run: migrations are free and begin soon, whatever their benefit
 _SETTINGS: Object = {
     "suggester": {"period": "1s"},
     "migration": {"price": "0s", "cooldown": "1s", "drainDelay": "1s", "deadline": "10s"},
     "site": {"settle": "10s"},
 }
-#: seconds until a pod is evicted from a node that is not ready
-_LEAVES = [
+#: pods are evicted from an unreachable node after 5 seconds
+_TOLERATIONS = [
     {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
 
 
 class Hands:
-    """Operations on the cluster. An object that no longer exists is skipped."""
+    """Changes to one cluster. Changing an absent object does nothing."""
 
     def __init__(self, cluster: EmulatedCluster) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self.api = cluster.api
-        self.configure({})
+        self.write_configuration({})
 
-    # Workloads. Their pods carry the label app, which is the workload's name.
+    # Workloads. The label app of their pods is the workload's name.
 
-    def deploy(
+    def create_workload(
         self,
         name: str,
         replicas: int,
@@ -60,14 +60,14 @@ class Hands:
         namespace: str = NAMESPACE,
         **pod_spec: Any,
     ) -> None:
-        """Create a workload of the scheduler under test: one container a pod, label `app`."""
+        """Create a workload for the scheduler under test, with a single container per pod."""
         labels = {"app": name}
         requests = {"cpu": cpu, "memory": "100Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         template = {
-            "schedulerName": OURS,
+            "schedulerName": SCHEDULER_NAME,
             "terminationGracePeriodSeconds": 1,
-            "tolerations": _LEAVES,
+            "tolerations": _TOLERATIONS,
             "containers": [container],
         }
         spec = {
@@ -79,92 +79,84 @@ class Hands:
             spec["serviceName"] = name
         self._create(resource, name, namespace, spec=spec)
 
-    def scale(self, name: str, replicas: int) -> None:
-        self._patch(self.kind_of(name), name, {"spec": {"replicas": replicas}})
+    def scale_workload(self, name: str, replicas: int) -> None:
+        self._patch(self.find_resource(name), name, {"spec": {"replicas": replicas}})
 
     def roll_out(self, name: str) -> None:
         """Change an annotation of the pod template."""
         template = {"metadata": {"annotations": {"restarted": "now"}}}
-        self._patch(self.kind_of(name), name, {"spec": {"template": template}})
+        self._patch(self.find_resource(name), name, {"spec": {"template": template}})
 
-    def undeploy(self, name: str) -> None:
-        kind = self.kind_of(name)
-        if self.api.exists(kind, NAMESPACE, name):
-            self.api.delete(kind, NAMESPACE, name, propagation="Background")
+    def delete_workload(self, name: str) -> None:
+        resource = self.find_resource(name)
+        if self.api.exists(resource, NAMESPACE, name):
+            self.api.delete(resource, NAMESPACE, name, propagation="Background")
 
-    def kind_of(self, name: str) -> Resource:
-        """Return the resource of a workload."""
+    def find_resource(self, name: str) -> Resource:
+        """Return whether the workload is a StatefulSet or a Deployment."""
         return STATEFUL_SETS if self.api.exists(STATEFUL_SETS, NAMESPACE, name) else DEPLOYMENTS
 
-    def replicas(self, name: str) -> int:
-        """Return the wanted replicas. Raises ApiError if the workload is missing."""
-        wanted: int = self.api.get(self.kind_of(name), NAMESPACE, name)["spec"]["replicas"]
-        return wanted
+    def count_replicas(self, name: str) -> int:
+        """Return the replicas of the workload's spec. Raises ApiError if absent."""
+        desired: int = self.api.get(self.find_resource(name), NAMESPACE, name)["spec"]["replicas"]
+        return desired
 
-    def prefer(self, name: str, priority: int) -> None:
-        """Create a PriorityClass."""
+    def create_priority_class(self, name: str, priority: int) -> None:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
     def forbid_more_pods(self) -> None:
-        """Create a ResourceQuota that the present pods exhaust."""
-        hard = {"pods": str(len(self.pods()))}
+        """Create a ResourceQuota exhausted by the existing pods."""
+        hard = {"pods": str(len(self.list_pods()))}
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
     def allow_more_pods(self) -> None:
         self.api.delete(RESOURCE_QUOTAS, NAMESPACE, "no-more")
 
-    def budget(self, name: str, app: str, **limit: str | int) -> None:
+    def create_budget(self, name: str, app: str, **limit: str | int) -> None:
         """Create a disruption budget: `minAvailable` or `maxUnavailable` of the workload's pods."""
         spec = {**limit, "selector": {"matchLabels": {"app": app}}}
         self._create(POD_DISRUPTION_BUDGETS, name, spec=spec)
 
-    def drop_budget(self, name: str) -> None:
+    def delete_budget(self, name: str) -> None:
         self.api.delete(POD_DISRUPTION_BUDGETS, NAMESPACE, name)
-
-    def stop_controllers(self) -> None:
-        """Stop all controllers, like a crash of kube-controller-manager."""
-        self._cluster.stop_controllers()
-
-    def start_controllers(self) -> None:
-        self._cluster.start_controllers()
 
     # Pods.
 
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
         self.api.delete(PODS, NAMESPACE, name, grace_seconds=grace_seconds)
 
-    def bind(self, name: str, node: str) -> None:
-        """Bind a pod like another scheduler."""
+    def bind_pod(self, name: str, node: str) -> None:
+        """Bind a pod as another scheduler does."""
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """Add a finalizer that blocks the deletion of the pod, or remove it."""
+        """Add or remove a finalizer, which prevents the end of a deletion."""
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
     # Nodes.
 
     def add_node(self, node: Object) -> None:
-        kept = {"name": node["metadata"]["name"], "labels": node["metadata"]["labels"]}
-        self.api.create(NODES, {**node, "metadata": kept})
+        metadata = {name: node["metadata"][name] for name in ("name", "labels")}
+        self.api.create(NODES, {**node, "metadata": metadata})
 
     def remove_node(self, name: str) -> Object:
-        """Delete a node and return its last state."""
+        """Delete the node, and return the deleted object."""
         node = self.api.get(NODES, "", name)
         self.api.delete(NODES, "", name)
         return node
 
     def lose_node(self, name: str) -> None:
-        """Set the node condition Ready to Unknown."""
-        self._report(name, "Unknown")
+        """Set the node's Ready condition to Unknown, as for an unreachable kubelet."""
+        self._set_ready(name, "Unknown")
 
     def regain_node(self, name: str) -> None:
-        self._report(name, "True")
+        self._set_ready(name, "True")
 
-    def cordon(self, name: str, *, cordoned: bool = True) -> None:
+    def cordon_node(self, name: str, *, cordoned: bool = True) -> None:
         self._patch(NODES, name, {"spec": {"unschedulable": cordoned}}, "")
 
     def resize_node(self, name: str, cpu: str) -> str:
-        """Change the allocatable CPU of a node and return the previous amount."""
+        """Set the node's allocatable CPU, and return the previous amount."""
         node = self.api.get(NODES, "", name)
         amounts = node["status"]["allocatable"]
         status = node["status"] | {"allocatable": amounts | {"cpu": cpu}}
@@ -173,13 +165,13 @@ class Hands:
         return before
 
     def fill_node(self, name: str, filler: str) -> None:
-        """Create a pod, already bound, that takes all free CPU of the node."""
-        requests = {"cpu": f"{free(self.api, name).amount('cpu')}m"}
+        """Create a bound pod requesting all free CPU, as a DaemonSet may."""
+        requests = {"cpu": f"{free_capacity(self.api, name).amount('cpu')}m"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         spec = {"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": [container]}
         self._create(PODS, filler, spec=spec)
 
-    def _report(self, name: str, ready: str) -> None:
+    def _set_ready(self, name: str, ready: str) -> None:
         if not self.api.exists(NODES, "", name):
             return
         node = self.api.get(NODES, "", name)
@@ -191,9 +183,9 @@ class Hands:
 
     # The scheduler's configuration.
 
-    def configure(self, document: Object) -> None:
-        """Write the scheduler's configuration into its ConfigMap, on top of the common settings."""
-        name = CONFIGURED_BY
+    def write_configuration(self, document: Object) -> None:
+        """Write the ConfigMap: the settings of every run, changed by the document."""
+        name = CONFIGURATION
         data = {KEY: json.dumps(_SETTINGS | document)}
         if self.api.exists(CONFIGMAPS, name.namespace, name.name):
             self.api.patch(CONFIGMAPS, name.namespace, name.name, {"data": data}, MERGE)
@@ -201,14 +193,14 @@ class Hands:
             self.api.create(NAMESPACES, {"metadata": {"name": name.namespace}})
             self._create(CONFIGMAPS, name.name, name.namespace, data=data)
 
-    def configuration(self) -> str:
-        """Return the text of the configuration."""
-        name = CONFIGURED_BY
+    def read_configuration(self) -> str:
+        """Return the document in the ConfigMap."""
+        name = CONFIGURATION
         text: str = self.api.get(CONFIGMAPS, name.namespace, name.name)["data"][KEY]
         return text
 
-    def ask_to_move(self, app: str, target: str, at: float) -> None:
-        """Request the migration of all pods of a workload, like `kubedsm suggest --apply`."""
+    def request_migration(self, app: str, target: str, at: float) -> None:
+        """Request the migration of all pods of a workload, as `kubedsm suggest --apply` does."""
         moves = tuple(
             RequestedMove(
                 f"{NAMESPACE}/{pod['metadata']['name']}",
@@ -216,20 +208,20 @@ class Hands:
                 node_of(pod),
                 target,
             )
-            for pod in self.pods()
+            for pod in self.list_pods()
             if labels_of(pod).get("app") == app
         )
         request = str(MoveRequest("asked", at, "by-hand", moves))
-        name, annotations = CONFIGURED_BY, {REQUEST_ANNOTATION: request}
+        name, annotations = CONFIGURATION, {REQUEST_ANNOTATION: request}
         patch = {"metadata": {"annotations": annotations}}
         self._patch(CONFIGMAPS, name.name, patch, name.namespace)
 
     # Any object.
 
-    def pods(self) -> list[Object]:
+    def list_pods(self) -> list[Object]:
         """Return the pods of the scheduler under test."""
-        there = self.api.list(PODS, NAMESPACE)
-        return [pod for pod in there if pod["spec"]["schedulerName"] == OURS]
+        pods = self.api.list(PODS, NAMESPACE)
+        return [pod for pod in pods if pod["spec"]["schedulerName"] == SCHEDULER_NAME]
 
     def _create(
         self, resource: Resource, name: str, namespace: str = NAMESPACE, **content: Any

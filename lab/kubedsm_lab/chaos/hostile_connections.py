@@ -1,7 +1,7 @@
-"""Hostile clients on every listener of a scheduler that has to keep its Lease and bind pods.
+"""Hostile clients on every listener of a scheduler, which must keep the Lease and bind pods.
 
-Sockets know no virtual time, so this case runs on loopback in real time. It judges no duration:
-after `_PATIENCE` seconds a scheduler counts as stuck.
+Sockets know no virtual time, so the attack runs on loopback in real time, without judging times:
+after `_PATIENCE` seconds a scheduler counts as unresponsive.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _PATIENCE = 120.0
 #: connections of each kind to each listener
 _EACH = 60
 _PODS = 20
-#: log lines that clients may cause: a few causes for each listener
+#: most log lines caused by clients: a few causes for each listener
 _LINES = 30
 #: Linux' TCP_INFO begins with the state
 _ESTABLISHED = b"\x01"
 _ADDRESSES = [f"127.0.1.{last}" for last in range(1, 6)]
 _LONG = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 8_000) for number in range(120))
-#: the first words of each kind of client
+#: bytes sent by each kind of client
 _HOSTILE = (
     b"",
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\n",
@@ -55,10 +55,10 @@ _HOSTILE = (
 
 
 def attack() -> list[str]:
-    """Attack a scheduler on the emulated cluster; return the broken promises."""
-    raise_file_limit()  # the clients' sockets are this process's, too
+    """Attack a scheduler on the emulated cluster; return the broken guarantees."""
+    raise_file_limit()  # including the clients' sockets
     with capture_logs() as lines:
-        violations = asyncio.run(_attack())
+        violations = asyncio.run(_attack_scheduler())
     caused = [line for line in lines if "listener" in line]
     if len(caused) > _LINES:
         violations.append(f"clients wrote {len(caused)} lines into the log")
@@ -66,7 +66,7 @@ def attack() -> list[str]:
     return violations
 
 
-async def _attack() -> list[str]:
+async def _attack_scheduler() -> list[str]:
     clock, rng, timing = SystemClock(), random.Random(0), Timing(start_delay=0.1, stop_delay=0.1)
     spec = ClusterSpec(
         (node("e1", "edge", "40", "40Gi"), node("c1", "cloud", "40", "40Gi")), timing
@@ -93,13 +93,13 @@ async def _attack() -> list[str]:
             process.start()
             attacked = {monitoring.url: METRICS, page: PAGE, diagnostics.url: DIAGNOSTICS}
             for url, limits in attacked.items():
-                opened = await clients.enter_async_context(_open_hostile_clients(URL(url)))
+                opened = await clients.enter_async_context(_open_clients(URL(url)))
                 too_many = f"{limits.listener}: more than {limits.connections} connections"
                 stuck += await _wait_for(too_many, partial(_is_within_limit, limits, opened))
-            hands.deploy("web", _PODS)
+            hands.create_workload("web", _PODS)
             stuck += await _wait_for("not all pods are bound", lambda: _count_bound(hands) == _PODS)
             for url in (f"{monitoring.url}/livez", page, f"{diagnostics.url}/decisions"):
-                stuck += await _request_page(url)
+                stuck += await _check_response(url)
             stuck += await _wait_for(
                 "the leader cannot renew", lambda: elector is not None and elector.leading
             )
@@ -120,7 +120,7 @@ def _is_within_limit(limits: Limits, clients: Sequence[socket.socket]) -> bool:
 
 
 def _count_bound(hands: Hands) -> int:
-    return sum(bool(node_of(pod)) for pod in hands.pods())
+    return sum(bool(node_of(pod)) for pod in hands.list_pods())
 
 
 async def _wait_for(what: str, condition: Callable[[], bool]) -> list[str]:
@@ -132,18 +132,18 @@ async def _wait_for(what: str, condition: Callable[[], bool]) -> list[str]:
     return [what]
 
 
-async def _request_page(url: str) -> list[str]:
+async def _check_response(url: str) -> list[str]:
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
-            return [] if answer.ok else [f"{url} answers {answer.status}"]
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+            return [] if response.ok else [f"{url} responds with {response.status}"]
     except (aiohttp.ClientError, TimeoutError) as error:
-        return [f"{url} does not answer: {error!r}"]
+        return [f"{url} does not respond: {error!r}"]
 
 
 @contextlib.asynccontextmanager
-async def _open_hostile_clients(url: URL) -> AsyncIterator[list[socket.socket]]:
-    """Connections that stay, read nothing, and begin as `_HOSTILE` says."""
+async def _open_clients(url: URL) -> AsyncIterator[list[socket.socket]]:
+    """Open connections, send the bytes of `_HOSTILE`, read nothing, and keep all open."""
     loop = asyncio.get_running_loop()
     with contextlib.ExitStack() as opened:
         clients = []

@@ -10,23 +10,19 @@ from kubedsm_lab.chaos.oracles import nodes_for
 from kubedsm_lab.emulator.actors.pod_state import node_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 
-#: calls of steps, and events that show their effect
+#: injection points of incidents: requests of migration steps, and the resulting events
 STEPS = frozenset(
     {
-        "create-pods/binding",
-        "create-pods/eviction",
-        "patch-pods.detach",
-        "patch-pods.reattach",
-        "pods.ADDED",
-        "pods.MODIFIED",
-        "pods.DELETED",
+        *("create-pods/binding", "create-pods/eviction"),
+        *("patch-pods.detach", "patch-pods.reattach"),
+        *("pods.ADDED", "pods.MODIFIED", "pods.DELETED"),
     }
 )
 
 
 @attrs.frozen
 class Here:
-    """Subject of a step: a pod, its workload, and its present or target node."""
+    """Subject of a step: a pod, the workload, and the current or target node."""
 
     hands: Hands
     pod: str
@@ -34,22 +30,25 @@ class Here:
 
     @property
     def app(self) -> str:
-        """Return the pod's workload: names of workloads have no dash, those of pods begin so."""
+        """Return the pod's workload, whose name is the pod's name up to the first dash."""
         return self.pod.partition("-")[0]
 
 
 @attrs.frozen
 class Incident:
+    """Change of the environment at a step, and the function for the end."""
+
     begin: Callable[[Here], Any]
-    #: called with the result of `begin`; None for an incident that nothing ends
+    #: called with the result of `begin`; None for a permanent incident
     end: Callable[[Here, Any], object] | None = None
-    #: whether a run could not be judged if the incident did not end
+    #: whether a run cannot be judged unless the incident ends
     must_end: bool = False
+    #: whether a tenant can cause the incident
     by_tenant: bool = False
 
 
-def strike(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object] | None:
-    """Begin an incident, if possible, and return its end. `pod`: namespace and name."""
+def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object] | None:
+    """Begin an incident, and return the function that ends it. `pod`: namespace and name."""
     name = pod.rpartition("/")[2]
     found = hands.api.store.get(PODS, NAMESPACE, name)
     names = [node["metadata"]["name"] for node in hands.api.list(NODES)]
@@ -60,27 +59,27 @@ def strike(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object]
 
 
 def _bind_elsewhere(here: Here) -> None:
-    """Bind the pod as another scheduler does, to another node if one has capacity."""
+    """Bind the pod as another scheduler does, to another node with capacity if possible."""
     api = here.hands.api
     candidates = nodes_for(api, api.get(PODS, NAMESPACE, here.pod))
     others = [name for name in candidates if name != here.node]
-    here.hands.bind(here.pod, [*others, here.node][0])
+    here.hands.bind_pod(here.pod, [*others, here.node][0])
 
 
-def _scale(here: Here, replicas: Callable[[int], int]) -> int:
-    """Scale the workload and return its previous size."""
-    before = here.hands.replicas(here.app)
-    here.hands.scale(here.app, replicas(before))
+def _change_replicas(here: Here, replicas: Callable[[int], int]) -> int:
+    """Scale the workload, and return the previous replicas."""
+    before = here.hands.count_replicas(here.app)
+    here.hands.scale_workload(here.app, replicas(before))
     return before
 
 
 def _scale_back(here: Here, before: int) -> None:
-    here.hands.scale(here.app, before)
+    here.hands.scale_workload(here.app, before)
 
 
 _BUDGETS: dict[str, Callable[[Here], object]] = {
-    "all": lambda here: here.hands.budget("all", here.app, minAvailable="100%"),
-    "more": lambda here: here.hands.budget("more", here.app, minAvailable=99),
+    "all": lambda here: here.hands.create_budget("all", here.app, minAvailable="100%"),
+    "more": lambda here: here.hands.create_budget("more", here.app, minAvailable=99),
 }
 INCIDENTS: dict[str, Incident] = {
     "node-lost": Incident(
@@ -92,14 +91,13 @@ INCIDENTS: dict[str, Incident] = {
         lambda here, node: here.hands.add_node(node),
     ),
     "node-cordoned": Incident(
-        lambda here: here.hands.cordon(here.node),
-        lambda here, _: here.hands.cordon(here.node, cordoned=False),
+        lambda here: here.hands.cordon_node(here.node),
+        lambda here, _: here.hands.cordon_node(here.node, cordoned=False),
     ),
     "node-shrunk": Incident(
         lambda here: here.hands.resize_node(here.node, "1"),
         lambda here, before: here.hands.resize_node(here.node, before),
     ),
-    # as by a DaemonSet, which this scheduler does not place
     "node-filled": Incident(
         lambda here: here.hands.fill_node(here.node, "filler"),
         lambda here, _: here.hands.delete_pod("filler"),
@@ -114,17 +112,19 @@ INCIDENTS: dict[str, Incident] = {
         lambda here, _: here.hands.hold_pod(here.pod, held=False),
         by_tenant=True,
     ),
-    "scaled-to-0": Incident(lambda here: _scale(here, lambda _: 0), _scale_back, by_tenant=True),
-    # a pod that may be mistaken for a replacement: before there is one, or next to it
+    "scaled-to-0": Incident(
+        lambda here: _change_replicas(here, lambda _: 0), _scale_back, by_tenant=True
+    ),
+    # The additional pod may be mistaken for the replacement of a detached pod.
     "one-more": Incident(
-        lambda here: _scale(here, lambda before: before + 1), _scale_back, by_tenant=True
+        lambda here: _change_replicas(here, lambda before: before + 1), _scale_back, by_tenant=True
     ),
     "rolled-out": Incident(lambda here: here.hands.roll_out(here.app), by_tenant=True),
-    "undeployed": Incident(lambda here: here.hands.undeploy(here.app), by_tenant=True),
-    # no replacement is created, and no condition says why
+    "undeployed": Incident(lambda here: here.hands.delete_workload(here.app), by_tenant=True),
+    # No replacement is created, and no condition says why.
     "controllers-stopped": Incident(
-        lambda here: here.hands.stop_controllers(),
-        lambda here, _: here.hands.start_controllers(),
+        lambda here: here.hands.cluster.stop_controllers(),
+        lambda here, _: here.hands.cluster.start_controllers(),
         must_end=True,
     ),
     "quota": Incident(
@@ -132,37 +132,37 @@ INCIDENTS: dict[str, Incident] = {
         lambda here, _: here.hands.allow_more_pods(),
         must_end=True,
     ),
-    # allows make-before-break moves only
+    # Only make-before-break migrations are possible.
     "budget": Incident(
         _BUDGETS["all"],
-        lambda here, _: here.hands.drop_budget("all"),
+        lambda here, _: here.hands.delete_budget("all"),
         must_end=True,
         by_tenant=True,
     ),
     "budget-forbids": Incident(
         _BUDGETS["more"],
-        lambda here, _: here.hands.drop_budget("more"),
+        lambda here, _: here.hands.delete_budget("more"),
         must_end=True,
         by_tenant=True,
     ),
-    # pods that two budgets cover cannot be evicted at all
+    # The API server refuses evictions of pods selected by two budgets.
     "two-budgets": Incident(
         lambda here: [_BUDGETS[name](here) for name in _BUDGETS],
-        lambda here, _: list(map(here.hands.drop_budget, _BUDGETS)),
+        lambda here, _: list(map(here.hands.delete_budget, _BUDGETS)),
         must_end=True,
         by_tenant=True,
     ),
 }
 
 
-def incidents(point: str) -> list[tuple[str, bool]]:
-    """Return the incidents that can strike at an injection point, and whether they pass."""
-    waits = point in ("create-pods/binding", "pods.ADDED")
-    gone = point == "pods.DELETED"
+def list_incidents(point: str) -> list[tuple[str, bool]]:
+    """Return the possible incidents of an injection point, and whether each ends."""
+    is_pending = point in ("create-pods/binding", "pods.ADDED")
+    is_deleted = point == "pods.DELETED"
     return [
-        (what, passing)
+        (what, ends)
         for what, incident in INCIDENTS.items()
-        if not (gone and what.startswith("pod-")) and (waits or what != "pod-bound")
-        for passing in (False, True)
-        if (incident.end is not None if passing else not incident.must_end)
+        if not (is_deleted and what.startswith("pod-")) and (is_pending or what != "pod-bound")
+        for ends in (False, True)
+        if (incident.end is not None if ends else not incident.must_end)
     ]

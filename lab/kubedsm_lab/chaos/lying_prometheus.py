@@ -1,8 +1,8 @@
 """Lying Prometheus: responses that must be refused, each of which would cause a migration.
 
-Every lie claims that one edge node lacks CPU and another one memory, so that load balancing would
-migrate a pod. The responses pass the HTTP client of the scheduler in virtual time, without sockets
-and threads.
+Every lie claims a shortage of CPU on an edge node and of memory on another, so load balancing would
+migrate a pod. Responses pass the scheduler's HTTP client in virtual time, without sockets and
+threads.
 """
 
 import itertools
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: seconds between queries, and for which each lie lasts: a load move takes two samples
+#: seconds between queries, and duration of each lie: a load migration takes two samples
 PERIOD, LASTS = 1.0, 3.0
-#: seconds that make a sample far too old
+#: age of an obsolete sample in seconds
 _DAY = 86_400.0
 _OK, _REDIRECT, _ERROR = 200, 302, 503
-#: series in a part of a body; twice as many parts make a hundred thousand
+#: series in one part of a body; a huge body has twice as many parts
 _MANY = 224
-#: use of a pod, of the node that lacks CPU, and of the other one: millicores, bytes
+#: usage of a pod, of the node without free CPU, and of the other node: millicores, bytes
 _CPU, _MEMORY = ("500", "1500", "100"), ("5e7", "4e8", "5e9")
 #: no directory: no credentials
 _NOWHERE = Path("/nonexistent")
@@ -39,12 +39,12 @@ _NOWHERE = Path("/nonexistent")
 
 @attrs.frozen
 class Claim:
-    """One series that Prometheus claims, about a node or a pod; the age is in seconds."""
+    """Series claimed by Prometheus, about a node or a pod; the age is in seconds."""
 
     name: str
     value: str
     age: float = 0.0
-    #: of the labels that name the node or pod
+    #: of the identifying labels
     prefix: str = ""
 
     def encode(self, now: float) -> bytes:
@@ -53,12 +53,12 @@ class Claim:
         return orjson.dumps({"metric": metric, "value": [now - self.age, self.value]})
 
 
-#: what a server sends: a status, and parts of a body
+#: response of a server: status, and parts of the body
 Sent = tuple[int, Iterator[bytes]]
 Lie = Callable[[list[Claim], float], Sent]
 
 
-def _document(series: Iterator[bytes]) -> Iterator[bytes]:
+def _encode_vector(series: Iterator[bytes]) -> Iterator[bytes]:
     yield b'{"status":"success","data":{"resultType":"vector","result":['
     yield next(series)
     for each in series:
@@ -66,47 +66,47 @@ def _document(series: Iterator[bytes]) -> Iterator[bytes]:
     yield b"]}}"
 
 
-def _truth(claims: list[Claim], now: float) -> Sent:
-    """Send well-formed claims: these are believed, and show that the lies would be effective."""
-    return _OK, _document(each.encode(now) for each in claims)
+def _send_claims(claims: list[Claim], now: float) -> Sent:
+    """Send well-formed claims, which are believed: proof of the lies' effectiveness."""
+    return _OK, _encode_vector(each.encode(now) for each in claims)
 
 
-def _each(change: Callable[[Claim], Claim]) -> Lie:
-    return lambda claims, now: _truth(list(map(change, claims)), now)
+def _change_claims(change: Callable[[Claim], Claim]) -> Lie:
+    return lambda claims, now: _send_claims(list(map(change, claims)), now)
 
 
-def _huge(claims: list[Claim], now: float) -> Sent:
+def _send_too_many(claims: list[Claim], now: float) -> Sent:
     """Send the claims, and a hundred thousand series more."""
     more = b",".join(Claim(f"n{number}", "1").encode(now) for number in range(_MANY))
-    return _OK, _document(iter([*(each.encode(now) for each in claims), *[more] * _MANY * 2]))
+    return _OK, _encode_vector(iter([*(each.encode(now) for each in claims), *[more] * _MANY * 2]))
 
 
-def _endless(claims: list[Claim], now: float) -> Sent:
-    return _OK, itertools.repeat(b"".join(_truth(claims * _MANY, now)[1]))
+def _send_endless(claims: list[Claim], now: float) -> Sent:
+    return _OK, itertools.repeat(b"".join(_send_claims(claims * _MANY, now)[1]))
 
 
 LIES: Mapping[str, Lie] = {
-    "huge": _huge,
-    "endless": _endless,
-    "not a number": _each(lambda claim: attrs.evolve(claim, value="NaN")),
-    "infinite": _each(lambda claim: attrs.evolve(claim, value="+Inf")),
-    "negative": _each(lambda claim: attrs.evolve(claim, value=f"-{claim.value}")),
-    "too large": _each(lambda claim: attrs.evolve(claim, value="1e300")),
-    "old": _each(lambda claim: attrs.evolve(claim, age=_DAY)),
-    "future": _each(lambda claim: attrs.evolve(claim, age=-_DAY)),
-    "doubled": lambda claims, now: _truth([*claims, *claims], now),
-    "strangers": _each(lambda claim: attrs.evolve(claim, name=f"strange-{claim.name}")),
-    "wrong labels": _each(lambda claim: attrs.evolve(claim, prefix="exported_")),
-    "error": lambda claims, now: (_ERROR, _truth(claims, now)[1]),
-    "redirect": lambda claims, now: (_REDIRECT, _truth(claims, now)[1]),
-    "cut off": lambda claims, now: (_OK, iter([b"".join(_truth(claims, now)[1])[:-4]])),
+    "huge": _send_too_many,
+    "endless": _send_endless,
+    "not a number": _change_claims(lambda claim: attrs.evolve(claim, value="NaN")),
+    "infinite": _change_claims(lambda claim: attrs.evolve(claim, value="+Inf")),
+    "negative": _change_claims(lambda claim: attrs.evolve(claim, value=f"-{claim.value}")),
+    "too large": _change_claims(lambda claim: attrs.evolve(claim, value="1e300")),
+    "old": _change_claims(lambda claim: attrs.evolve(claim, age=_DAY)),
+    "future": _change_claims(lambda claim: attrs.evolve(claim, age=-_DAY)),
+    "doubled": lambda claims, now: _send_claims([*claims, *claims], now),
+    "strangers": _change_claims(lambda claim: attrs.evolve(claim, name=f"strange-{claim.name}")),
+    "wrong labels": _change_claims(lambda claim: attrs.evolve(claim, prefix="exported_")),
+    "error": lambda claims, now: (_ERROR, _send_claims(claims, now)[1]),
+    "redirect": lambda claims, now: (_REDIRECT, _send_claims(claims, now)[1]),
+    "cut off": lambda claims, now: (_OK, iter([b"".join(_send_claims(claims, now)[1])[:-4]])),
 }
-#: seconds until all lies were told, with a slow answer, which comes in no time that is left
+#: seconds until all lies and the slow response were sent
 TOLD_AFTER = LASTS * len(LIES) + 40.0
 
 
 class LyingPrometheus:
-    """`Asker` whose server tells one lie after the other, then is slow, and then is gone."""
+    """`Asker` whose server sends one lie after the other, then is slow, then unreachable."""
 
     def __init__(self, hands: Hands, clock: Clock, lies: Mapping[str, Lie] = LIES) -> None:
         self._hands, self._clock, self._lies = hands, clock, list(lies.values())
@@ -131,13 +131,15 @@ class LyingPrometheus:
         await self._clock.sleep(0.01)
 
         def send(request: "PreparedRequest", _timeout: float) -> "Response":
-            return _response(request, *lie(self._claims(str(request.url)), self._clock.wall()))
+            return _build_response(
+                request, *lie(self._make_claims(str(request.url)), self._clock.wall())
+            )
 
         return then(ask_all(whom, queries, math.inf, most, _NOWHERE, send))
 
-    def _claims(self, query: str) -> list[Claim]:
-        """Say that a node with pods lacks CPU, and the other edge node lacks memory."""
-        pods = self._hands.pods()
+    def _make_claims(self, query: str) -> list[Claim]:
+        """Claim a shortage of CPU on a node with pods, and of memory on the other edge node."""
+        pods = self._hands.list_pods()
         there = {str(pod["spec"].get("nodeName", "")) for pod in pods}
         short = "e1" if "e1" in there else "e2"
         of_pod, of_short, of_others = _CPU if "cpu" in query else _MEMORY
@@ -164,7 +166,7 @@ class _Body:
         """Nothing is open."""
 
 
-def _response(request: "PreparedRequest", status: int, parts: Iterator[bytes]) -> "Response":
+def _build_response(request: "PreparedRequest", status: int, parts: Iterator[bytes]) -> "Response":
     import requests  # noqa: PLC0415 - only for this workload
 
     response = requests.Response()

@@ -1,8 +1,8 @@
 """Oracles: the guarantees of docs/reliability.md, checked with every change and every request.
 
-`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. A write
-is judged when it is sent: a request on its way cannot be recalled, so its preconditions must make
-it harmless. Free capacity counts what the workloads here request: cores, memory, labels.
+`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. Writes
+are judged when sent: a request in flight cannot be recalled, so preconditions must make the request
+harmless. Free capacity considers the requests of these workloads: CPU, memory, labels.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from kubedsm.kube.client.write_gate import READS
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
+from kubedsm_lab.chaos.faults import loop_time
 from kubedsm_lab.emulator.actors.pod_state import (
     is_active,
     is_finished,
@@ -44,10 +45,10 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.api.store import ObjectChange
 
 #: name of the scheduler under test
-OURS = "kubedsm"
+SCHEDULER_NAME = "kubedsm"
 
 
-def free(api: ApiServer, node: str) -> Resources:
+def free_capacity(api: ApiServer, node: str) -> Resources:
     """Return the free capacity of the node."""
     there = api.list(PODS, fields=f"spec.nodeName={node}")
     held = (requests_of(pod) for pod in there if not is_finished(pod))
@@ -55,7 +56,7 @@ def free(api: ApiServer, node: str) -> Resources:
 
 
 def nodes_for(api: ApiServer, pod: Object) -> list[str]:
-    """Return the names of the nodes that the pod fits on now."""
+    """Return the names of feasible nodes for the pod."""
     wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
     return [
         node["metadata"]["name"]
@@ -63,14 +64,14 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
         if is_ready(node)
         and not node["spec"].get("unschedulable")
         and selected <= labels_of(node).items()
-        and _fits(wanted, free(api, node["metadata"]["name"]))
+        and _fits(wanted, free_capacity(api, node["metadata"]["name"]))
     ]
 
 
 def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
-    """Yield waiting pods that fit on a node, and workloads with a wrong number of pods.
+    """Yield pending pods despite feasible nodes, and workloads with incorrect numbers of pods.
 
-    `pods`: all pods of this scheduler in the namespace, whose workloads are judged.
+    `pods`: all pods of the scheduler in the namespace.
     """
     active = [pod for pod in pods if is_active(pod)]
     for pod in active:
@@ -81,7 +82,7 @@ def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iter
         name, wanted = owner["metadata"]["name"], owner["spec"]["replicas"]
         mine = [pod for pod in active if labels_of(pod)["app"] == name]
         running = sum(map(bool, map(node_of, mine)))
-        # a StatefulSet waits for its pods, one after the other, a rollout for room
+        # a StatefulSet waits for successive pods, a rollout for capacity
         may_lack = limited or owner["kind"] == "StatefulSet"
         if running > wanted or (len(mine) < wanted and not may_lack):
             yield f"I5: {name} has {len(mine)} pods, {running} on nodes, and wants {wanted}"
@@ -92,18 +93,18 @@ def _fits(requests: Resources, capacity: Resources) -> bool:
 
 
 class Invariants:
-    """I1 and I2: one bind per pod, and no node above its allocatable after a bind of ours."""
+    """I1 and I2: one bind per pod, and no node above the allocatable resources after a bind."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        #: time on the clock until which a loss of capacity may be unknown to schedulers
+        #: time until which schedulers may be unaware of a loss of capacity
         self.excused_until = 0.0
         self._bound: dict[str, str] = {}
         #: accepted binds of this scheduler's pods, by uid
         self.binds: Counter[str] = Counter()
         self.writes = 0
         self.wrong: list[str] = []
-        #: by workload: most Ready pods that were missing at once since it was complete
+        #: by workload: most unready replicas at once since all were Ready
         self.missed: Counter[str] = Counter()
         self._complete: set[str] = set()
         api.store.subscribe(self._notice)
@@ -121,7 +122,7 @@ class Invariants:
         if before is not None:
             self.wrong.append(f"I1: {pod['metadata']['name']} was on {before}, now on {node}")
         self._bound[uid] = node
-        if pod["spec"]["schedulerName"] == OURS:
+        if pod["spec"]["schedulerName"] == SCHEDULER_NAME:
             self.binds[uid] += 1
             self._check_room(pod, node)
 
@@ -134,7 +135,7 @@ class Invariants:
         pods = self._api.list(PODS, namespace, labels=f"app={app}")
         ready = [pod for pod in pods if is_ready(pod) and not is_terminating(pod)]
         missing = wanted - len(ready)
-        # A detached pod next to its replacement does not make the workload complete.
+        # A detached pod next to the replacement does not make the workload complete.
         if wanted <= sum(MIGRATING_LABEL not in labels_of(pod) for pod in ready):
             self._complete.add(app)
         elif missing > 0 and app in self._complete:
@@ -144,7 +145,7 @@ class Invariants:
         excused = self._api.clock.monotonic() <= self.excused_until
         if excused or not self._api.exists(NODES, "", node):
             return  # as a real API server, which binds to any name
-        for resource, amount in free(self._api, node).items():
+        for resource, amount in free_capacity(self._api, node).items():
             if amount < 0:
                 name = bound["metadata"]["name"]
                 self.wrong.append(f"I2: {resource} on {node} lacks {-amount} with {name}")
@@ -152,7 +153,7 @@ class Invariants:
 
 @attrs.frozen
 class Write:
-    """Write that was sent: time on the loop's clock, and the sender."""
+    """Write with the time of sending, on the loop's clock, and the sender."""
 
     at: float
     who: str
@@ -164,9 +165,9 @@ class Write:
 
 
 class Ledger:
-    """I8: all writes except those of Leases, and the terms of the Lease's holders.
+    """I8: all writes except of Leases, and the terms of the Lease's holders.
 
-    `duration`: seconds from a renewal of the Lease until it expires.
+    `duration`: seconds from renewal to expiration of the Lease.
     """
 
     def __init__(self, api: ApiServer, duration: float) -> None:
@@ -179,15 +180,15 @@ class Ledger:
         self.wrong: list[str] = []
         api.store.subscribe(self._notice)
 
-    def before(self, cluster: Cluster, who: str) -> Cluster:
+    def wrap_cluster(self, cluster: Cluster, who: str) -> Cluster:
         """Return the cluster as `who` reaches it."""
-        return _Signed(cluster, self, who)
+        return _LedgerCluster(cluster, self, who)
 
-    def note(self, request: Request, who: str) -> None:
-        """Judge a request that is sent."""
+    def judge_request(self, request: Request, who: str) -> None:
+        """Judge a request at the time of sending."""
         if request.method in READS or "/leases" in request.path:
             return
-        write = Write(_loop_time(), who, request.method, request.path)
+        write = Write(loop_time(), who, request.method, request.path)
         self.writes.append(write)
         if who != self.holder:
             self.wrong.append(f"I8: {write}, while {self.holder or 'nobody'} held the Lease")
@@ -198,9 +199,9 @@ class Ledger:
         if change.resource is not LEASES or change.type == "DELETED":
             return
         holder = change.object["spec"]["holderIdentity"]
-        self.renewals[holder].append(_loop_time())
+        self.renewals[holder].append(loop_time())
         if holder != self.holder:
-            self.terms.append((_loop_time(), holder))
+            self.terms.append((loop_time(), holder))
 
     @property
     def holder(self) -> str:
@@ -214,13 +215,9 @@ class Ledger:
         return [write for write in self.writes if write.who == who]
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
-
-
 @attrs.frozen
 class _Wrapped:
-    """Cluster whose requests an oracle observes."""
+    """Base class: a cluster whose requests an oracle judges."""
 
     cluster: Cluster
 
@@ -231,20 +228,20 @@ class _Wrapped:
 
 
 @attrs.frozen
-class _Signed(_Wrapped):
+class _LedgerCluster(_Wrapped):
     ledger: Ledger
     who: str
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        self.ledger.note(request, self.who)
+        self.ledger.judge_request(request, self.who)
         return await self.cluster.request(request, timeout=timeout)
 
 
 TEMPLATE_HASH = "pod-template-hash"
-#: lowest status of a write that may have been applied without success
+#: lowest status of a possibly applied write
 _SERVER_ERROR = 500
-#: seconds from a lost response until a scheduler has recorded it, but not yet read the pod
-_TAKEN_IN = 0.001
+#: seconds from a lost response until a scheduler has recorded the loss, but not read the pod
+_RECORDED_AFTER = 0.001
 
 
 @attrs.define
@@ -257,7 +254,7 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """Return the step of a move that the request carries out, or its HTTP method."""
+        """Return the corresponding migration step, or the HTTP method."""
         method, path, body = self.request.method, self.request.path, self.request.body
         if method == "POST" and path.endswith("/eviction"):
             return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
@@ -272,21 +269,21 @@ class Asked:
 
     @property
     def pod(self) -> str:
-        """Return the name of the one pod in the path, or ""."""
+        """Return the name of the pod in the path, or ""."""
         plural, name, *_ = [*self.request.path.split("/")[5:7], "", ""]
         return name if plural == "pods" else ""
 
 
 class Witness:
-    """I3: requests of moves, and violations of what they must preserve."""
+    """I3: requests of migrations, and violations of their preconditions."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self.asked: list[Asked] = []
         self.wrong: list[str] = []
-        #: time on the clock until which a loss may be unknown to schedulers
+        #: time until which schedulers may be unaware of a loss
         self.excused_until = 0.0
-        #: by uid: Ready pods of the app, the pod included, at its last reads
+        #: by uid: Ready pods of the app, including the pod, at the last reads of the pod
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
 
@@ -297,35 +294,37 @@ class Witness:
         """Return the kinds of requests in order, without reads."""
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
-    def before(self, cluster: Cluster, asks: Callable[[], Runtime]) -> "_WitnessedCluster":
-        """Return the cluster behind the witness; `asks` returns the requesting scheduler."""
-        return _WitnessedCluster(cluster, self, asks)
+    def wrap_cluster(self, cluster: Cluster, sender: Callable[[], Runtime]) -> Cluster:
+        """Return the cluster with its requests judged; `sender` returns the scheduler."""
+        return _WitnessedCluster(cluster, self, sender)
 
-    def note(self, request: Request, runtime: Runtime) -> Asked:
-        asked = Asked(request, asyncio.get_running_loop().time())
+    def judge_request(self, request: Request, runtime: Runtime) -> Asked:
+        asked = Asked(request, loop_time())
         self.asked.append(asked)
         judges: dict[str, Callable[[Asked], None]] = {
             "bind": partial(self._judge_bind, runtime),
             "evict": self._judge_eviction,
-            "dry-run": self._judge_uid_of_eviction,
+            "dry-run": self._judge_eviction_uid,
             "detach": self._judge_detaching,
             "reattach": self._judge_reattaching,
-            "GET": self._look,
+            "GET": self._record_ready,
         }
         if asked.kind in judges:
             judges[asked.kind](asked)
         return asked
 
-    def note_lost(self, asked: Asked, runtime: Runtime) -> None:
-        """Judge the scheduler's mirror once it has recorded that a response is lost."""
+    def judge_lost_response(self, asked: Asked, runtime: Runtime) -> None:
+        """Judge the scheduler's mirror once the loss of the response is recorded."""
         if asked.kind == "bind":
-            asyncio.get_running_loop().call_later(_TAKEN_IN, self._judge_books, asked, runtime)
+            asyncio.get_running_loop().call_later(
+                _RECORDED_AFTER, self._judge_reservation, asked, runtime
+            )
 
-    def _judge_books(self, asked: Asked, runtime: Runtime) -> None:
-        """Require that the mirror keeps a bind that may be applied, until it reads the pod."""
+    def _judge_reservation(self, asked: Asked, runtime: Runtime) -> None:
+        """Require a reservation for a possibly applied bind, until the pod is read."""
         uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
         pod = runtime.mirror.pod(uid)
-        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._responses_since(asked.at))
+        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._list_answered(asked.at))
         if read or pod is None or pod.terminating or pod.finished or pod.node_name is not None:
             return
         self._require(
@@ -333,7 +332,7 @@ class Witness:
             f"{asked.pod} may be bound to {node}, where nothing is reserved for it any more",
         )
 
-    def _responses_since(self, moment: float) -> Iterator[Asked]:
+    def _list_answered(self, moment: float) -> Iterator[Asked]:
         for asked in reversed(self.asked):
             if asked.at < moment:
                 return
@@ -344,33 +343,33 @@ class Witness:
         if not truth:
             self.wrong.append(otherwise)
 
-    def _look(self, asked: Asked) -> None:
+    def _record_ready(self, asked: Asked) -> None:
         pod = self._pod(asked)
         if pod is not None:
             ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
-        """Require that the queue does not hold a replacement that a move has claimed."""
+        """Require a uid, and no migration's claim on a queued pod."""
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
         if runtime.mirror.claimant(uid) is not None:
             claimed_and_queued = uid in runtime.queue
             self._require(not claimed_and_queued, f"{asked.pod} is claimed by a move, and queued")
 
-    def _judge_uid_of_eviction(self, asked: Asked) -> None:
+    def _judge_eviction_uid(self, asked: Asked) -> None:
         uid = asked.request.body["deleteOptions"].get("preconditions", {}).get("uid")
         self._require(uid, f"eviction of {asked.pod} without its uid")
 
     def _judge_eviction(self, asked: Asked) -> None:
-        """Require as many other Ready pods as before or as wanted, to evict a detached pod."""
-        self._judge_uid_of_eviction(asked)
+        """Require enough other Ready pods, as before or as desired, to evict a detached pod."""
+        self._judge_eviction_uid(asked)
         pod = self._pod(asked)
         if pod is None or not _is_detached(pod):
             return
         if self._api.clock.monotonic() <= self.excused_until:
             return  # the decision was made before the loss
-        wanted = self._count_wanted(pod)
+        wanted = self._count_desired(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
             ready >= min(wanted, *before),
@@ -398,7 +397,7 @@ class Witness:
         )
 
     def _notice(self, change: ObjectChange) -> None:
-        """Require that a reattached pod has its template hash, and no annotation of the move."""
+        """Require the template hash, and no migration annotation, on a reattached pod."""
         if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
             return
         after, before = change.object["metadata"], change.previous["metadata"]
@@ -431,8 +430,8 @@ class Witness:
             if other["metadata"]["uid"] != metadata["uid"]
         )
 
-    def _count_wanted(self, pod: Object) -> int:
-        """Return the Deployment's wanted replicas; 0 once it or the ReplicaSet is gone."""
+    def _count_desired(self, pod: Object) -> int:
+        """Return the Deployment's desired replicas; 0 once the owners are deleted."""
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
         if replica_set is None or replica_set["metadata"]["uid"] != note["uid"]:
@@ -460,19 +459,19 @@ def _is_detached(pod: Object) -> bool:
 @attrs.frozen
 class _WitnessedCluster(_Wrapped):
     witness: Witness
-    asks: Callable[[], Runtime]
+    sender: Callable[[], Runtime]
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        runtime = self.asks()
-        asked = self.witness.note(request, runtime)
+        runtime = self.sender()
+        asked = self.witness.judge_request(request, runtime)
         try:
             response = await self.cluster.request(request, timeout=timeout)
         except OutcomeUnknown:
-            self.witness.note_lost(asked, runtime)
+            self.witness.judge_lost_response(asked, runtime)
             raise
         else:
             if response.status >= _SERVER_ERROR:
-                self.witness.note_lost(asked, runtime)
+                self.witness.judge_lost_response(asked, runtime)
             return response
         finally:
-            asked.answered = asyncio.get_running_loop().time()
+            asked.answered = loop_time()

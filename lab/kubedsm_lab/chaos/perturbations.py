@@ -1,7 +1,7 @@
-"""Perturbations of watch events: one object for each disturbed event.
+"""Perturbations of watch events.
 
-client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to deliver a deletion and a
-creation as one change, and to deliver events of different objects in any order. Others go beyond.
+client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to combine deletion and
+creation into a modification, and to reorder events of different objects. Others go beyond.
 """
 
 from collections.abc import Callable
@@ -10,26 +10,22 @@ from typing import Any, Protocol
 import orjson
 
 from kubedsm.kube.client.port import Request, Response
-from kubedsm_lab.chaos.faults import Event, answer
+from kubedsm_lab.chaos.faults import Event, answer, loop_time
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 
-#: seconds for which changes are missed, and delay of a late event
+#: duration of missed changes, and delay of a late event, in seconds
 UNSEEN, LATE = 20.0, 5.0
 #: seconds longer than any watch stays silent
 _SILENT = 1e6
 #: revisions by which a stale list is behind
 BEHIND = 25
 
-ListedAt = Callable[[Request, int], Response]
-
 
 class Surroundings(Protocol):
     """Environment of a perturbation."""
 
-    def now(self) -> float: ...
-
     def list_at(self, request: Request, revision: int) -> Response:
-        """Return the response of an API server that is behind, at that revision."""
+        """Return the response of an outdated API server, at the revision."""
 
     def kill(self) -> None: ...
 
@@ -43,7 +39,7 @@ class Perturbation:
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
 
-    def strike(self, event: Event) -> Delivery | None:
+    def replace_event(self, event: Event) -> Delivery | None:
         """Return the delivery in place of the event."""
         raise NotImplementedError
 
@@ -56,30 +52,19 @@ class Perturbation:
         return None
 
 
-class Once(Perturbation):
-    """Another delivery in place of the one event."""
-
-    def __init__(self, surroundings: Surroundings, delivery: Callable[[bytes], Delivery]) -> None:
-        super().__init__(surroundings)
-        self._delivery = delivery
-
-    def strike(self, event: Event) -> Delivery:
-        return self._delivery(event.line)
-
-
 class Unseen(Perturbation):
     """Changes of the object are missed until the watch expires and all objects are listed."""
 
-    def strike(self, event: Event) -> Delivery:
+    def replace_event(self, event: Event) -> Delivery:
         self._plural, self._key = event.plural, event.key
-        self._until = self.surroundings.now() + UNSEEN
+        self._until = loop_time() + UNSEEN
         self._over = False
         return Delivery(())
 
     def on_line(self, _request: Request, event: Event) -> Delivery | None:
         if event.plural != self._plural or self._over:
             return None
-        if self.surroundings.now() >= self._until:
+        if loop_time() >= self._until:
             self._over = True
             return Delivery((_EXPIRED,), end="closed")
         return Delivery(()) if event.key == self._key else None
@@ -93,9 +78,9 @@ class Unseen(Perturbation):
 
 
 class Held(Perturbation):
-    """The event is held until another one of its resource, and both are delivered together."""
+    """The event is delayed until the resource's next event, and both are delivered together."""
 
-    def strike(self, event: Event) -> Delivery:
+    def replace_event(self, event: Event) -> Delivery:
         self._held: Event | None = event
         return Delivery(())
 
@@ -103,30 +88,30 @@ class Held(Perturbation):
         held = self._held
         if held is None or event.plural != held.plural:
             return None
-        delivery = self.join(held, event)
+        delivery = self.combine_events(held, event)
         if delivery is not None:
             self._held = None
         return delivery
 
-    def join(self, held: Event, event: Event) -> Delivery | None:
+    def combine_events(self, held: Event, event: Event) -> Delivery | None:
         """Deliver both in reverse order, unless both are about the same object."""
         lines = (event.line, held.line)
         return Delivery(lines[::-1] if event.key == held.key else lines)
 
 
 class Coalesced(Held):
-    """A deletion and the creation of an object of the same name come as one change."""
+    """Deletion and creation under the same name are delivered as a modification."""
 
-    def join(self, held: Event, event: Event) -> Delivery | None:
+    def combine_events(self, held: Event, event: Event) -> Delivery | None:
         if event.key != held.key:
             return None
         return Delivery((_line("MODIFIED", event.object),))
 
 
 class TimeTravel(Perturbation):
-    """The watch ends, and the API server that answers next is far behind (time travel).
+    """The watch ends, and the next list comes from an outdated API server (time travel).
 
-    With `restart` the process ends, too, and the next one starts from the old state.
+    With `restart` the process ends, too, and the successor starts from the old state.
     """
 
     of_all = True
@@ -136,8 +121,7 @@ class TimeTravel(Perturbation):
         self._restart = restart
         self._over = False
 
-    def strike(self, event: Event) -> Delivery:
-        self._path = ""
+    def replace_event(self, event: Event) -> Delivery:
         self._plural, self._version = event.plural, event.version
         if self._restart:
             self.surroundings.kill()
@@ -163,7 +147,8 @@ def _error(status: int, reason: str) -> bytes:
 _EXPIRED = _error(410, "Expired")
 _BOOKMARK_0 = _line("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "0"}})
 
-_DELIVERIES: dict[str, Callable[[bytes], Delivery]] = {
+#: by name: the delivery in place of one line
+DELIVERIES: dict[str, Callable[[bytes], Delivery]] = {
     "duplicate": lambda line: Delivery((line, line)),
     "delay": lambda line: Delivery((line,), delay=LATE),
     "truncate": lambda line: Delivery((line[: len(line) // 2],), end="broken"),
@@ -175,18 +160,11 @@ _DELIVERIES: dict[str, Callable[[bytes], Delivery]] = {
     "bookmark-0": lambda line: Delivery((_BOOKMARK_0, line)),
     "garbage": lambda line: Delivery((b"\x00no JSON", line)),
 }
-_OTHERS: dict[str, Callable[[Surroundings], Perturbation]] = {
+#: by name: the perturbation, which disturbs later events and requests, too
+PERTURBATIONS: dict[str, Callable[[Surroundings], Perturbation]] = {
     "unseen": Unseen,
     "swap": Held,
     "coalesce": Coalesced,
     "stale-list": lambda surroundings: TimeTravel(surroundings, restart=False),
     "stale-restart": lambda surroundings: TimeTravel(surroundings, restart=True),
 }
-PERTURBATIONS = (*_DELIVERIES, *_OTHERS)
-
-
-def perturbation(what: str, surroundings: Surroundings) -> Perturbation:
-    """Create one of `PERTURBATIONS`."""
-    if what in _DELIVERIES:
-        return Once(surroundings, _DELIVERIES[what])
-    return _OTHERS[what](surroundings)

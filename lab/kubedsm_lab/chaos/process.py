@@ -1,6 +1,6 @@
-"""Scheduler process under test: its own clock, its own connection, and interruptions of both.
+"""Scheduler process under test, with a separate clock and connection, and interruptions of both.
 
-A process can be killed, stopped and continued, or disconnected. Requests that have left arrive in
+A process can be killed, stopped and continued, or disconnected. Requests in flight are delivered in
 any case.
 """
 
@@ -33,28 +33,29 @@ from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import NotJoinedError, join
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT
+from kubedsm_lab.chaos.faults import loop_time
 
 log = structlog.get_logger()
 
-#: termination grace period of a scheduler, the default of `kubedsm run`
+#: default termination grace period of `kubedsm run` in seconds
 GRACE = 25.0
 LEASE = LeaseName("kubedsm", "kubedsm")
 
 
 @attrs.define
 class ProcessClock:
-    """Clock that runs at `rate`; sleepers wait while the clock's process is stopped."""
+    """Clock that runs at `rate`, and stands still for sleepers while the process is stopped."""
 
     rate: float
     running: asyncio.Event
     #: error of the wall clock in seconds
-    wrong: float = 0.0
+    wall_error: float = 0.0
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time() * self.rate
+        return loop_time() * self.rate
 
     def wall(self) -> float:
-        return 1_767_225_600.0 + self.wrong + asyncio.get_running_loop().time()
+        return 1_767_225_600.0 + self.wall_error + loop_time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.rate)
@@ -62,7 +63,7 @@ class ProcessClock:
 
 
 class Process:
-    """`kubedsm run` on `front`. Its requests are tasks of `network`, and survive the process."""
+    """`kubedsm run` on `front`. Requests in flight are tasks of `network`, and survive a kill."""
 
     def __init__(
         self,
@@ -85,13 +86,13 @@ class Process:
         self._running.set()
         self.clock = ProcessClock(rate, self._running)
         self._cut = False
-        #: delay of events of pods in seconds
-        self.late = 0.0
-        #: called with each request or watch before it is sent, and with each after its response
+        #: delay of the pod watch in seconds
+        self.watch_delay = 0.0
+        #: called before sending a request or watch, and after the response
         self.at_send: Callable[[Request], object] = lambda _: None
-        self.at_answer: Callable[[Request], object] = lambda _: None
-        #: selects requests that get lost
-        self.hangs: Callable[[Request], bool] = lambda _: False
+        self.at_response: Callable[[Request], object] = lambda _: None
+        #: whether a request is lost
+        self.loses: Callable[[Request], bool] = lambda _: False
         gate = WriteGate(self, self.clock) if times is not None else None
         self.elector = (
             Elector(self, gate, self.clock, LEASE, times, name)
@@ -111,13 +112,13 @@ class Process:
             prometheus=prometheus,
         )
         self._task: asyncio.Task[None] | None = None
-        #: error of the process's own that ended it
+        #: terminating error
         self.ended: BaseExceptionGroup[BaseException] | None = None
 
     def start(self, grace: float = GRACE) -> None:
-        self._task = self._network.create_task(self._run(grace), name=self.name)
+        self._task = self._network.create_task(self._serve_leader(grace), name=self.name)
 
-    async def _run(self, grace: float) -> None:
+    async def _serve_leader(self, grace: float) -> None:
         try:
             await join(self, self.clock, self._rng, log.warning, in_pod=True)
             await leadership.serve(self.runtime, self.elector, self.stopping, grace)
@@ -132,16 +133,15 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """Return the error that ended the process, unless another replica took the Lease."""
+        """Return the terminating error, other than the loss of the Lease."""
         return None if self.ended is None else self.ended.split(NotLeadingError)[1]
 
     async def wait(self) -> None:
-        """Wait until the process has ended."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def kill(self) -> None:
-        """Kill the process like SIGKILL: no request leaves after this."""
+        """End the process as SIGKILL does: no more request is sent."""
         self._cut = True
         self._running.set()
         if self._task is not None:
@@ -153,41 +153,39 @@ class Process:
     def thaw(self) -> None:
         self._running.set()
 
-    def cut_off(self) -> None:
-        """Drop all traffic in both directions."""
+    def disconnect(self) -> None:
+        """Drop requests and responses until `reconnect`."""
         self._cut = True
 
-    def heal(self) -> None:
+    def reconnect(self) -> None:
         self._cut = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """See `Cluster.request`."""
+        """As `Cluster.request`."""
         self.at_send(request)
         await self._running.wait()
         if not request.may_leave():
             raise not_sent(request)
-        if self._cut or self.hangs(request):
-            await asyncio.sleep(timeout / self.clock.rate)
-            await self._running.wait()
+        if self._cut or self.loses(request):
+            await self.clock.sleep(timeout)
             raise Unreachable(f"{request.path}: cut off")
-        answer = await self._send_request(request, timeout / self.clock.rate)
+        response = await self._deliver(request, timeout / self.clock.rate)
         await self._running.wait()
         if self._cut:
-            await asyncio.sleep(timeout / self.clock.rate)
-            await self._running.wait()
+            await self.clock.sleep(timeout)
             raise OutcomeUnknown(f"{request.path}: cut off")
-        self.at_answer(request)
-        return answer
+        self.at_response(request)
+        return response
 
-    async def _send_request(self, request: Request, timeout: float) -> Response:
-        """Send a request that is delivered even if the caller is cancelled."""
-        sending = self._network.create_task(self._outcome(request, timeout))
+    async def _deliver(self, request: Request, timeout: float) -> Response:
+        """Deliver the request, even if the sender is cancelled meanwhile."""
+        sending = self._network.create_task(self._catch_error(request, timeout))
         outcome = await asyncio.shield(sending)
         if isinstance(outcome, ClusterError):
             raise outcome
         return outcome
 
-    async def _outcome(self, request: Request, timeout: float) -> Response | ClusterError:
+    async def _catch_error(self, request: Request, timeout: float) -> Response | ClusterError:
         try:
             return await self._front.request(request, timeout=timeout)
         except ClusterError as error:
@@ -197,31 +195,31 @@ class Process:
     async def stream(
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """See `Cluster.stream`."""
+        """As `Cluster.stream`."""
         self.at_send(request)
         await self._running.wait()
         if self._cut:
             await asyncio.sleep(timeout / self.clock.rate)
             raise Unreachable(f"{request.path}: cut off")
         async with self._front.stream(request, timeout=timeout / self.clock.rate) as lines:
-            self.at_answer(request)
-            yield self._deliver_lines(lines, of_pods=request.path.endswith("/pods"))
+            self.at_response(request)
+            yield self._pass_lines(lines, of_pods=request.path.endswith("/pods"))
 
-    async def _deliver_lines(
+    async def _pass_lines(
         self, lines: AsyncIterator[bytes], *, of_pods: bool
     ) -> AsyncIterator[bytes]:
         async for line in lines:
-            if self.late and of_pods:
-                await asyncio.sleep(self.late)
+            if self.watch_delay and of_pods:
+                await asyncio.sleep(self.watch_delay)
             await self._running.wait()
             if self._cut:
                 raise Unreachable("cut off")
             yield line
 
 
-#: seconds of an interruption: longer than a failover, even by a clock at half speed
+#: duration of an interruption in seconds: another replica leads before, even at half speed
 AWAY = 40.0
-#: seconds for termination and restart
+#: seconds from SIGTERM until the process runs again
 ENDING = 30.0
 HOUR = 3600.0
 PROCESS = "process"
@@ -231,32 +229,32 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """Interruption: it begins before the request leaves, after that, or after the response."""
+    """Interruption before or after sending a request, or after the response."""
 
     moment: Literal["before", "left", "after"]
     begin: Act
-    #: ends the interruption after `AWAY` seconds
+    #: called `AWAY` seconds later
     end: Act | None = None
-    #: longest time without service in seconds
+    #: most seconds without service
     lasts: float = AWAY
 
 
 def _lose_leases(process: Process) -> None:
-    process.hangs = lambda request: "/leases" in request.path
+    process.loses = lambda request: "/leases" in request.path
 
 
 def _lose_nothing(process: Process) -> None:
-    process.hangs = lambda _: False
+    process.loses = lambda _: False
 
 
 def _step_clock(seconds: float) -> Act:
-    def step(process: Process) -> None:
-        process.clock.wrong += seconds
+    def step_clock(process: Process) -> None:
+        process.clock.wall_error += seconds
 
-    return step
+    return step_clock
 
 
-def _terminate(process: Process) -> None:
+def _stop_process(process: Process) -> None:
     process.stopping.set()
 
 
@@ -264,11 +262,13 @@ INTERRUPTIONS = {
     "stopped-before": Interruption("before", Process.freeze, Process.thaw),
     "stopped-left": Interruption("left", Process.freeze, Process.thaw),
     "stopped-after": Interruption("after", Process.freeze, Process.thaw),
-    "cut-before": Interruption("before", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
-    "cut-left": Interruption("left", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
+    "cut-before": Interruption(
+        "before", Process.disconnect, Process.reconnect, AWAY + LIST_TIMEOUT
+    ),
+    "cut-left": Interruption("left", Process.disconnect, Process.reconnect, AWAY + LIST_TIMEOUT),
     "leases-lost": Interruption("before", _lose_leases, _lose_nothing),
-    "terminated-before": Interruption("before", _terminate, lasts=ENDING),
-    "terminated-after": Interruption("after", _terminate, lasts=ENDING),
+    "terminated-before": Interruption("before", _stop_process, lasts=ENDING),
+    "terminated-after": Interruption("after", _stop_process, lasts=ENDING),
     "hour-forth": Interruption("before", _step_clock(HOUR), lasts=0.0),
     "hour-back": Interruption("before", _step_clock(-HOUR), lasts=0.0),
 }

@@ -1,7 +1,4 @@
-"""Seam: the point of control that every request and every watch event of a run passes.
-
-The seam counts requests and events by injection point, records the history, and injects the fault.
-"""
+"""Seam between schedulers and cluster: counts all requests and watch events, and injects faults."""
 
 import asyncio
 from collections import Counter
@@ -19,33 +16,34 @@ from kubedsm_lab.chaos.faults import (
     Fault,
     event_of,
     injection_point_of,
+    loop_time,
     target_of,
 )
-from kubedsm_lab.chaos.perturbations import Perturbation, perturbation
+from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS, Perturbation
 from kubedsm_lab.chaos.process import AWAY, INTERRUPTIONS, PROCESS, Process
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
 CALL, WATCH = "call", "watch"
-_STRUCK = "FAULT"
+_FAULT = "FAULT"
 
 
 @attrs.frozen(slots=True)
 class Moment:
-    """Entry of the history: a request, event, fault or log line; `at`: seconds of virtual time."""
+    """Request, watch event, fault or remark in the history; `at` in seconds of virtual time."""
 
     at: float
     who: str
     family: str
     point: str
-    #: number at its injection point, from 0; -1 for log lines
+    #: number at the injection point, from 0; -1 for a remark
     number: int
-    #: object, for display
+    #: object, for people
     about: str = ""
 
     @property
     def is_fault(self) -> bool:
-        return self.point.startswith(_STRUCK)
+        return self.point.startswith(_FAULT)
 
     def __str__(self) -> str:
         number = "" if self.number < 0 else f" #{self.number}"
@@ -53,40 +51,36 @@ class Moment:
 
 
 class Seam:
-    """Seam of a run. `fault`: the run's fault, if any."""
+    """History of a run, and the fault, if any."""
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
         self.fault = fault
         self.history: list[Moment] = []
         self._counted: Counter[tuple[str, str]] = Counter()
-        #: perturbation of the cluster that the fault has started
+        #: perturbation since the fault
         self.perturbation: Perturbation | None = None
-        #: called when the fault first strikes
+        #: called when the fault strikes for the first time
         self.on_strike: Callable[[], object] = lambda: None
-        #: triggers an incident; arguments: fault, pod and node
+        #: begins an incident, with the pod and the node of the injection point
         self.on_incident: Callable[[Fault, str, str], object] = lambda *_: None
-        #: times of the first and the last strike
+        #: time of the first strike, and end of the fault
         self.struck: float | None = None
         self.ended = 0.0
 
-    def of(self, who: str) -> "ProcessSeam":
-        """Return the seam of one process."""
-        return ProcessSeam(self, who)
-
-    def passes(
+    def record_moment(
         self, who: str, family: str, point: str, about: str = "", node: str = ""
     ) -> Fault | None:
-        """Record a passing request or event. Returns the fault if it strikes this one.
+        """Record a request or event, and return the fault, if due here.
 
-        `node`: target node, unless the pod `about` shows it.
+        `node`: target node of a binding, or the pod's node.
         """
         number = self._counted[family, point]
         self._counted[family, point] += 1
-        moment = Moment(_now(), who, family, point, number, about)
+        moment = Moment(loop_time(), who, family, point, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or fault.point != point or family not in _families_of(fault.family):
+        if fault is None or fault.point != point or family not in _injection_families(fault.family):
             return None
         if self.struck is None:
             strikes = number == fault.at
@@ -98,20 +92,20 @@ class Seam:
             self.struck = moment.at
             self.on_strike()
         self.ended = moment.at
-        self.tell(who, f"{_STRUCK} {fault}", about)
+        self.add_remark(who, f"{_FAULT} {fault}", about)
         if fault.family == WORLD:
             self.on_incident(fault, about, node)
             return None
         return fault
 
-    def tell(self, who: str, what: str, about: str = "") -> None:
-        """Record an entry that is no injection point."""
-        self.history.append(Moment(_now(), who, "", what, -1, about))
+    def add_remark(self, who: str, what: str, about: str = "") -> None:
+        """Add a line to the history, without an injection point."""
+        self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """List as of an earlier revision, like an API server that is behind."""
+        """Return the response of an outdated API server, at the revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
-        answer = self._routes.handle(
+        response = self._routes.handle(
             ApiRequest(
                 method="GET",
                 path=request.path,
@@ -121,44 +115,41 @@ class Seam:
                 body=b"",
             )
         )
-        if isinstance(answer, Stream):
+        if isinstance(response, Stream):
             raise TypeError(f"{request.path} is a stream")
-        return Response(answer.status, answer.body)
+        return Response(response.status, response.body)
 
 
 class ProcessSeam(Faults):
-    """Fault injection for one process."""
+    """Faults of a single process."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
         self._who = who
         self._process: Process
-        #: requests to be sent, with the fault of each
+        #: unsent requests with the fault of each
         self._due: list[tuple[Request, Fault]] = []
-        #: actions due when a request has left, or its response has arrived
+        #: by moment: action after sending the request, or after the response
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """Observe a process, before its start."""
+        """Observe a process before the start."""
         self._process = process
-        process.at_send, process.at_answer = self.at_send, self.at_answer
+        process.at_send, process.at_response = self.at_send, self.at_response
 
     def kill(self) -> None:
-        """See `Surroundings.kill`."""
+        """As `Surroundings.kill`."""
         self._process.kill()
 
-    def now(self) -> float:
-        """Return the virtual time in seconds."""
-        return _now()
-
     def list_at(self, request: Request, revision: int) -> Response:
-        """See `Surroundings.list_at`."""
-        self._seam.tell(self._who, f"listed as of revision {revision}", request.path)
+        """As `Surroundings.list_at`."""
+        self._seam.add_remark(self._who, f"listed as of revision {revision}", request.path)
         return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Count a request before it is sent."""
-        fault = self._seam.passes(self._who, CALL, *injection_point_of(request), target_of(request))
+        """Record a request before sending, and begin an interruption if due."""
+        point, about = injection_point_of(request)
+        fault = self._seam.record_moment(self._who, CALL, point, about, target_of(request))
         if fault is None:
             return
         if fault.family != PROCESS:
@@ -175,16 +166,16 @@ class ProcessSeam(Faults):
             self._then[interruption.moment] = request, begin
 
     def on_request(self, request: Request) -> RequestFault | None:
-        """See `Faults.on_request`."""
+        """As `Faults.on_request`."""
         self._run_action("left", request)
         for due, fault in self._due:
             if due is request:
                 self._due.remove((due, fault))
-                return self._begin_outcome(fault.what, request)
-        going_on = self._going_on
-        return None if going_on is None else going_on.on_request(request)
+                return self._choose_outcome(fault.what, request)
+        perturbation = self._perturbation
+        return None if perturbation is None else perturbation.on_request(request)
 
-    def _begin_outcome(self, what: str, request: Request) -> RequestFault | None:
+    def _choose_outcome(self, what: str, request: Request) -> RequestFault | None:
         if what in OUTCOMES:
             return OUTCOMES[what]
         if what == "crash-after":
@@ -193,8 +184,8 @@ class ProcessSeam(Faults):
             self.kill()
         return CRASHES[what]
 
-    def at_answer(self, request: Request) -> None:
-        """Run the action that follows the response."""
+    def at_response(self, request: Request) -> None:
+        """Run the scheduled action after the response."""
         self._run_action("after", request)
 
     def _run_action(self, moment: str, request: Request) -> None:
@@ -204,27 +195,24 @@ class ProcessSeam(Faults):
             asyncio.get_running_loop().call_soon(action)
 
     @property
-    def _going_on(self) -> Perturbation | None:
-        """Return the perturbation of this process, if any."""
-        going_on = self._seam.perturbation
-        concerned = going_on is not None and (going_on.of_all or going_on.surroundings is self)
-        return going_on if concerned else None
+    def _perturbation(self) -> Perturbation | None:
+        """Return the current perturbation of the process, if any."""
+        found = self._seam.perturbation
+        return found if found and (found.of_all or found.surroundings is self) else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
-        """See `Faults.on_line`."""
+        """As `Faults.on_line`."""
         event = event_of(request, line)
-        fault = self._seam.passes(self._who, WATCH, event.point, event.about, event.node)
+        fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
+        if fault is not None and fault.what in DELIVERIES:
+            return DELIVERIES[fault.what](line)
         if fault is not None:
-            self._seam.perturbation = perturbation(fault.what, self)
-            return self._seam.perturbation.strike(event)
-        going_on = self._going_on
-        return None if going_on is None else going_on.on_line(request, event)
+            self._seam.perturbation = PERTURBATIONS[fault.what](self)
+            return self._seam.perturbation.replace_event(event)
+        perturbation = self._perturbation
+        return None if perturbation is None else perturbation.on_line(request, event)
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _families_of(family: str) -> tuple[str, ...]:
-    """Return the families of injection points for a family of faults."""
+def _injection_families(family: str) -> tuple[str, ...]:
+    """Return the families of moments disturbed by a family of faults."""
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

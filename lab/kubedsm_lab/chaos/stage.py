@@ -1,4 +1,4 @@
-"""Stage of a run: the emulated cluster, the schedulers on it, and their oracles."""
+"""Stage of a run: an emulated cluster, the schedulers on it, and observations of both."""
 
 import asyncio
 import itertools
@@ -18,8 +18,8 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import LASTING, Fault
-from kubedsm_lab.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
-from kubedsm_lab.chaos.incidents import strike
+from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
+from kubedsm_lab.chaos.incidents import begin_incident
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
 from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness
 from kubedsm_lab.chaos.process import Process
@@ -33,24 +33,24 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from plans.steps import Plan
 
-#: round-trip time of a request in seconds
+#: seconds from a request to its response
 LATENCY = 0.01
-#: restart back-off of a scheduler in seconds, like that of the kubelet
+#: restart delay in seconds, as the kubelet's
 RESTART = Doubling(1.0, most=16.0)
-#: seconds from an event until the last request of a scheduler that had not received the event
-ON_ITS_WAY = 0.05
-#: seconds until the suggester runs again
+#: seconds from an event until requests sent in ignorance have arrived
+REACTION_TIME = 0.05
+#: seconds within which the suggester runs again
 SOON = 5.0
-#: seconds without a write that end a run, and the time limit for reaching that
+#: seconds without writes before the end of a run, and time limit of a run
 QUIET, PATIENCE = 30.0, 300.0
 
-#: history entry of a scheduler with an invalid configuration
+#: remark about a scheduler with an invalid configuration
 NOT_STARTED = "not started"
 
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Placement of the pods of a workload."""
+    """Pods of a workload by tier."""
 
     edge: int = 0
     cloud: int = 0
@@ -60,11 +60,13 @@ class Placed:
         return f"{self.edge} at the edge, {self.cloud} in the cloud, {self.waiting} waiting"
 
 
-#: placement by workload, without empty ones
+#: by workload; workloads without pods are left out
 End = Mapping[str, Placed]
 
 
 class Stage:
+    """Schedulers and oracles on an emulated cluster."""
+
     def __init__(
         self,
         cluster: EmulatedCluster,
@@ -84,36 +86,36 @@ class Stage:
         seam.on_incident = self._begin_incident
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
-        #: every incarnation of a scheduler by name
+        #: every process of the run, with a separate name after each restart
         self.processes: dict[str, Process] = {}
-        #: created and deleted pods by workload
+        #: pods created and deleted, by workload
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
-        #: I9: seconds of the migration of another tenant: usual, and next to a slow one
+        #: I9: seconds of another tenant's migration, usually and next to a slow one
         self.neighbour_took = (0.0, 0.0)
-        #: namespace and name of the pod of the incident
+        #: namespace and name of the incident's pod
         self.struck_pod = ""
         self._tasks = tasks
         self._seed = seed
         self._times = times
         self.paced = paced
-        self._on_its_way = ON_ITS_WAY + (DELIVERY[1] if paced else 0.0)
-        #: None without leader election
+        self._reaction_time = REACTION_TIME + (DELIVERY[1] if paced else 0.0)
+        #: None without an election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
-        self._kept: list[asyncio.Task[None]] = []
-        self.api.store.subscribe(self._on_change)
+        self._keeping: list[asyncio.Task[None]] = []
+        self.api.store.subscribe(self._count_pod)
 
     # Schedulers.
 
-    def start(self, replica: str, rate: float = 1.0) -> None:
-        """Run a scheduler, and restart it with back-off like the kubelet."""
-        self._kept.append(self._tasks.create_task(self._keep_running(replica, rate)))
+    def start_scheduler(self, replica: str, rate: float = 1.0) -> None:
+        """Run a scheduler, and restart it whenever it ends, as the kubelet does."""
+        self._keeping.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
-    def close(self) -> None:
-        """Kill all schedulers for good."""
-        for kept in self._kept:
-            kept.cancel()
+    def stop_schedulers(self) -> None:
+        """End all schedulers for good."""
+        for keeping in self._keeping:
+            keeping.cancel()
         for process in self.running:
             process.kill()
 
@@ -123,36 +125,36 @@ class Stage:
             try:
                 process = self._create_process(name, rate)
             except DocumentError as error:
-                self.seam.tell(name, NOT_STARTED, str(error))
+                self.seam.add_remark(name, NOT_STARTED, str(error))
             else:
                 process.start()
                 await process.wait()
-                self.seam.tell(process.name, "ended")
+                self.seam.add_remark(process.name, "ended")
             await self.clock.sleep(RESTART.after(incarnation - 1))
 
     def _create_process(self, name: str, rate: float) -> Process:
-        """Create a process. Raises DocumentError if its configuration is invalid."""
-        seam: ProcessSeam = self.seam.of(name)
+        """Raises DocumentError, as `kubedsm run` does, if the configuration is invalid."""
+        seam = ProcessSeam(self.seam, name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
             name,
-            self._put_under_oracles(front, name),
+            self._observe_requests(front, name),
             self._tasks,
-            _parse_configuration(self.hands.configuration()),
-            CONFIGURED_BY,
+            _parse_configuration(self.hands.read_configuration()),
+            CONFIGURATION,
             rate=rate,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
-            listener=_PlanRecorder(partial(self.seam.tell, name)),
+            listener=_PlanRecorder(partial(self.seam.add_remark, name)),
             prometheus=self.prometheus,
         )
         seam.attach(process)
         self.processes[name] = process
         return process
 
-    def _put_under_oracles(self, cluster: Cluster, name: str) -> Cluster:
-        witnessed = self.witness.before(cluster, lambda: self.processes[name].runtime)
-        return witnessed if self.ledger is None else self.ledger.before(witnessed, name)
+    def _observe_requests(self, cluster: Cluster, name: str) -> Cluster:
+        witnessed = self.witness.wrap_cluster(cluster, lambda: self.processes[name].runtime)
+        return witnessed if self.ledger is None else self.ledger.wrap_cluster(witnessed, name)
 
     @property
     def leader(self) -> Process | None:
@@ -167,53 +169,52 @@ class Stage:
 
     def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
         self.struck_pod = pod
-        self._excuse_requests()
+        self._excuse_losses()
         try:
-            end = strike(self.hands, fault.what, pod, node)
+            end = begin_incident(self.hands, fault.what, pod, node)
         except ApiError as error:
-            self.seam.tell("", "it cannot happen", error.message)
+            self.seam.add_remark("", "incident impossible", error.message)
             return
         if end is not None and fault.lasting:
             self.seam.ended += LASTING
             asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)
 
     def _end_incident(self, end: Callable[[], object]) -> None:
-        self.seam.tell("", "it is over")
+        self.seam.add_remark("", "incident ends")
         try:
             end()
         except ApiError as error:
-            self.seam.tell("", "it was over", error.message)
-        self._excuse_requests()
+            self.seam.add_remark("", "incident had ended", error.message)
+        self._excuse_losses()
 
-    def _excuse_requests(self) -> None:
-        """Excuse requests that were sent before their sender could observe the incident."""
-        until = self.clock.monotonic() + self._on_its_way
+    def _excuse_losses(self) -> None:
+        """Excuse requests in flight: their sender could not know of the incident."""
+        until = self.clock.monotonic() + self._reaction_time
         self.invariants.excused_until = self.witness.excused_until = until
 
-    async def replace_schedulers(self) -> None:
-        """Replace all schedulers by new ones, without their memory."""
+    async def restart_schedulers(self) -> None:
+        """Kill all schedulers, and give their successors time."""
         for process in self.running:
             process.kill()
         await self.clock.sleep(QUIET)
 
     # Observations.
 
-    def end(self) -> End:
-        """Return the present placement."""
+    def count_placements(self) -> End:
         tiers = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
         counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for pod in filter(is_active, self.hands.pods()):
+        for pod in filter(is_active, self.hands.list_pods()):
             tier = tiers.get(node_of(pod), {}).get("kubedsm.io/tier", "cloud")
             where = tier if node_of(pod) else "waiting"
             counted[labels_of(pod).get("app", "")][where] += 1
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
-    def orphans(self) -> list[str]:
-        """Return orphaned plans, reservations, claims and migration labels.
+    def list_leftovers(self) -> list[str]:
+        """Return existing plans, reservations, claims and migration labels.
 
-        A nomination is no orphan while its victims terminate.
+        Nominations count only without terminating victims.
         """
-        pods = self.hands.pods()
+        pods = self.hands.list_pods()
         leaving = any(map(is_terminating, pods))
         found = [f"I5: {pod['metadata']['name']} is marked" for pod in pods if _is_marked(pod)]
         for process in self.running:
@@ -227,27 +228,27 @@ class Stage:
                 found.append(f"I5: {process.name} has a plan")
         return found
 
-    def contradictions(self) -> Iterator[str]:
-        """Yield contradictions within a mirror, and between a mirror and the cluster."""
-        there = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
+    def list_mirror_errors(self) -> Iterator[str]:
+        """Yield where the mirror of a scheduler contradicts itself or the cluster."""
+        placed = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
         for process in self.running:
             mirror = process.runtime.mirror
-            if {pod.uid: pod.node_name for pod in mirror.pods()} != there:
-                yield f"{process.name} takes other pods to be there, or elsewhere"
+            if {pod.uid: pod.node_name for pod in mirror.pods()} != placed:
+                yield f"{process.name}: the mirror has other pods or nodes than the cluster"
             try:
                 mirror.check_invariants()
             except AssertionError as error:
                 yield f"{process.name}: {error}"
 
-    def tell_plans(self) -> None:
-        """Record plans that are still in progress."""
+    def record_plans(self) -> None:
+        """Add the plans in progress to the history."""
         for process in self.running:
-            for story in process.runtime.manager.histories:
-                self.seam.tell(process.name, "under way", story)
+            for history in process.runtime.manager.histories:
+                self.seam.add_remark(process.name, "in progress", history)
 
     @property
     def resting(self) -> bool:
-        """Return whether a cooldown of a workload, or stabilisation of a site, is pending."""
+        """Return whether a workload rests after a migration, or a site stabilises."""
         return any(
             process.runtime.manager.move_limits.resting(process.clock.monotonic())
             or process.runtime.sites.away().unsteady
@@ -256,11 +257,11 @@ class Stage:
 
     @property
     def quiet_for(self) -> float:
-        """Return the seconds since the last write, except those of Leases."""
+        """Return the seconds since the last write, Leases left out."""
         return self.clock.monotonic() - self._last_write
 
-    async def until(self, condition: Callable[[], object], seconds: float) -> bool:
-        """Wait for a condition; return whether it held before the deadline."""
+    async def wait_until(self, condition: Callable[[], object], seconds: float) -> bool:
+        """Wait for the condition; return False after the time limit."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             if self.clock.monotonic() >= deadline:
@@ -268,7 +269,7 @@ class Stage:
             await self.clock.sleep(0.1)
         return True
 
-    def _on_change(self, change: ObjectChange) -> None:
+    def _count_pod(self, change: ObjectChange) -> None:
         if change.resource is LEASES:
             return
         self._last_write = self.clock.monotonic()
@@ -280,19 +281,19 @@ class Stage:
 
 @cache
 def _parse_configuration(text: str) -> Configuration:
-    """Parse a configuration. Raises DocumentError. Cached: thousands of runs share a few."""
+    """Parse a document; thousands of runs share a few. Raises DocumentError."""
     return load(text, "the ConfigMap")
 
 
 class _PlanRecorder(Listener):
-    """Records the results of plans."""
+    """Listener adding completed plans to the history."""
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
-        self._tell = tell
+    def __init__(self, add_remark: Callable[[str, str], None]) -> None:
+        self._add_remark = add_remark
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         steps = (f"{step.kind} {step.state} {step.reason}".rstrip() for step in plan.steps)
-        self._tell(f"{plan.id} ended after {seconds:.2f} s", ", ".join(steps))
+        self._add_remark(f"{plan.id} ended after {seconds:.2f} s", ", ".join(steps))
 
 
 def _is_marked(pod: Object) -> bool:

@@ -1,7 +1,7 @@
-"""Sweep: every fault at every injection point of every workload, or a fair sample of them.
+"""Sweep: every fault at every injection point of every workload, or a balanced sample.
 
-A reference run shows the calls and events. Up to the moment at which its fault strikes, a run
-equals its reference, so each fault finds its injection point.
+A reference run shows the requests and events. Until the fault strikes, a run equals the reference,
+so each fault finds the injection point.
 """
 
 import heapq
@@ -15,45 +15,45 @@ import attrs
 
 from kubedsm.terminal.fitted_table import FittedTable, table
 from kubedsm_lab.chaos.faults import CRASHES, OUTCOMES, WORLD, Fault
-from kubedsm_lab.chaos.incidents import STEPS, incidents
-from kubedsm_lab.chaos.perturbations import PERTURBATIONS
+from kubedsm_lab.chaos.incidents import STEPS, list_incidents
+from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS
 from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
-from kubedsm_lab.chaos.trace import Injection, Outcome, play, trace_lines, without_particulars
+from kubedsm_lab.chaos.trace import Injection, Outcome, describe_outcome, normalize_violations, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import spread
 
 Cell = tuple[str, str, str]
-#: response to evictions only
+#: outcome of evictions only
 _OF_EVICTIONS = "429-budget"
-#: injections for each task of a worker process
+#: injections per task of a worker process
 _CHUNK = 16
-#: seconds within which the next event must follow to be swapped
+#: most seconds between swappable events
 _SOON = 0.5
 
 
 @attrs.frozen(slots=True)
 class Verdict:
-    """Result of a run, without its history."""
+    """Result of a run; a replay reproduces the history."""
 
     injection: Injection
     struck: bool
     violations: tuple[str, ...]
-    #: lines of the trace
+    #: lines of the description
     length: int = 0
 
 
 @cache
 def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
-    """Play a run without a fault. Raises RuntimeError if the run violates an invariant."""
+    """Return the run without a fault. Raises RuntimeError if a guarantee is broken."""
     outcome = play(Injection(workload, None, seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
     return outcome
 
 
-def injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
-    """Return every injection of the workloads."""
+def list_injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
+    """Return every fault at every injection point of the reference runs."""
     return [
         Injection(workload, fault, seed, paced)
         for workload in workloads
@@ -65,17 +65,17 @@ def injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> l
 def _list_faults(history: Sequence[Moment]) -> Iterator[Fault]:
     for index, moment in enumerate(history):
         if moment.point in STEPS:
-            for what, passing in incidents(moment.point):
+            for what, passing in list_incidents(moment.point):
                 yield Fault(WORLD, moment.point, moment.number, what, passing)
         if moment.family == CALL:
-            yield from _faults_of_request(moment)
+            yield from _list_call_faults(moment)
             for what in INTERRUPTIONS:
                 yield Fault(PROCESS, moment.point, moment.number, what)
         elif moment.family == WATCH:
-            yield from _faults_of_event(moment, history[index + 1 :])
+            yield from _list_event_faults(moment, history[index + 1 :])
 
 
-def _faults_of_request(moment: Moment) -> Iterator[Fault]:
+def _list_call_faults(moment: Moment) -> Iterator[Fault]:
     for what in (*OUTCOMES, *CRASHES):
         if what == _OF_EVICTIONS and "eviction" not in moment.point:
             continue
@@ -83,12 +83,12 @@ def _faults_of_request(moment: Moment) -> Iterator[Fault]:
             yield Fault(CALL, moment.point, moment.number, what, lasting)
 
 
-def _faults_of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
+def _list_event_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
     plural, _, kind = moment.point.partition(".")
     following = [m for m in later if m.family == WATCH and m.point.startswith(f"{plural}.")]
     next_one = following[0] if following else None
     again = any(m.point == f"{plural}.ADDED" and m.about == moment.about for m in following)
-    for what in PERTURBATIONS:
+    for what in (*DELIVERIES, *PERTURBATIONS):
         if what == "swap" and (next_one is None or next_one.at > moment.at + _SOON):
             continue
         if what == "coalesce" and not (kind == "DELETED" and again):
@@ -96,8 +96,8 @@ def _faults_of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]
         yield Fault(WATCH, moment.point, moment.number, what)
 
 
-def draw_sample(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
-    """Draw a sorted sample, balanced over cells and, within each cell, over workloads."""
+def choose_injections(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
+    """Return a sorted random sample, balanced over cells, and over workloads within a cell."""
     rng = random.Random(seed)
     cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
     of_workload: Counter[tuple[Cell, str]] = Counter()
@@ -118,52 +118,54 @@ def draw_sample(found: Sequence[Injection], number: int, seed: int) -> list[Inje
 
 
 def judge(injection: Injection) -> Verdict:
-    """Play an injection and compare the outcome with its reference run."""
+    """Play the injection, and compare the run with the reference."""
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
     outcome = play(injection, usual)
-    length = len(trace_lines(outcome)) if outcome.violations else 0
+    length = len(describe_outcome(outcome)) if outcome.violations else 0
     return Verdict(injection, outcome.struck, outcome.violations, length)
 
 
-def sweep(
-    planned: Sequence[Injection], jobs: int, on_done: Callable[[Verdict], object]
+def run_sweep(
+    planned: Sequence[Injection], jobs: int, on_done: Callable[[], object]
 ) -> list[Verdict]:
-    """Play the injections; `on_done` receives each verdict."""
+    """Play all injections; `on_done` is called after each."""
     verdicts = []
     for verdict in spread(judge, planned, jobs, _CHUNK):
-        on_done(verdict)
+        on_done()
         verdicts.append(verdict)
     return verdicts
 
 
 @attrs.frozen
 class Report:
+    """Verdicts of a sweep, and coverage of injection points."""
+
     verdicts: Sequence[Verdict]
-    #: all injections, drawn or not
+    #: all injections, the sample and the others
     found: Sequence[Injection]
 
     @property
     def broken(self) -> list[Verdict]:
-        """Return runs with violations, shortest trace first."""
+        """Return the runs with violations, shortest history first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
         return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
 
     @property
-    def sorts(self) -> list[list[Verdict]]:
-        """Return runs with violations, grouped by similar violations."""
-        sorts: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
+    def failure_groups(self) -> list[list[Verdict]]:
+        """Return the runs with violations, grouped by equivalent violations."""
+        groups: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
-            sorts[without_particulars(verdict.violations)].append(verdict)
-        return list(sorts.values())
+            groups[normalize_violations(verdict.violations)].append(verdict)
+        return list(groups.values())
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Return the cells: fault and injection point, without its number."""
+        """Return all pairs of a fault and an injection point."""
         return frozenset(i.fault.cell for i in self.found if i.fault is not None)
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Return the cells whose fault has struck."""
+        """Return the cells with an injected fault."""
         return frozenset(
             v.injection.fault.cell
             for v in self.verdicts
@@ -182,8 +184,8 @@ class Report:
             ],
         }
 
-    def table(self) -> FittedTable:
-        """Return the table of runs by fault and workload, with numbers of violations."""
+    def fault_table(self) -> FittedTable:
+        """Count injections and broken guarantees by fault and workload."""
         workloads = sorted({v.injection.workload for v in self.verdicts})
         made: Counter[tuple[str, str]] = Counter()
         wrong: Counter[tuple[str, str]] = Counter()
@@ -197,7 +199,7 @@ class Report:
             (what, *(_table_cell(made[what, w], wrong[what, w]) for w in workloads))
             for what in sorted({what for what, _ in made})
         )
-        title = "injections by fault and workload; in brackets: promises broken"
+        title = "injections by fault and workload; in brackets: guarantees broken"
         return table(("fault", *workloads), rows, title=title, numbers=workloads)
 
 

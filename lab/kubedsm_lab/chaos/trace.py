@@ -1,4 +1,4 @@
-"""Trace of one run: a workload with one fault, from its start until the cluster is quiet."""
+"""Trace of a run: a workload with a single fault, from the start until the cluster is quiet."""
 
 import asyncio
 import random
@@ -12,10 +12,10 @@ import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault
+from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault, loop_time
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
-from kubedsm_lab.chaos.oracles import OURS, out_of_place
+from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
 from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import Moment, Seam
@@ -30,67 +30,69 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
-#: node for the bystander only
+#: node without capacity for other pods
 BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
-#: seconds from the fault to the arrival of the bystander
-COMES_AFTER = 0.1
-#: seconds within which a pod is bound, even by a scheduler that has just started
+#: seconds from the fault to the bystander's creation
+ARRIVAL_DELAY = 0.1
+#: seconds until a known pod is bound, also by a newly started scheduler
 USUAL = 3.0
 #: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
 
 
 class Bystander:
+    """Pod of another tenant, created after the fault, whose bind must not be delayed."""
+
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._came: float | None = None
-        #: seconds until bound
+        self._created: float | None = None
+        #: seconds until the bind
         self.waited: float | None = None
         api.create(NAMESPACES, {"metadata": {"name": BYSTANDER_NAMESPACE}})
-        api.store.subscribe(self._notice)
+        api.store.subscribe(self._record_bind)
 
     @property
-    def waits(self) -> bool:
-        return self._came is not None and self.waited is None
+    def is_pending(self) -> bool:
+        return self._created is not None and self.waited is None
 
-    def come(self) -> None:
-        """Create the bystander soon."""
-        asyncio.get_running_loop().call_later(COMES_AFTER, self._come)
+    def schedule_arrival(self) -> None:
+        """Create the pod soon; to be called when the fault strikes."""
+        asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
-    def _come(self) -> None:
+    def _create_pod(self) -> None:
         requests = {"cpu": "50m", "memory": "50Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         spec = {
-            "schedulerName": OURS,
+            "schedulerName": SCHEDULER_NAME,
             "nodeSelector": {"kubernetes.io/hostname": BYSTANDER_NODE["metadata"]["name"]},
             "containers": [container],
         }
-        self._came = asyncio.get_running_loop().time()
+        self._created = loop_time()
         metadata = {"name": "bystander", "labels": {"app": "bystander"}}
         self._api.create(PODS, {"metadata": metadata, "spec": spec}, namespace=BYSTANDER_NAMESPACE)
 
-    def _notice(self, change: ObjectChange) -> None:
-        thing = change.object
-        if self.waits and self._came is not None and change.resource is PODS:
-            beside = thing["metadata"]["namespace"] == BYSTANDER_NAMESPACE
-            if beside and node_of(thing):
-                self.waited = asyncio.get_running_loop().time() - self._came
+    def _record_bind(self, change: ObjectChange) -> None:
+        pod = change.object
+        if self._created is None or self.waited is not None or change.resource is not PODS:
+            return
+        if pod["metadata"]["namespace"] == BYSTANDER_NAMESPACE and node_of(pod):
+            self.waited = loop_time() - self._created
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Return the longest acceptable wait of the bystander: the outage of the scheduler.
+    """Return the bystander's longest acceptable wait: the duration of the disturbance.
 
-    `handover`: seconds of a failover; 0 without another replica. `slowest`: rate of the slowest
-    clock.
+    `handover`: seconds until another replica leads; 0 if there is none. `slowest`: rate of the
+    slowest clock.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
         return USUAL + handover + (0.0 if replaced else interruption.lasts)
-    return handover + _measure_outage(fault) / slowest
+    return handover + _longest_disturbance(fault) / slowest
 
 
-def _measure_outage(fault: Fault) -> float:
+def _longest_disturbance(fault: Fault) -> float:
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":
@@ -104,23 +106,24 @@ def _measure_outage(fault: Fault) -> float:
     return USUAL
 
 
-#: seconds between the starts of schedulers, so that the first one leads
+#: seconds between the starts of two schedulers; the first becomes the leader
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
-#: factors of extra migrations: back and forth after a failure; retries of a lasting fault
-_BACK_AND_FORTH, _IN_A_MINUTE = 2, 8
-#: I9: longest delay by another tenant, as a multiple of the usual time
+#: additional migrations caused by a fault, per usual migration: back and forth after a failure;
+#: and by a lasting fault, with repeated attempts
+_EXTRA_MIGRATIONS, _LASTING_MIGRATIONS = 2, 8
+#: I9: most delay of a migration by another tenant, in times of the usual duration
 MOST_DELAYS = 2
 
 
 @attrs.frozen(order=True)
 class Injection:
-    """One run. `seed` draws the order of ready tasks; 0: first in, first out."""
+    """Workload and fault. The `seed` shuffles the order of ready tasks; 0 leaves the order."""
 
     workload: str
     fault: Fault | None = None
     seed: int = 0
-    #: whether with the latencies of a real control plane, drawn by `EmulatedCluster`
+    #: with the latencies of a real control plane
     paced: bool = False
 
     @property
@@ -132,11 +135,13 @@ class Injection:
 
 @attrs.frozen
 class Outcome:
+    """Observations of a run."""
+
     injection: Injection
     end: End
     created: int
     deleted: int
-    #: by workload: most pods not Ready at once, after all had been
+    #: by workload: most unready replicas at once, after all were Ready
     missed: Mapping[str, int]
     struck: bool
     history: tuple[Moment, ...]
@@ -144,12 +149,12 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Play a run, and compare it with its reference, if any."""
+    """Play the injection, and compare the end with the reference, if any."""
     order = random.Random(injection.seed) if injection.seed else None
-    return run_in_virtual_time(_play(injection, reference), order)
+    return run_in_virtual_time(_play_injection(injection, reference), order)
 
 
-async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
+async def _play_injection(injection: Injection, reference: Outcome | None) -> Outcome:
     workload = WORKLOADS[injection.workload]
     clock = VirtualClock()
     spec = ClusterSpec((*workload.nodes, BYSTANDER_NODE), _TIMING)
@@ -157,30 +162,30 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     async with EmulatedCluster(
         spec, clock, rng, tracks_managers=False, paced=injection.paced
     ) as cluster:
-        beside = Bystander(cluster.api)
+        bystander = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
-        seam.on_strike = beside.come
-        with _record_logs(seam) as errors:
+        seam.on_strike = bystander.schedule_arrival
+        with _capture_log(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(
                     cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
                 )
-                await _run_workload(workload, stage, beside, reference)
+                await _run_workload(workload, stage, bystander, reference)
                 violations = [
                     *_list_violations(stage, reference),
-                    *_check_bystander(beside, seam, workload),
+                    *_check_bystander(bystander, seam, workload),
                     *errors,
                 ]
-                stage.tell_plans()
-                violations += await _compare_with_new_schedulers(stage)
-                stage.close()
+                stage.record_plans()
+                violations += await _compare_with_restart(stage)
+                stage.stop_schedulers()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
     if cluster.routes.open_watches:
         violations.append(f"leaked: {cluster.routes.open_watches} watches")
     return Outcome(
         injection,
-        stage.end(),
+        stage.count_placements(),
         stage.created.total(),
         stage.deleted.total(),
         stage.invariants.missed,
@@ -191,10 +196,11 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
 
 
 async def _run_workload(
-    workload: Workload, stage: Stage, beside: Bystander, reference: Outcome | None
+    workload: Workload, stage: Stage, bystander: Bystander, reference: Outcome | None
 ) -> None:
+    """Run the workload until the cluster has settled, or until the time limit."""
     for number, rate in enumerate(workload.rates):
-        stage.start(f"kubedsm-{number}", rate)
+        stage.start_scheduler(f"kubedsm-{number}", rate)
         if workload.times is not None:
             await stage.clock.sleep(_APART)
     await workload.course(stage)
@@ -202,74 +208,73 @@ async def _run_workload(
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
         await stage.clock.sleep(1.0)
         now = stage.clock.monotonic()
-        if beside.waits or not _is_settled(stage, reference):
+        if bystander.is_pending or not _is_settled(stage, reference):
             unsettled = now
 
 
 def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
-    if _is_after_incident(stage):
+    if _has_incident(stage):
         as_usual = not stage.resting and not any(
-            out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
+            out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
         )
+    elif reference is None:
+        as_usual = not stage.resting
     else:
-        as_usual = not stage.resting if reference is None else stage.end() == reference.end
-    return due and as_usual and stage.quiet_for >= QUIET and not _has_orphans(stage)
+        as_usual = stage.count_placements() == reference.end
+    unfinished = stage.list_leftovers() or any(stage.list_mirror_errors())
+    return due and as_usual and stage.quiet_for >= QUIET and not unfinished
 
 
-def _has_orphans(stage: Stage) -> bool:
-    return bool(stage.orphans()) or any(stage.contradictions())
-
-
-def _is_after_incident(stage: Stage) -> bool:
-    """Return whether the outcome may differ from the reference: after an incident."""
+def _has_incident(stage: Stage) -> bool:
+    """Return whether the environment changes, and the end may differ from the reference."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
 def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
-    # A late bind may arrive after its reservation was released: no precondition prevents that,
-    # and the kubelet rejects one of the two pods.
+    # A bind considered lost may still arrive after its capacity is reserved again: no precondition
+    # prevents a late bind, and the kubelet refuses either pod.
     late = fault is not None and fault.what == APPLIED_LATE
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     if stage.ledger is not None:
         yield from stage.ledger.wrong
-    usual, beside = stage.neighbour_took
-    if beside > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
-        yield f"I9: a neighbour's migration took {beside:.1f} s, and usually {usual:.1f} s"
-    yield from stage.orphans()
-    yield from stage.contradictions()
+    usual, delayed = stage.neighbour_took
+    if delayed > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
+        yield f"I9: a neighbour's migration took {delayed:.1f} s, and usually {usual:.1f} s"
+    yield from stage.list_leftovers()
+    yield from stage.list_mirror_errors()
     if stage.quiet_for < QUIET:
-        yield "I6: it does not come to rest"
+        yield "I6: the cluster does not come to rest"
     for process in stage.processes.values():
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
         if process.failure is not None:
             yield f"{process.name} ended by {process.failure!r}"
-    if _is_after_incident(stage):
-        yield from out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
+    if _has_incident(stage):
+        yield from out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
     elif reference is not None:
         yield from _compare_with_reference(stage, reference)
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
-    """Return whether a tenant caused the fault, with a pod of that tenant."""
+    """Return whether a tenant caused the fault, with a pod of the workload `web`."""
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
-    """Yield differences from the reference: placement, missing pods, extra pods."""
+    """Yield differences from the end without a fault, and excess pods."""
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
-    allowed = reference.deleted * (_IN_A_MINUTE if lasting else _BACK_AND_FORTH)
+    allowed = reference.deleted * (_LASTING_MIGRATIONS if lasting else _EXTRA_MIGRATIONS)
     if stage.paced:
-        # Pods are scheduled one by one: a failed bind may send another pod to the cloud, and then
-        # that pod is migrated once.
+        # Pods arrive one after the other: a pod may go to the cloud while a bind that fails later
+        # reserves the edge, and is migrated once.
         allowed += reference.created
-    yield from _compare_placements(stage.end(), reference.end, "usually")
-    # The node of a pod, and so the number of pods lost with a node, depends on timing.
+    yield from _list_differences(stage.count_placements(), reference.end, "usually")
+    # The workload that loses pods with a node may depend on the order of binds.
     usually = max(reference.missed.values(), default=0)
     for app, missed in stage.invariants.missed.items():
         if missed > usually:
@@ -278,55 +283,56 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
         ("created", stage.created.total(), reference.created),
         ("deleted", stage.deleted.total(), reference.deleted),
     ):
-        if here - usual > allowed:  # what it spares harms nobody
+        if here - usual > allowed:
             yield f"{here} pods were {what}, and usually {usual}"
 
 
-def _check_bystander(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
+def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     fault = seam.fault
     if seam.struck is None or fault is None:
         return
     if any(moment.point == NOT_STARTED for moment in seam.history):
-        return  # the configuration was wrong meanwhile: nobody can serve anybody
+        return  # with an invalid configuration no scheduler starts
     longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
-        longest += GRACE  # a leader that is told to end waits for moves that are held up
-    if beside.waited is None:
+        longest += GRACE  # a terminating leader waits for delayed migrations
+    if bystander.waited is None:
         yield "the bystander was never bound"
-    elif beside.waited > longest:
-        yield f"the bystander waited for {beside.waited:.1f} s, {longest:.1f} at most"
+    elif bystander.waited > longest:
+        yield f"the bystander waited for {bystander.waited:.1f} s, {longest:.1f} at most"
 
 
-async def _compare_with_new_schedulers(stage: Stage) -> list[str]:
-    """Yield differences from the placement by new schedulers without memory."""
-    if not _is_after_incident(stage):
+async def _compare_with_restart(stage: Stage) -> list[str]:
+    """Return differences after restarting all schedulers without memory of the run."""
+    if not _has_incident(stage):
         return []
-    before = stage.end()
-    await stage.replace_schedulers()
-    return list(_compare_placements(before, stage.end(), "from a scheduler started anew"))
+    before = stage.count_placements()
+    await stage.restart_schedulers()
+    after = stage.count_placements()
+    return list(_list_differences(before, after, "after a restart of the schedulers"))
 
 
-def _compare_placements(end: End, other: End, whose: str) -> Iterator[str]:
+def _list_differences(end: End, other: End, whose: str) -> Iterator[str]:
     for app in sorted({*end, *other}):
         if end.get(app) != other.get(app):
             yield f"I7: {app} has {end.get(app)}, and {whose} {other.get(app)}"
 
 
 @contextmanager
-def _record_logs(seam: Seam) -> Iterator[list[str]]:
-    """Record the log of the schedulers in the history; collect errors."""
+def _capture_log(seam: Seam) -> Iterator[list[str]]:
+    """Add log entries of the schedulers to the history; yield the list of errors."""
     errors: list[str] = []
     before = structlog.get_config()
 
-    def hear(_: Any, level: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        story = " ".join(f"{key}={value}" for key, value in entry.items() if key != "event")
-        seam.tell("", f"{level} {entry['event']}", story)
+    def add_entry(_: Any, level: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        fields = " ".join(f"{key}={value}" for key, value in entry.items() if key != "event")
+        seam.add_remark("", f"{level} {entry['event']}", fields)
         if level in ("error", "critical", "exception"):
-            errors.append(f"logged: {entry['event']} {story}")
+            errors.append(f"logged: {entry['event']} {fields}")
         raise structlog.DropEvent
 
     structlog.configure(
-        processors=[hear], wrapper_class=structlog.make_filtering_bound_logger("INFO")
+        processors=[add_entry], wrapper_class=structlog.make_filtering_bound_logger("INFO")
     )
     try:
         yield errors
@@ -335,19 +341,19 @@ def _record_logs(seam: Seam) -> Iterator[list[str]]:
 
 
 _NAME = re.compile(r"[\w.-]+")
-#: parts that differ between similar violations: numbers, suffixes of names, replicas
+#: run-specific parts of violations: numbers, generated names, schedulers
 _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
 
 
-def trace_lines(outcome: Outcome) -> list[str]:
-    """Return the trace: the history from the fault on, of objects named in violations."""
+def describe_outcome(outcome: Outcome) -> list[str]:
+    """Return the relevant part of the history: from the fault on, about the objects in question."""
     lines = [str(moment) for moment in _select_moments(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
     return lines + [f"BROKEN {violation}" for violation in outcome.violations]
 
 
-def without_particulars(violations: Iterable[str]) -> frozenset[str]:
-    """Return the violations without the particulars of the run."""
+def normalize_violations(violations: Iterable[str]) -> frozenset[str]:
+    """Remove run-specific parts from violations."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
@@ -368,6 +374,6 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Return whether a part of a name is named, or belongs to a named workload."""
+    """Return whether the part names an object, or a pod or ReplicaSet of a workload."""
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))

@@ -1,4 +1,4 @@
-"""Workloads of chaos runs: operations of users on a fixed schedule."""
+"""Workloads: actions of users during a run, independent of the scheduler's."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,144 +24,145 @@ TWO = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2"))
 SITE = tuple(node(name, "edge", "2", "8Gi", zone="north") for name in ("e1", "e2"))
 IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
 AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
-#: time limit for the start or the middle of a migration in seconds
+#: seconds to wait for a migration to begin
 _BEGUN = 10.0
-#: time limit for the migration of another tenant in seconds
+#: seconds to wait for a neighbour's migration
 _AT_LAST = 120.0
 HOSTNAME = "kubernetes.io/hostname"
 
 
 @attrs.frozen
 class Workload:
+    """Actions of users on a cluster, and the schedulers of the cluster."""
+
     name: str
     course: Callable[[Stage], Awaitable[None]]
     nodes: tuple[Object, ...] = (EDGE, CLOUD)
-    #: clock rate of each scheduler; one of several leads
+    #: clock rate of each scheduler; several elect a leader
     rates: tuple[float, ...] = (1.0,)
-
-    #: whether the outcome is the same after an outage of the schedulers
+    #: whether an absence of the schedulers does not change the end
     unhurried: bool = True
 
     @property
     def times(self) -> LeaseTimes | None:
-        """Return the times of the leader election, if any."""
+        """Return the periods of the leader election, if any."""
         return LeaseTimes() if len(self.rates) > 1 else None
 
     @property
     def handover(self) -> float:
-        """Return the longest failover in seconds."""
+        """Return the seconds from the end of a leader until the next leads."""
         times = self.times
         return 0.0 if times is None else (times.duration + times.retry_period) / min(self.rates)
 
 
-async def _burst(stage: Stage) -> None:
-    """Create more pods at once than the edge holds, and one that fits on no node."""
-    stage.hands.deploy("web", 5)
-    stage.hands.deploy("huge", 1, cpu="64")
+async def _create_burst(stage: Stage) -> None:
+    """Create more pods at once than fit at the edge, and an infeasible pod."""
+    stage.hands.create_workload("web", 5)
+    stage.hands.create_workload("huge", 1, cpu="64")
 
 
-async def _scaling(stage: Stage) -> None:
-    """Scale up, beyond the capacity of the edge, and down again."""
-    stage.hands.deploy("web", 2)
-    stage.hands.deploy("shop", 1)
+async def _scale_up_and_down(stage: Stage) -> None:
+    """Scale up beyond the edge, and down again."""
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(2.0)
-    stage.hands.scale("web", 6)
+    stage.hands.scale_workload("web", 6)
     await stage.clock.sleep(5.0)
-    stage.hands.scale("web", 1)
+    stage.hands.scale_workload("web", 1)
 
 
-async def _cloud_to_edge(stage: Stage) -> None:
-    """Add an edge node after all pods were bound in the cloud."""
-    stage.hands.deploy("web", 2)
-    await _add_edge(stage)
+async def _open_edge_later(stage: Stage) -> None:
+    """Add the edge node when all pods run in the cloud."""
+    stage.hands.create_workload("web", 2)
+    await _open_edge(stage)
 
 
 async def _request_migration(stage: Stage) -> None:
-    """Request the migration that would be suggested, once there is an edge node."""
-    await _cloud_to_edge(stage)
-    stage.hands.ask_to_move("web", "e1", stage.clock.wall())
+    """Add the edge node, and request the expected migration."""
+    await _open_edge_later(stage)
+    stage.hands.request_migration("web", "e1", stage.clock.wall())
 
 
-async def _edge_to_cloud(stage: Stage) -> None:
-    """Create pods that require the edge when the edge is full."""
-    stage.hands.deploy("web", 4)
+async def _fill_edge_first(stage: Stage) -> None:
+    """Fill the edge, then create pods restricted to the edge."""
+    stage.hands.create_workload("web", 4)
     await stage.clock.sleep(4.0)
-    stage.hands.deploy("camera", 2, **AT_THE_EDGE)
+    stage.hands.create_workload("camera", 2, **AT_THE_EDGE)
 
 
-async def _swap(stage: Stage) -> None:
-    """Swap the QoS targets of a workload at the edge and one in the cloud."""
-    stage.hands.deploy("web", 1)
+async def _swap_targets(stage: Stage) -> None:
+    """Swap the targets of two workloads, at the edge and in the cloud."""
+    stage.hands.create_workload("web", 1)
     await stage.clock.sleep(2.0)
-    stage.hands.deploy("shop", 1)
+    stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(4.0)
-    stage.hands.configure(_qos_targets(web=0, shop=1))
+    stage.hands.write_configuration(_set_targets(web=0, shop=1))
 
 
-async def _single_replica(stage: Stage) -> None:
-    """Migrate the only replica, which must stay available."""
-    stage.hands.deploy("web", 1)
-    await _add_edge(stage)
+async def _migrate_single_replica(stage: Stage) -> None:
+    """Migrate the only replica, which must be available all the time."""
+    stage.hands.create_workload("web", 1)
+    await _open_edge(stage)
 
 
-async def _stateful_set(stage: Stage) -> None:
-    """Migrate StatefulSet pods, whose names allow only delete-then-create."""
-    stage.hands.deploy("db", 2, resource=STATEFUL_SETS)
-    await _add_edge(stage)
+async def _migrate_stateful_set(stage: Stage) -> None:
+    """Migrate pods with stable names: deletion precedes the replacement's creation."""
+    stage.hands.create_workload("db", 2, resource=STATEFUL_SETS)
+    await _open_edge(stage)
 
 
-async def _rollout(stage: Stage) -> None:
+async def _roll_out_meanwhile(stage: Stage) -> None:
     """Change the pod template while a pod is detached."""
-    stage.hands.deploy("web", 2)
-    await _add_edge(stage)
-    await stage.until(lambda: _list_detached(stage), _BEGUN)
+    stage.hands.create_workload("web", 2)
+    await _open_edge(stage)
+    await stage.wait_until(lambda: _list_detached(stage), _BEGUN)
     stage.hands.roll_out("web")
 
 
-async def _owner_deleted(stage: Stage) -> None:
-    """Delete the Deployment while one of its pods is detached."""
-    stage.hands.deploy("web", 2)
-    stage.hands.deploy("shop", 1)
-    await _add_edge(stage)
-    await stage.until(lambda: "web" in _list_detached(stage), _BEGUN)
-    stage.hands.undeploy("web")
+async def _delete_owner_meanwhile(stage: Stage) -> None:
+    """Delete the Deployment while a pod is detached."""
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 1)
+    await _open_edge(stage)
+    await stage.wait_until(lambda: "web" in _list_detached(stage), _BEGUN)
+    stage.hands.delete_workload("web")
 
 
 async def _migrate_with_budgets(stage: Stage) -> None:
-    """Migrate three Deployments with disruption budgets; delete one meanwhile.
+    """Migrate three Deployments with a disruption budget each, and delete a Deployment meanwhile.
 
-    The incident `undeployed` deletes them at every other step of their migrations.
+    The incident `undeployed` deletes Deployments at every other step of the migrations.
     """
     for name, limit in (
         ("web", {"maxUnavailable": 1}),
         ("shop", {"minAvailable": 2}),
         ("bank", {"maxUnavailable": 0}),
     ):
-        stage.hands.deploy(name, 2, cpu="500m")
-        stage.hands.budget(name, name, **limit)
-    await _add_edge(stage)
-    await stage.until(lambda: "bank" in _list_detached(stage), _BEGUN)
-    stage.hands.undeploy("bank")
+        stage.hands.create_workload(name, 2, cpu="500m")
+        stage.hands.create_budget(name, name, **limit)
+    await _open_edge(stage)
+    await stage.wait_until(lambda: "bank" in _list_detached(stage), _BEGUN)
+    stage.hands.delete_workload("bank")
 
 
-async def _finalizer(stage: Stage) -> None:
-    """Migrate a tenant's pods whose finalizer blocks their deletion."""
+async def _migrate_with_finalizer(stage: Stage) -> None:
+    """Migrate a tenant's pods, whose finalizers delay the deletion."""
     _deploy_tenant(stage)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
-    await _measure_neighbour(stage)
+    await _migrate_neighbours(stage)
 
 
-async def _slow_termination(stage: Stage) -> None:
-    """Migrate a tenant's pods that ignore SIGTERM for ten minutes."""
+async def _migrate_slow_pods(stage: Stage) -> None:
+    """Migrate a tenant's pods, which ignore SIGTERM for ten minutes."""
     _deploy_tenant(stage, terminationGracePeriodSeconds=600)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
-    await _measure_neighbour(stage)
+    await _migrate_neighbours(stage)
 
 
-async def _namespace_deleted(stage: Stage) -> None:
-    """Delete a tenant's namespace when a pod is detached, so that no replacement is created."""
+async def _delete_namespace_meanwhile(stage: Stage) -> None:
+    """Delete a tenant's namespace once the pod is detached: no replacement is created."""
     api, name = stage.hands.api, "tenant"
     api.create(NAMESPACES, {"metadata": {"name": name}})
     _deploy_tenant(stage, namespace=name)
@@ -172,49 +173,49 @@ async def _namespace_deleted(stage: Stage) -> None:
             return
         if change.resource is PODS and MIGRATING_LABEL in labels_of(change.object):
             deleted.append(name)
-            stage.hands.stop_controllers()
+            stage.cluster.stop_controllers()
             api.delete(NAMESPACES, "", name)
-            asyncio.get_running_loop().call_later(0.1, stage.hands.start_controllers)
+            asyncio.get_running_loop().call_later(0.1, stage.cluster.start_controllers)
 
     api.store.subscribe(notice)
-    await _measure_neighbour(stage)
+    await _migrate_neighbours(stage)
 
 
 def _deploy_tenant(stage: Stage, namespace: str = NAMESPACE, **spec: Any) -> None:
-    stage.hands.deploy("web", 2, namespace=namespace, **spec)
+    stage.hands.create_workload("web", 2, namespace=namespace, **spec)
 
 
 def _hold_pods(stage: Stage, *, held: bool = True) -> None:
-    for pod in stage.hands.pods():
-        # No finalizer can be added to a pod that is being deleted.
+    for pod in stage.hands.list_pods():
+        # The API server refuses finalizers on terminating pods.
         if labels_of(pod)["app"] == "web" and not (held and is_terminating(pod)):
             stage.hands.hold_pod(pod["metadata"]["name"], held=held)
 
 
-async def _measure_neighbour(stage: Stage) -> None:
-    """Measure I9: another tenant's migration before the tenant's migration, and during it."""
+async def _migrate_neighbours(stage: Stage) -> None:
+    """Measure I9: another tenant's migration before and during the tenant's."""
     for name in ("before", "beside"):
         reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
         terms = {"nodeSelectorTerms": [reach]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        stage.hands.deploy(name, 1, cpu="5m", affinity=affinity)
+        stage.hands.create_workload(name, 1, cpu="5m", affinity=affinity)
     await stage.clock.sleep(4.0)
     usual = await _time_migration(stage, "before")
     stage.hands.add_node(EDGE)
-    await stage.until(partial(_has_begun, stage), _BEGUN)
+    await stage.wait_until(partial(_is_leaving, stage), _BEGUN)
     stage.neighbour_took = (usual, await _time_migration(stage, "beside"))
     await stage.clock.sleep(LASTING)
     _hold_pods(stage, held=False)
 
 
-def _has_begun(stage: Stage) -> bool:
-    """Return whether the tenant's migration has reached its wait."""
+def _is_leaving(stage: Stage) -> bool:
+    """Return whether the tenant's migration waits for a termination."""
     pods = stage.hands.api.list(PODS, labels="app=web")
     return any(map(is_terminating, pods)) or not pods
 
 
 async def _time_migration(stage: Stage, name: str) -> float:
-    """Return the duration of a migration to a node that is added for the workload."""
+    """Add a node for the workload, and return the seconds until the pod runs there."""
     began = stage.clock.monotonic()
     stage.hands.add_node(node(name, "edge", "10m", "200Mi"))
 
@@ -222,24 +223,24 @@ async def _time_migration(stage: Stage, name: str) -> float:
         pods = stage.hands.api.list(PODS, NAMESPACE, labels=f"app={name}")
         return [node_of(pod) for pod in pods] == [name]
 
-    await stage.until(there, _AT_LAST)
+    await stage.wait_until(there, _AT_LAST)
     return stage.clock.monotonic() - began
 
 
-async def _node_loss(stage: Stage) -> None:
-    """Lose one of two edge nodes, until its pods are elsewhere."""
-    stage.hands.deploy("web", 2)
-    stage.hands.deploy("shop", 1)
+async def _lose_node(stage: Stage) -> None:
+    """Lose one of two edge nodes until the pods are elsewhere."""
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(4.0)
     stage.hands.lose_node("e2")
     await stage.clock.sleep(20.0)
     stage.hands.regain_node("e2")
 
 
-async def _site_loss(stage: Stage) -> None:
-    """Lose all edge nodes, until their pods are elsewhere."""
-    stage.hands.deploy("web", 2)
-    stage.hands.deploy("shop", 1)
+async def _lose_site(stage: Stage) -> None:
+    """Lose all edge nodes until the pods are elsewhere."""
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(4.0)
     for name in ("e1", "e2"):
         stage.hands.lose_node(name)
@@ -248,72 +249,72 @@ async def _site_loss(stage: Stage) -> None:
         stage.hands.regain_node(name)
 
 
-async def _configuration_change(stage: Stage) -> None:
-    """Give the QoS target to one workload, then to another; in between the document is invalid."""
-    stage.hands.configure(_qos_targets(web=0))
-    stage.hands.deploy("web", 2)
-    stage.hands.deploy("shop", 4)
+async def _change_configuration(stage: Stage) -> None:
+    """Change the targets of two workloads, with an invalid document in between."""
+    stage.hands.write_configuration(_set_targets(web=0))
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 4)
     await stage.clock.sleep(5.0)
-    stage.hands.configure({"apiVersion": "kubedsm.io/v2"})
+    stage.hands.write_configuration({"apiVersion": "kubedsm.io/v2"})
     await stage.clock.sleep(5.0)
-    stage.hands.configure(_qos_targets(shop=0))
+    stage.hands.write_configuration(_set_targets(shop=0))
 
 
-async def _preemption(stage: Stage) -> None:
-    """Create a pod of higher priority that requires the edge, which is full."""
-    stage.hands.configure({"preemption": "enabled"})
-    stage.hands.prefer("more", 1000)
-    stage.hands.deploy("web", 4, **AT_THE_EDGE)
+async def _preempt_pods(stage: Stage) -> None:
+    """Fill the edge, then create a pod of higher priority restricted to the edge."""
+    stage.hands.write_configuration({"preemption": "enabled"})
+    stage.hands.create_priority_class("more", 1000)
+    stage.hands.create_workload("web", 4, **AT_THE_EDGE)
     await stage.clock.sleep(4.0)
-    stage.hands.deploy("camera", 1, priorityClassName="more", **AT_THE_EDGE)
+    stage.hands.create_workload("camera", 1, priorityClassName="more", **AT_THE_EDGE)
 
 
-async def _packing(stage: Stage) -> None:
-    """Create a pod that fits only if two pods on two nodes share one."""
-    stage.hands.deploy("web", 2)
+async def _pack_pods(stage: Stage) -> None:
+    """Create a pod that fits only after packing two others on a single node."""
+    stage.hands.create_workload("web", 2)
     await stage.clock.sleep(4.0)
-    stage.hands.deploy("large", 1, cpu="2")
+    stage.hands.create_workload("large", 1, cpu="2")
 
 
-async def _add_edge(stage: Stage) -> None:
+async def _open_edge(stage: Stage) -> None:
     await stage.clock.sleep(4.0)
     stage.hands.add_node(EDGE)
 
 
 def _list_detached(stage: Stage) -> set[str]:
-    """Return the workloads with a detached pod."""
-    marked = [pod for pod in stage.hands.pods() if MIGRATING_LABEL in labels_of(pod)]
-    return {labels_of(pod)["app"] for pod in marked if not is_terminating(pod)}
+    """Return the workloads with a detached pod, terminating pods left out."""
+    detached = [pod for pod in stage.hands.list_pods() if MIGRATING_LABEL in labels_of(pod)]
+    return {labels_of(pod)["app"] for pod in detached if not is_terminating(pod)}
 
 
-def _qos_targets(**shares: float) -> Object:
-    """Return a configuration with these QoS targets."""
+def _set_targets(**shares: float) -> Object:
+    """Return a configuration with target edge shares of workloads."""
     return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
 
 
-async def _long_quiet(stage: Stage) -> None:
-    """Create pods after a long time with bookmarks only."""
-    stage.hands.deploy("web", 2)
+async def _wait_quietly(stage: Stage) -> None:
+    """Create pods after a period with only bookmarks on the watches."""
+    stage.hands.create_workload("web", 2)
     await stage.clock.sleep(65.0)
-    stage.hands.deploy("shop", 2)
-    stage.hands.scale("web", 1)
+    stage.hands.create_workload("shop", 2)
+    stage.hands.scale_workload("web", 1)
 
 
-async def _leader_change(stage: Stage) -> None:
-    """Scale for longer than a Lease lasts, then terminate the leader while a pod is detached."""
-    stage.hands.deploy("web", 2)
-    stage.hands.deploy("shop", 1)
+async def _change_leader(stage: Stage) -> None:
+    """Scale for long enough to reveal two leaders, then end the leader while a pod is detached."""
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 1)
     for replicas in (3, 1, 3, 1, 3, 1):
         await stage.clock.sleep(3.5)
-        stage.hands.scale("shop", replicas)
-    await _add_edge(stage)
-    await stage.until(lambda: _list_detached(stage), _BEGUN)
+        stage.hands.scale_workload("shop", replicas)
+    await _open_edge(stage)
+    await stage.wait_until(lambda: _list_detached(stage), _BEGUN)
     if stage.leader is not None:
         stage.leader.stopping.set()
 
 
-async def _lying_prometheus(stage: Stage) -> None:
-    """Balance load on the claims of a lying Prometheus."""
+async def _serve_lies(stage: Stage) -> None:
+    """Enable load balancing by a Prometheus with successive lies."""
     load: Object = {
         "prometheus": "http://lies",
         "period": f"{PERIOD:g}s",
@@ -322,40 +323,40 @@ async def _lying_prometheus(stage: Stage) -> None:
     }
     unasked = {"net": "", "disk": ""}
     load["queries"] = {"node": unasked, "pod": unasked}
-    stage.hands.configure({"loadAware": load | {"minLoadGain": 0.1}})
-    stage.hands.deploy("web", 1, cpu="500m")
-    stage.hands.deploy("shop", 1, cpu="500m")
+    stage.hands.write_configuration({"loadAware": load | {"minLoadGain": 0.1}})
+    stage.hands.create_workload("web", 1, cpu="500m")
+    stage.hands.create_workload("shop", 1, cpu="500m")
     await stage.clock.sleep(TOLD_AFTER / 2)
-    stage.hands.scale("shop", 2)
+    stage.hands.scale_workload("shop", 2)
     await stage.clock.sleep(TOLD_AFTER / 2)
 
 
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("burst", _burst),
-        Workload("scaling", _scaling),
-        Workload("cloud-to-edge", _cloud_to_edge, nodes=(CLOUD,)),
+        Workload("burst", _create_burst),
+        Workload("scaling", _scale_up_and_down),
+        Workload("cloud-to-edge", _open_edge_later, nodes=(CLOUD,)),
         Workload("asked-to-move", _request_migration, nodes=(CLOUD,)),
-        Workload("edge-to-cloud", _edge_to_cloud),
-        Workload("swap", _swap, nodes=(ONE_PLACE, CLOUD)),
-        Workload("single-replica", _single_replica, nodes=(CLOUD,)),
-        Workload("stateful-set", _stateful_set, nodes=(CLOUD,)),
-        Workload("rollout", _rollout, nodes=(CLOUD,)),
-        Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
+        Workload("edge-to-cloud", _fill_edge_first),
+        Workload("swap", _swap_targets, nodes=(ONE_PLACE, CLOUD)),
+        Workload("single-replica", _migrate_single_replica, nodes=(CLOUD,)),
+        Workload("stateful-set", _migrate_stateful_set, nodes=(CLOUD,)),
+        Workload("rollout", _roll_out_meanwhile, nodes=(CLOUD,)),
+        Workload("owner-deleted", _delete_owner_meanwhile, nodes=(CLOUD,)),
         Workload("budgeted", _migrate_with_budgets, nodes=(CLOUD,)),
-        Workload("finalizer", _finalizer, nodes=(CLOUD,)),
-        Workload("slow-termination", _slow_termination, nodes=(CLOUD,)),
-        Workload("namespace-deleted", _namespace_deleted, nodes=(CLOUD,)),
-        Workload("node-loss", _node_loss, nodes=(*TWO, CLOUD)),
-        Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD), unhurried=False),
-        Workload("configuration", _configuration_change),
-        Workload("preemption", _preemption),
-        Workload("packing", _packing, nodes=IN_PIECES),
-        Workload("long-quiet", _long_quiet),
-        Workload("lying-prometheus", _lying_prometheus, nodes=(*TWO, CLOUD), rates=(1.0, 1.0)),
-        Workload("leader-change", _leader_change, nodes=(CLOUD,), rates=(1.0, 1.0)),
-        Workload("slow-leader", _leader_change, nodes=(CLOUD,), rates=(0.5, 2.0)),
-        Workload("fast-leader", _leader_change, nodes=(CLOUD,), rates=(2.0, 0.5)),
+        Workload("finalizer", _migrate_with_finalizer, nodes=(CLOUD,)),
+        Workload("slow-termination", _migrate_slow_pods, nodes=(CLOUD,)),
+        Workload("namespace-deleted", _delete_namespace_meanwhile, nodes=(CLOUD,)),
+        Workload("node-loss", _lose_node, nodes=(*TWO, CLOUD)),
+        Workload("site-loss", _lose_site, nodes=(*SITE, CLOUD), unhurried=False),
+        Workload("configuration", _change_configuration),
+        Workload("preemption", _preempt_pods),
+        Workload("packing", _pack_pods, nodes=IN_PIECES),
+        Workload("long-quiet", _wait_quietly),
+        Workload("lying-prometheus", _serve_lies, nodes=(*TWO, CLOUD), rates=(1.0, 1.0)),
+        Workload("leader-change", _change_leader, nodes=(CLOUD,), rates=(1.0, 1.0)),
+        Workload("slow-leader", _change_leader, nodes=(CLOUD,), rates=(0.5, 2.0)),
+        Workload("fast-leader", _change_leader, nodes=(CLOUD,), rates=(2.0, 0.5)),
     )
 }

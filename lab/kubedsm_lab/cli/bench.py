@@ -1,6 +1,6 @@
 """`kubedsm bench`: one function per benchmark.
 
-A module that a benchmark needs is imported when it runs: help and completion load none of them.
+Modules of benchmarks are imported on execution, never for help and completion.
 """
 
 import math
@@ -13,7 +13,7 @@ import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm.terminal.running import Commands, nearest
-from kubedsm_lab.cli.options import processes, sizes
+from kubedsm_lab.cli.options import parse_names, parse_sizes, processes, show_progress
 
 if TYPE_CHECKING:
     from kubedsm_lab.bench.burst.run import Plan
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ODDITIES = ("absurd", "overlapping", "forged")
 #: Seconds of silence before a round of bursts on an emulated cluster.
 _SILENCE = 30.0
-#: Options of `bench burst` for one kind of cluster, by the name of their parameter.
+#: Options of `bench burst` for real and for emulated clusters, by parameter.
 _REAL = {"context": "--context", "schedulers": "--schedulers", "image": "--image"}
 _EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
 
@@ -35,7 +35,7 @@ def bench() -> None:
     """
 
 
-def show(report: "Report", output: str) -> None:
+def show_report(report: "Report", output: str) -> None:
     from kubedsm.cli.console import print_json
     from kubedsm.terminal.console import Console
 
@@ -59,7 +59,7 @@ def match(pods: int, nodes: int, output: str) -> None:
     """Algorithm 8 on counts, next to its bitmask form (10 s)."""
     from kubedsm_lab.bench import match
 
-    show(match.run(pods, nodes), output)
+    show_report(match.run(pods, nodes), output)
 
 
 @bench.command()
@@ -68,7 +68,7 @@ def suggest(output: str) -> None:
     """The exact suggester, next to the paper's (10 s)."""
     from kubedsm_lab.bench import suggest
 
-    show(suggest.run(), output)
+    show_report(suggest.run(), output)
 
 
 @bench.command()
@@ -76,35 +76,29 @@ def suggest(output: str) -> None:
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 1000), default=1.0, help="Time limit of each instance."
 )
-@click.option(
-    "--gaps/--no-gaps",
-    default=True,
-    help="Whether pods that move may be missing in the meantime, as in the paper.",
-)
 @output
-def pack(instances: int, seconds: float, gaps: bool, output: str) -> None:
+def pack(instances: int, seconds: float, output: str) -> None:
     """Packing all pods, with each solver and with none (60 s).
 
-    The instances of "Priority Matters", 4 x 4 to 32 x 8, full to the brim, without evictions.
+    The instances of "Priority Matters", 4 x 4 to 32 x 8, completely full, without evictions.
+    Migrating pods may be unavailable temporarily, as in the paper.
     """
     from kubedsm_lab.bench import pack
 
-    show(pack.run(instances, seconds, gaps=gaps), output)
+    show_report(pack.run(instances, seconds), output)
 
 
 @bench.command()
-@click.option("--pods", type=click.IntRange(1, 2000), default=200, help="Pods of the mixed batch.")
-@click.option("--nodes", type=click.IntRange(1, 5000), default=500, help="Nodes for that batch.")
 @output
-def rules(pods: int, nodes: int, output: str) -> None:
+def rules(output: str) -> None:
     """Hard spread and anti-affinity, next to no rules (10 s).
 
-    A batch of pods with both rules; 500 pods that spread over the zones of 1,000 nodes, and 50
-    pods that keep apart there, both next to 10,000 other pods.
+    A batch of 200 pods with both rules; 500 pods spread over the zones of 1,000 nodes, and 50
+    pods kept apart there, both next to 10,000 other pods.
     """
     from kubedsm_lab.bench import rules
 
-    show(rules.run(rules.default_cases(pods, nodes)), output)
+    show_report(rules.run(rules.CASES), output)
 
 
 @bench.command()
@@ -118,7 +112,7 @@ def site(output: str) -> None:
     from kubedsm_lab.bench import sites
 
     _log_only("ERROR")
-    show(sites.run(), output)
+    show_report(sites.run(), output)
 
 
 @bench.command()
@@ -142,13 +136,6 @@ def site(output: str) -> None:
     show_default="none: by seconds",
     help="Limit of the solver's search tree instead: results do not depend on the machine.",
 )
-@click.option(
-    "--oracle-seconds",
-    "patience",
-    type=click.FloatRange(1),
-    default=60.0,
-    help="Time limit of the oracle; above it there is an upper bound.",
-)
 @processes
 @output
 def solve(
@@ -156,36 +143,34 @@ def solve(
     seed: int,
     seconds: float,
     nodes: int | None,
-    patience: float,
     jobs: int | None,
     output: str,
 ) -> None:
     """Decisions above the exact limit, next to the best (20 min).
 
-    Batches to place, half as many with rules among their pods, and as many clusters of 9 to 16
-    workloads with pods to migrate: KubeDSM with its solver and without, kube-scheduler's rules,
-    and the best, which HiGHS finds with a model of its own.
+    Batches of pending pods, half as many with rules among pods, and as many clusters of 9 to 16
+    workloads with possible migrations: KubeDSM with and without solver, kube-scheduler's rules,
+    and the optimum, found by HiGHS with an independent model.
     """
-    from rich.progress import Progress
-
     from kubedsm.solvers.available import installed
-    from kubedsm.terminal.console import Console
     from kubedsm_lab.bench.solve import run
     from kubedsm_lab.replay.runner import processors
 
     if not installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
     limit = math.inf if nodes else seconds
-    planned = run.tasks(number, seed, seconds=limit, nodes=nodes, patience=patience)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        at = progress.add_task("instances", total=sum(map(len, planned)))
-        result = run.run(*planned, jobs or processors(), lambda: progress.advance(at))
-    show(result.report(), output)
+    planned = run.tasks(number, seed, seconds=limit, nodes=nodes)
+    with show_progress("instances", sum(map(len, planned))) as advance:
+        result = run.run(*planned, jobs or processors(), advance)
+    show_report(result.report(), output)
 
 
 @bench.command()
 @click.option(
-    "--nodes", default="100,1000,5000", callback=sizes, help="Of each size, separated by commas."
+    "--nodes",
+    default="100,1000,5000",
+    callback=parse_sizes,
+    help="Of each size, separated by commas.",
 )
 @click.option("--pods", type=click.IntRange(1, 100_000), default=1000, help="New pods.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Of each, in turns.")
@@ -193,27 +178,29 @@ def solve(
 def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
     """Scoring some of many nodes, next to scoring all (6 min).
 
-    kube-scheduler's policy with percentageOfNodesToScore 0, 10, 50 and 100 (0: its formula), and
+    kube-scheduler's policy with percentageOfNodesToScore 0, 10, 50 and 100 (0: the formula), and
     KubeDSM with the same as cloud.percentageOfNodes: cost and quality of decisions, evenness of
     the pods, and fairness of the search. Decisions alone: no API server.
     """
-    from rich.progress import Progress
-
-    from kubedsm.terminal.console import Console
     from kubedsm_lab.bench.nodes.contenders import contenders, run
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        at = progress.add_task("decisions", total=len(nodes) * rounds * len(contenders()))
-        result = run(nodes, pods, rounds, lambda: progress.advance(at))
-    show(result.report(), output)
+    with show_progress("decisions", len(nodes) * rounds * len(contenders())) as advance:
+        result = run(nodes, pods, rounds, advance)
+    show_report(result.report(), output)
 
 
 @bench.command()
 @click.option(
-    "--nodes", default="100,1000,5000", callback=sizes, help="Of each size, separated by commas."
+    "--nodes",
+    default="100,1000,5000",
+    callback=parse_sizes,
+    help="Of each size, separated by commas.",
 )
 @click.option(
-    "--pods", default="1000,10000,50000", callback=sizes, help="Of each size, separated by commas."
+    "--pods",
+    default="1000,10000,50000",
+    callback=parse_sizes,
+    help="Of each size, separated by commas.",
 )
 @click.option("--rounds", type=click.IntRange(1, 1000), default=11, help="Of each pair, in turns.")
 @click.option(
@@ -248,7 +235,7 @@ def scale(
     _log_only("ERROR")
     for size in map(Size, nodes, pods):
         report = pairs.run(size, rounds=rounds, suggestions=suggestions, seconds=seconds)
-        show(report, output)
+        show_report(report, output)
 
 
 @bench.command()
@@ -271,8 +258,8 @@ def footprint(
     """Start of `kubedsm run`, and its cost while idle (2 min).
 
     The first bind, of a Deployment on the paper's four nodes, next to importing the program. Then
-    CPU and memory when all pods are bound, nodes report their status, and metrics are scraped
-    every 15 seconds. The API server is `kubedsm emulate` in a process of its own.
+    CPU and memory once all pods are bound, while nodes report their status and metrics are scraped
+    every 15 seconds. The API server is `kubedsm emulate` in a separate process.
     """
     import asyncio
 
@@ -282,7 +269,7 @@ def footprint(
         raise click.UsageError(f"--pods: more than {footprint.PODS_OF_A_NODE} for each node")
     _log_only("ERROR")
     shape = footprint.Shape(nodes, pods, seconds, heartbeat, rounds)
-    show(asyncio.run(footprint.run(shape)), output)
+    show_report(asyncio.run(footprint.run(shape)), output)
 
 
 @bench.command()
@@ -347,10 +334,10 @@ def soak(
 ) -> None:
     """Many tenants and an odd one: are all others served as usual?
 
-    Tenants come and go over HTTP. The odd one creates absurd requests, overlapping spread
-    selectors and forged labels. The API server, `kubedsm emulate`, and `kubedsm run` are processes
-    of their own. --kill-every and --cut-every inject faults, but for a while at the beginning and
-    at the end. Exit code 1 if a guarantee is broken.
+    Tenants come and go over HTTP. The odd tenant creates absurd requests, overlapping spread
+    selectors and forged labels. The API server, `kubedsm emulate`, and `kubedsm run` are separate
+    processes. --kill-every and --cut-every inject faults, except at the beginning and at the end.
+    Exit code 1 if a guarantee is broken.
     """
     import asyncio
 
@@ -367,17 +354,9 @@ def soak(
         cut_every=cut_every,
     )
     result = asyncio.run(run.run(shape, seed))
-    show(result.report(), output)
+    show_report(result.report(), output)
     if not result.kept:
         sys.exit(1)
-
-
-def _split_names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    names = tuple(value.split(","))
-    for name in names:
-        if names.count(name) > 1:
-            raise click.BadParameter(f"{name!r} is given twice")
-    return names
 
 
 @bench.command()
@@ -386,7 +365,7 @@ def _split_names(_: click.Context, __: click.Parameter, value: str) -> tuple[str
 @click.option(
     "--policies",
     default="kubedsm,bare-loop",
-    callback=_split_names,
+    callback=parse_names,
     help="Policies (docs/policies.md), or bare-loop. All but kubedsm take one pod at a time; with"
     " .batched after the name, all pending pods. Ratios are the first one's to the others.",
 )
@@ -413,7 +392,7 @@ def _split_names(_: click.Context, __: click.Parameter, value: str) -> tuple[str
 @click.option(
     "--schedulers",
     default="kubedsm,default-scheduler",
-    callback=_split_names,
+    callback=parse_names,
     help="On a real cluster: schedulers, separated by commas. Ratios are the first one's.",
 )
 @click.option(
@@ -443,9 +422,9 @@ def burst(
 
     The pods of one Deployment, all at once, from created to bound to Ready, and their distribution
     over the nodes; next to the published results of the rotating-score-cache paper. The API
-    server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers are processes
-    of their own; bare-loop only posts binds. With --kubeconfig the bursts run on a real cluster,
-    in a namespace of their own that is deleted at the end.
+    server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers are separate
+    processes; bare-loop only posts binds. With --kubeconfig the bursts run on a real cluster, in a
+    temporary namespace.
     """
     is_real = kubeconfig_path is not None
     _check_schedulers(schedulers)
@@ -464,7 +443,7 @@ def burst(
         silence=default_silence if silence is None else silence,
     )
     _log_only("WARNING")
-    show(_run_bursts(plan, keepalive, kubeconfig_path, context), output)
+    show_report(_run_bursts(plan, keepalive, kubeconfig_path, context), output)
 
 
 def _run_bursts(
@@ -480,7 +459,7 @@ def _run_bursts(
 
     reports: list[Report] = []
 
-    async def measure() -> None:
+    async def measure_bursts() -> None:
         warn = structlog.get_logger().warning
         if kubeconfig is None:
             result = await contenders.run(plan, warn, keepalive)
@@ -489,7 +468,7 @@ def _run_bursts(
                 result = await run.run(cluster, SystemClock(), random.Random(), warn, plan)
         reports.append(result.report())
 
-    until_interrupted(measure())
+    until_interrupted(measure_bursts())
     if not reports:
         raise click.Abort
     return reports[0]

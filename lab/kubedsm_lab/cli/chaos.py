@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kubedsm.cli.options import OneOf, output
-from kubedsm_lab.cli.options import paced, processes
+from kubedsm_lab.cli.options import paced, processes, show_progress
 
 if TYPE_CHECKING:
     from kubedsm_lab.chaos.faults import Fault
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kubedsm_lab.chaos.trace import Injection, Outcome
 
 SHORT, LONG = 2_800, 25_000
-#: kinds of broken promises that are traced
+#: kinds of broken guarantees with printed traces
 _TRACED = 10
 WORKLOADS = (
     "burst",
@@ -89,10 +89,7 @@ def chaos(
     Each run is a workload in virtual time with one fault: a call that fails, an event that is lost,
     a crash. The invariants are checked after every change and at the end.
     """
-    from rich.progress import Progress
-
     from kubedsm.cli.console import print_json
-    from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.hostile_connections import attack
@@ -100,12 +97,11 @@ def chaos(
     from kubedsm_lab.replay.runner import processors
 
     if fault is not None:
-        _replay(_find_injection(workloads, fault, seed, paced=paced))
-    found = sweep.injections(workloads or WORKLOADS, seed, paced=paced)
-    planned = sweep.draw_sample(found, number or (SHORT if short else LONG), seed)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("faults", total=len(planned))
-        verdicts = sweep.sweep(planned, jobs or processors(), lambda _: progress.advance(task))
+        _replay_fault(_find_injection(workloads, fault, seed, paced=paced))
+    found = sweep.list_injections(workloads or WORKLOADS, seed, paced=paced)
+    planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
+    with show_progress("faults", len(planned)) as advance:
+        verdicts = sweep.run_sweep(planned, jobs or processors(), advance)
     report = Report(verdicts, found)
     violations = [] if workloads else attack()
     if output == "json":
@@ -126,18 +122,18 @@ def _find_injection(
     if len(workloads) != 1:
         raise click.UsageError("--fault needs one --workload")
     injection = Injection(workloads[0], fault, seed, paced)
-    if injection not in sweep.injections(workloads, seed, paced=paced):
+    if injection not in sweep.list_injections(workloads, seed, paced=paced):
         where = f"--workload {workloads[0]} --seed {seed}{' --paced' * paced}"
         raise click.UsageError(f"--fault {fault} finds no such call or event, with {where}")
     return injection
 
 
-def _replay(injection: "Injection") -> NoReturn:
+def _replay_fault(injection: "Injection") -> NoReturn:
     from kubedsm.terminal.echo import echo
-    from kubedsm_lab.chaos.trace import trace_lines
+    from kubedsm_lab.chaos.trace import describe_outcome
 
-    outcome = _play(injection)
-    for line in trace_lines(outcome):
+    outcome = _play_injection(injection)
+    for line in describe_outcome(outcome):
         echo(line)
     sys.exit(1 if outcome.violations else 0)
 
@@ -145,21 +141,21 @@ def _replay(injection: "Injection") -> NoReturn:
 def _print_report(report: "Report") -> None:
     from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
-    from kubedsm_lab.chaos.trace import trace_lines
+    from kubedsm_lab.chaos.trace import describe_outcome
 
     console = Console()
-    console.print(report.table())
-    for first, *others in report.sorts[:_TRACED]:
+    console.print(report.fault_table())
+    for first, *others in report.failure_groups[:_TRACED]:
         echo(f"{first.injection.command} (and {len(others)} alike)")
-        for line in trace_lines(_play(first.injection)):
+        for line in describe_outcome(_play_injection(first.injection)):
             echo(f"  {line}")
     console.print(
-        f"{len(report.verdicts)} injections, {len(report.broken)} broke a promise;"
+        f"{len(report.verdicts)} injections, {len(report.broken)} broke a guarantee;"
         f" {len(report.covered)} of {len(report.cells)} cells (emulated)"
     )
 
 
-def _play(injection: "Injection") -> "Outcome":
+def _play_injection(injection: "Injection") -> "Outcome":
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.trace import play
 

@@ -41,9 +41,9 @@ def compare(
 ) -> None:
     """Compare KubeDSM with every scheduler of the papers, on one page.
 
-    The page says which scheduler wins by how much, and what is emulated, modelled, computed or
-    published. Each result is written at once: it stays if the next experiment fails or is
-    interrupted.
+    The page ranks the schedulers, and distinguishes emulated, modelled, computed and published
+    results. Each result is written immediately, and survives failures and interruptions of later
+    experiments.
     """
     from rich.markdown import Markdown
 
@@ -78,7 +78,7 @@ def compare(
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that experiments end the processes they have started."""
+    """Treat SIGTERM as Ctrl-C: experiments then terminate their child processes."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Credentials of emulated clusters: tokens and kubeconfigs that only their owner can read."""
+"""Credentials of emulated clusters: tokens and kubeconfigs, readable only by the owner."""
 
 import contextlib
 import secrets
@@ -17,7 +17,7 @@ _PRIVATE = 0o600
 
 
 def make_token() -> str:
-    """Return a token that cannot be guessed."""
+    """Return a cryptographically random token."""
     return secrets.token_urlsafe(32)
 
 
@@ -35,7 +35,7 @@ def ensure_token(path: Path) -> str:
 def written_kubeconfig(
     url: str, token: str | None, path: Path | None, ca: bytes | None = None
 ) -> Iterator[Path]:
-    """Write a kubeconfig for the server: to `path`, or to a folder that is removed at the end."""
+    """Write a kubeconfig for the server: to `path`, or to a temporary folder."""
     content = orjson.dumps(kubeconfig(url, token, ca), option=orjson.OPT_INDENT_2)
     with contextlib.ExitStack() as stack:
         if path is None:

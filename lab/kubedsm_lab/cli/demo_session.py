@@ -40,7 +40,7 @@ from kubedsm_lab.emulator.http.server import HttpFront
 WIDTH = 100
 #: seconds to wait at the end for the replayed baseline
 PATIENCE = 5.0
-#: environment variables of a desktop, or of a browser set up for this terminal
+#: environment variables of a desktop, or of a configured browser
 _BROWSERS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 _DESKTOPS = ("darwin", "win32")
 
@@ -50,7 +50,7 @@ class _Console(Console):
         try:
             super().on_broken_pipe()
         except SystemExit:
-            # Converted here: on its way out of tasks the exception loses its context.
+            # Converted here: exceptions lose their context when leaving task groups.
             raise SystemExit(PIPE_CLOSED) from None
 
 
@@ -60,14 +60,14 @@ def make_console(*, stderr: bool) -> Console:
     if not console.is_terminal:
         console.width = WIDTH
     elif console.is_dumb_terminal:
-        # A dumb terminal cannot move the cursor, but it has a width.
+        # A dumb terminal cannot move the cursor, but has a width.
         console.size = ConsoleDimensions(*shutil.get_terminal_size())
     return console
 
 
 @attrs.define
 class DemoSession:
-    """One demo, from its cluster to its summary."""
+    """Demonstration, from the cluster to the summary."""
 
     seed: int
     cycles: int
@@ -100,7 +100,7 @@ class DemoSession:
             HttpFront(world.cluster.routes) as front,
         ):
             with written_kubeconfig(front.url, None, None) as path:
-                self._introduce(front.url, path)
+                self._print_addresses(front.url, path)
                 async with (
                     await KubernetesCluster.connect(path) as client,
                     asyncio.TaskGroup() as tasks,
@@ -144,7 +144,7 @@ class DemoSession:
             self.console.print(f"\nThe page stays, at {url}, until you press Enter.")
             await self._run_unless_stopped(wait_for_enter())
 
-    def _introduce(self, url: str, kubeconfig: Path) -> None:
+    def _print_addresses(self, url: str, kubeconfig: Path) -> None:
         console, whole = self.console, not self.console.is_terminal
         line = f"An emulated cluster serves at {url}. Watch it from another terminal:"
         console.print(line, soft_wrap=whole)
@@ -152,7 +152,7 @@ class DemoSession:
 
     @contextlib.asynccontextmanager
     async def _replay_baseline(self) -> AsyncIterator[Baseline | None]:
-        """Yield the replayed baseline; None for a partition, which replays do not have."""
+        """Yield the replayed baseline; None for a partition, which replays do not support."""
         if self.disconnect:
             yield None
             return
@@ -185,19 +185,19 @@ class DemoSession:
         if not console.is_terminal or console.is_dumb_terminal:
             yield LineByLine(console)
             return
-        # A screen of its own: a terminal that changes its size leaves no remains.
+        # An alternate screen: resizing the terminal leaves no remains.
         with Live(console=console, auto_refresh=False, screen=True) as live:
 
-            def show(frame: Frame) -> None:
+            def draw_frame(frame: Frame) -> None:
                 width, height = console.size
                 header = "\n".join(filter(None, (url, show_command(kubeconfig, width))))
                 live.update(render(frame, width, height, header), refresh=True)
 
-            yield show
+            yield draw_frame
 
 
 def show_command(kubeconfig: Path, width: int) -> str:
-    """Return the kubectl command that watches the cluster, in lines that can be copied."""
+    """Return the kubectl command for watching the cluster, in lines suitable for copying."""
     line = f"kubectl --kubeconfig {kubeconfig} get pods -o wide -w"
     if len(line) <= width:
         return line
@@ -210,7 +210,7 @@ def is_at_terminal() -> bool:
 
 
 def can_open_browser() -> bool:
-    """Return whether a browser opens for the user, other than one within the terminal."""
+    """Return whether a graphical browser is available to the user."""
     has_desktop = sys.platform in _DESKTOPS or any(map(os.environ.get, _BROWSERS))
     return is_at_terminal() and has_desktop
 
@@ -219,12 +219,12 @@ async def wait_for_enter() -> None:
     """Wait for Enter, or for the end of the input; input from before does not count."""
     pressed, loop, terminal = asyncio.Event(), asyncio.get_running_loop(), sys.stdin.fileno()
 
-    def read() -> None:
+    def read_input() -> None:
         os.read(terminal, 1024)
         pressed.set()
 
     termios.tcflush(terminal, termios.TCIFLUSH)
-    loop.add_reader(terminal, read)
+    loop.add_reader(terminal, read_input)
     try:
         await pressed.wait()
     finally:

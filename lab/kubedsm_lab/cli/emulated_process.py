@@ -29,7 +29,7 @@ from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
 from kubedsm_lab.emulator.processes.request_rates import request_rates
 from kubedsm_lab.emulator.processes.usage import PodUsage
 
-#: names of the emulated API server in its certificate
+#: names of the emulated API server in the certificate
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 #: default address of the page
 PAGE = (LOOPBACK, 10272)
@@ -39,7 +39,7 @@ NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
 
 @attrs.frozen
 class EmulatedProcess:
-    """Cluster to serve, and the options that say where."""
+    """Emulated cluster with the options of the server."""
 
     options: EmulateOptions
     spec: ClusterSpec
@@ -83,7 +83,7 @@ class EmulatedProcess:
 
     @asynccontextmanager
     async def _serve_page(self, cluster: EmulatedCluster) -> AsyncIterator[str]:
-        """Yield the URL of the page; empty without one. The page shows no scheduler."""
+        """Yield the URL of the page, which shows no scheduler; empty without a page."""
         page = self.options.page
         if page is None:
             yield ""
@@ -101,7 +101,7 @@ class EmulatedProcess:
 
     @asynccontextmanager
     async def _emulate(self) -> AsyncIterator[tuple[EmulatedCluster, str]]:
-        """Yield the cluster, and the URL of its metrics; empty without them."""
+        """Yield the cluster, and the URL of the metrics; empty without metrics."""
         options, clock = self.options, SystemClock()
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context

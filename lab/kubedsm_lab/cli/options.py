@@ -1,5 +1,7 @@
 """Options that lab commands share; `kubedsm.cli.options` has the others."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -26,7 +28,7 @@ report_folder = click.option(
 )
 
 
-def sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
+def parse_sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
     """Parse a list of positive numbers."""
     counts = value.split(",")
     if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
@@ -43,3 +45,15 @@ def parse_names(_: click.Context, __: click.Parameter, value: str | None) -> tup
         if names.count(name) > 1:
             raise click.BadParameter(f"{name!r} is given twice")
     return names
+
+
+@contextmanager
+def show_progress(what: str, total: int) -> Iterator[Callable[[], object]]:
+    """Show a progress bar on stderr, and yield the function that advances the bar."""
+    from rich.progress import Progress
+
+    from kubedsm.terminal.console import Console
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)

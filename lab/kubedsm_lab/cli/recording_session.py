@@ -37,7 +37,7 @@ async def record_load(
 ) -> Report:
     """Record the cluster until the plan or `stop` ends it, and return the report.
 
-    Effects of migrations come from the scheduler at `server`, if one of this cluster answers there.
+    Effects of migrations come from the scheduler at `server`, if responsible for the cluster.
     """
     clock, rng = SystemClock(), random.Random()
     version = await greet(cluster, timeout=TIMEOUT)

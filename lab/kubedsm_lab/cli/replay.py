@@ -1,15 +1,12 @@
 """The command `kubedsm replay`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kubedsm.cli.options import OneOf, output
+from kubedsm.cli.options import OneOf, collect, output
 from kubedsm_lab.cli.options import cluster_file, paced, processes, report_folder
-
-if TYPE_CHECKING:
-    from kubedsm.solvers.available import SolverKind
+from kubedsm_lab.replay.options import ReplayOptions
 
 PRESETS = ("paper", "tuning", "packing", "load-aware", "hpa")
 POLICIES = (
@@ -38,87 +35,75 @@ SOLVERS = ("highs", "cp-sat", "off")
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
-@click.option(
-    "--preset",
-    type=OneOf(PRESETS),
-    help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
-    " turn, on the same scenarios, 20 random clusters, and loads that oscillate. `packing`: whole"
-    " clusters repacked, compared with kube-scheduler; no emulation. `load-aware`: placement"
-    " by measured load; response times are modelled. `hpa`: time for an autoscaled service to"
-    " recover; response times are modelled.",
+@collect(
+    "options",
+    ReplayOptions,
+    click.argument("scenarios", nargs=-1, metavar="[SCENARIO]..."),
+    click.option(
+        "--preset",
+        type=OneOf(PRESETS),
+        help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed"
+        " in turn, on the same scenarios, 20 random clusters, and loads that oscillate. `packing`:"
+        " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`:"
+        " placement by measured load; response times are modelled. `hpa`: time for an autoscaled"
+        " service to recover; response times are modelled.",
+    ),
+    click.option(
+        "--full",
+        is_flag=True,
+        help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
+        " load-aware: 10, docs/load-aware.md; hpa: 50, docs/hpa.md.",
+    ),
+    click.option(
+        "--solver",
+        type=click.Choice(SOLVERS),
+        show_default="highs, if it is installed",
+        help="With --preset packing: solver to compare with the heuristic.",
+    ),
+    click.option(
+        "--seconds",
+        type=click.FloatRange(0.01, 3600),
+        multiple=True,
+        show_default="1; with --full, 1, 10 and 20",
+        help="With --preset packing: time limit; repeatable.",
+    ),
+    click.option(
+        "--policies",
+        help=f"Policies, separated by commas: {', '.join(POLICIES)}; or settings of KubeDSM, such"
+        " as suggester.period=5s+migration.cooldown=0s.",
+        show_default="the first six",
+    ),
+    cluster_file,
+    click.option(
+        "--services",
+        "services_path",
+        show_default="the paper's a, b, c, d",
+        help="File: {services: [{name, cpu, memory, replicas: {min, max}, targetRate}]}.",
+    ),
+    click.option(
+        "--config",
+        "config_path",
+        show_default="none: every key has its own default",
+        help="Configuration file (docs/configuration.md).",
+    ),
+    click.option(
+        "--seeds",
+        type=click.IntRange(1, 1000),
+        show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
+        help="Number of seeds, from 1 up.",
+    ),
+    paced,
+    processes,
+    report_folder,
+    click.option(
+        "--page",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Self-contained HTML file that plays the first scenario, seed 1, under the first two"
+        " policies, side by side.",
+    ),
+    output,
 )
-@click.option(
-    "--full",
-    is_flag=True,
-    help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
-    " load-aware: 10, docs/load-aware.md; hpa: 50, docs/hpa.md.",
-)
-@click.option(
-    "--solver",
-    type=click.Choice(SOLVERS),
-    show_default="highs, if it is installed",
-    help="With --preset packing: solver to compare with the heuristic.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0.01, 3600),
-    multiple=True,
-    show_default="1; with --full, 1, 10 and 20",
-    help="With --preset packing: time limit; repeatable.",
-)
-@click.option(
-    "--policies",
-    help=f"Policies, separated by commas: {', '.join(POLICIES)}; or settings of KubeDSM, such as"
-    " suggester.period=5s+migration.cooldown=0s.",
-    show_default="the first six",
-)
-@cluster_file
-@click.option(
-    "--services",
-    "services_path",
-    show_default="the paper's a, b, c, d",
-    help="File: {services: [{name, cpu, memory, replicas: {min, max}, targetRate}]}.",
-)
-@click.option(
-    "--config",
-    "config_path",
-    show_default="none: every key has its own default",
-    help="Configuration file (docs/configuration.md).",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
-    help="Number of seeds, from 1 up.",
-)
-@paced
-@processes
-@report_folder
-@click.option(
-    "--page",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Self-contained HTML file that plays the first scenario, seed 1, under the first two"
-    " policies, side by side.",
-)
-@output
-def replay(
-    scenarios: tuple[str, ...],
-    preset: str | None,
-    full: bool,
-    solver: "SolverKind | None",
-    seconds: tuple[float, ...],
-    policies: str | None,
-    cluster_name: str,
-    services_path: str | None,
-    config_path: str | None,
-    seeds: int | None,
-    paced: bool,
-    jobs: int | None,
-    out: Path | None,
-    page: Path | None,
-    output: str,
-) -> None:
+def replay(options: ReplayOptions) -> None:
     """Replay scenarios under several policies, in virtual time.
 
     The cluster is emulated, and the results of the policies stand side by side. A SCENARIO is a
@@ -126,20 +111,4 @@ def replay(
     """
     from kubedsm_lab.replay import command
 
-    command.replay(
-        scenarios,
-        preset=preset,
-        full=full,
-        solver=solver,
-        seconds=seconds,
-        policies=policies,
-        cluster_name=cluster_name,
-        services_path=services_path,
-        config_path=config_path,
-        seeds=seeds,
-        paced=paced,
-        jobs=jobs,
-        out=out,
-        page=page,
-        output=output,
-    )
+    command.replay(options)

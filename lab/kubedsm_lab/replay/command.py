@@ -11,7 +11,6 @@ import click
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
-from kubedsm.solvers.available import SolverKind
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.whole_files import folder_for
@@ -25,6 +24,7 @@ from kubedsm_lab.replay.films import write_films
 from kubedsm_lab.replay.findings import Preset
 from kubedsm_lab.replay.hpa import experiment as hpa
 from kubedsm_lab.replay.load_aware import experiment as load_aware
+from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import write_with_pictures
 from kubedsm_lab.replay.provenance import describe_runs
@@ -49,43 +49,21 @@ EXPERIMENTS: Mapping[str, Preset[Any]] = {
 _FILMED = 2
 
 
-def replay(
-    scenarios: tuple[str, ...],
-    *,
-    preset: str | None,
-    full: bool,
-    solver: SolverKind | None,
-    seconds: tuple[float, ...],
-    policies: str | None,
-    cluster_name: str,
-    services_path: str | None,
-    config_path: str | None,
-    seeds: int | None,
-    paced: bool,
-    jobs: int | None,
-    out: Path | None,
-    page: Path | None,
-    output: str,
-) -> None:
-    given = policies, services_path, config_path, cluster_name, paced
-    _check_usage(
-        scenarios,
-        preset,
-        full=full,
-        packs=bool(solver or seconds),
-        chosen=given != (None, None, None, _PAPER, False),
-        films=page is not None,
-    )
-    jobs = jobs or processors()
+def replay(options: ReplayOptions) -> None:
+    """Run an experiment, or scenarios under several policies, and print the report."""
+    _check_usage(options)
+    preset, out, page = options.preset, options.out, options.page
+    jobs = options.jobs or processors()
     if preset is not None and preset in EXPERIMENTS:
-        _run_experiment(preset, seeds, seconds, solver, jobs, out, output, full=full)
+        _run_experiment(EXPERIMENTS[preset], options, jobs)
         return
     with _report_problems():
-        setup = attrs.evolve(_make_setup(cluster_name, services_path, config_path), paced=paced)
-        names, chosen = _parse_policies(policies, setup), sources(scenarios)
-        numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
+        setup = _make_setup(options)
+        names, chosen = _parse_policies(options.policies, setup), sources(options.scenarios)
+        default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
+        numbers = range(1, 1 + (options.seeds or default_seeds))
         if preset:
-            paper = presets.full if full else presets.reduced
+            paper = presets.full if options.full else presets.reduced
             planned = (paper if preset == _PAPER else tuning.tuning)(numbers, setup)
             planned = [run for run in planned if not names or run.policy in names]
         else:
@@ -96,36 +74,27 @@ def replay(
     outcomes = list(progress("replaying", spread(carry_out, planned, jobs), len(planned)))
     found = report(outcomes)
     said, text = _describe_report(found, preset, setup, chosen)
-    _print_report(found, said, text if preset == _TUNING else None, output)
+    _print_report(found, said, text if preset == _TUNING else None, options.output)
     with _report_problems():
         if page is not None:
             _write_page(outcomes, page)
         if out is not None:
             title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-            told = describe_runs(said, text, planned, setup, cluster_name, services_path)
+            origin = options.cluster_name, options.services_path
+            told = describe_runs(said, text, planned, setup, *origin)
             write_with_pictures(found, out, title, told)
 
 
-def _run_experiment(
-    preset: str,
-    seeds: int | None,
-    seconds: tuple[float, ...],
-    solver: SolverKind | None,
-    jobs: int,
-    out: Path | None,
-    output: str,
-    *,
-    full: bool,
-) -> None:
-    experiment = EXPERIMENTS[preset]
-    plan = experiment.full if full else experiment.short
-    if seeds is not None:
-        plan = attrs.evolve(plan, seeds=seeds)
-    if preset == _PACKING:
-        plan = attrs.evolve(plan, limits=seconds or plan.limits, solver=solver, out=out)
+def _run_experiment(experiment: Preset[Any], options: ReplayOptions, jobs: int) -> None:
+    plan = experiment.full if options.full else experiment.short
+    if options.seeds is not None:
+        plan = attrs.evolve(plan, seeds=options.seeds)
+    if options.preset == _PACKING:
+        limits = options.seconds or plan.limits
+        plan = attrs.evolve(plan, limits=limits, solver=options.solver, out=options.out)
     with _report_problems():
-        _make_folders(out)
-        experiment.run(plan, jobs).publish(preset, out, output)
+        _make_folders(options.out)
+        experiment.run(plan, jobs).publish(str(options.preset), options.out, options.output)
 
 
 def _film_first(planned: Sequence[Run]) -> list[Run]:
@@ -170,25 +139,19 @@ def _make_folders(*folders: Path | None) -> None:
         folder_for(folder)
 
 
-def _check_usage(
-    scenarios: Sequence[str],
-    preset: str | None,
-    *,
-    full: bool,
-    packs: bool,
-    chosen: bool,
-    films: bool,
-) -> None:
-    """packs: options of packing. chosen: options of policies, cluster, services and settings."""
-    if bool(scenarios) == bool(preset):
+def _check_usage(options: ReplayOptions) -> None:
+    preset = options.preset
+    files = options.policies, options.services_path, options.config_path
+    has_setup = (*files, options.cluster_name, options.paced) != (None, None, None, _PAPER, False)
+    if bool(options.scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
-    if full and not preset:
+    if options.full and not preset:
         raise click.UsageError("--full needs --preset")
-    if films and preset:
+    if options.page is not None and preset:
         raise click.UsageError("--page needs a scenario, not --preset")
-    if packs and preset != _PACKING:
+    if (options.solver or options.seconds) and preset != _PACKING:
         raise click.UsageError("--solver and --seconds need --preset packing")
-    if chosen and preset in EXPERIMENTS:
+    if has_setup and preset in EXPERIMENTS:
         raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
 
 
@@ -206,11 +169,13 @@ def _report_problems() -> Iterator[None]:
         raise click.ClickException(f"{where}{error.strerror or error}") from None
 
 
-def _make_setup(cluster: str, services: str | None, config: str | None) -> Setup:
+def _make_setup(options: ReplayOptions) -> Setup:
+    name, services, config = options.cluster_name, options.services_path, options.config_path
     return Setup(
-        paper_cluster() if cluster == "paper" else load_cluster(cluster),
+        paper_cluster() if name == "paper" else load_cluster(name),
         load_services(services) if services else PAPER_SERVICES,
         load_file(config) if config else Configuration(),
+        paced=options.paced,
     )
 
 

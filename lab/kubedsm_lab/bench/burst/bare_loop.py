@@ -1,10 +1,9 @@
-"""Bare loop: bind each pod that a watch shows to the nodes in turn, and nothing else.
+"""Bare loop: bind every watched pod to the nodes in turn, without decision or verification.
 
-It decides, reserves and verifies nothing. It uses aiohttp as anyone would who writes such a loop.
-Its connections are opened first and kept for ever, so no burst begins with a TLS handshake; or
-closed when idle for some seconds, as aiohttp does by default.
+The loop uses aiohttp in the ordinary way. Connections are opened in advance and kept, so no burst
+begins with a TLS handshake; or closed after an idle timeout, as aiohttp does by default.
 
-`python -m kubedsm_lab.bench.burst.bare_loop KUBECONFIG SECONDS` prints `watching` once it watches.
+`python -m kubedsm_lab.bench.burst.bare_loop KUBECONFIG SECONDS` prints `watching` when ready.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from kubedsm_lab.bench.api import CORE
 
 #: Seconds; longer than any bench.
 FOREVER = 1e6
-#: schedulerName of its pods
+#: schedulerName of the pods
 NAME = "bare-loop"
 
 
@@ -35,7 +34,7 @@ async def run(kubeconfig: Path, keepalive: float) -> None:
         aiohttp.ClientSession(
             server.server,
             connector=aiohttp.TCPConnector(
-                limit=1 + in_flight,  # one is the watch's
+                limit=1 + in_flight,  # the watch has a connection, too
                 ssl=server.tls(),
                 keepalive_timeout=keepalive,
             ),

@@ -1,10 +1,10 @@
 """Scheduler process with another policy: the runtime of `kubedsm run`, metrics included.
 
-Each pod is bound as soon as it is decided on, one at a time, as by the schedulers of these
-policies. With `.batched` after its name a policy decides on all pending pods together.
+Pods are decided on and bound one at a time, as by the schedulers of these policies. With `.batched`
+after the name a policy decides on all pending pods together.
 
-`python -m kubedsm_lab.bench.burst.policy_process KUBECONFIG NAME` prints `watching` once it is
-synced, and at its end the use of its score cache.
+`python -m kubedsm_lab.bench.burst.policy_process KUBECONFIG NAME` prints `watching` once synced,
+and at the end the statistics of the score cache.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.baselines.score_cache import Why
+from kubedsm_lab.bench.processes import READY
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 
-READY = b"watching"
 BATCHED = ".batched"
 #: A batch does not wait for more pods, and the deadline is longer than any decision on a burst.
 _BATCH = BatchSettings(idle=0.0, budget=60.0)
@@ -49,7 +49,7 @@ def find_policy(name: str) -> Policy:
 def build_runtime(
     name: str, policy: Policy, cluster: Cluster, clock: Clock, rng: random.Random
 ) -> Runtime:
-    """Return the scheduler for pods whose schedulerName is that name."""
+    """Return the scheduler for pods with the schedulerName `name`."""
     batch = _BATCH if name.endswith(BATCHED) else attrs.evolve(_BATCH, size=1)
     configuration = Configuration(scheduler_name=name, batch=batch)
     instruments = Instruments(clock, name, host="")
@@ -91,14 +91,14 @@ async def _run(kubeconfig: Path, name: str) -> None:
             # As `kubedsm run` does.
             gc.collect()
             gc.freeze()
-            _print(READY)
+            _write_line(READY)
             await stopped.wait()
             for part in parts:
                 part.cancel()
-    _print(encode_lookups(policy))
+    _write_line(encode_lookups(policy))
 
 
-def _print(line: bytes) -> None:
+def _write_line(line: bytes) -> None:
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 

@@ -1,7 +1,7 @@
 """Figures of a burst, and the tables next to Table 3 of the rotating-score-cache paper.
 
-Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by the times that the
-API has, in whole seconds; evenness is of pods, over the nodes that got one.
+Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by the API's
+timestamps, in whole seconds; evenness is of pods, over the nodes with pods.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ from kubedsm_lab.replay.tables import Section, Table, number
 
 #: By name, such as `watch.createdToBound.p99`; times in ms.
 Figures = Mapping[str, float]
-#: Figure of the CPU ms that a scheduler's processes take for a burst, if the bench runs them.
+#: Figure: CPU ms of a scheduler's processes during a burst, if the benchmark runs the scheduler.
 CPU = "schedulerCpu"
-#: Number of fullest nodes that are shown.
+#: Number of fullest nodes in the table.
 TOP = 5
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 #: Differences between two runs of the same scheduler.
 _TIME_NOISE, _JAIN_NOISE = 0.05, 0.005
-#: Figure, unit, whether less is better, noise; by what the figure is called.
+#: Figure, unit, whether less is better, noise; by description.
 _STANDINGS: Mapping[str, tuple[str, str, bool, float]] = {
     "mean from created to bound": ("watch.createdToBound.mean", "ms", True, _TIME_NOISE),
     "p99 from created to bound": ("watch.createdToBound.p99", "ms", True, _TIME_NOISE),
@@ -81,7 +81,7 @@ def summarize_times(seconds: Sequence[float], pods: int) -> dict[str, float]:
 
 
 def summarize_evenness(amounts: Sequence[float]) -> dict[str, float]:
-    """Return how evenly nodes are used, by the amount on each; at least one is not 0.
+    """Return statistics of evenness from the amount on each node; at least one is not 0.
 
     `std` is the population's, `cv` std / mean. `jain` is Jain's index, (sum x)^2 / (n sum x^2): 1
     if all nodes have the same, 1 / n if one node has everything. cv = sqrt(1 / jain - 1).
@@ -114,12 +114,12 @@ class Side:
 
     scheduler: str
     rounds: Sequence[Round]
-    #: outcomes of lookups in its score cache, if the bench can read them
+    #: outcomes of score-cache lookups, if available
     lookups: Mapping[Why, int] | None = None
 
     @cached_property
     def medians(self) -> Figures:
-        """Medians over the rounds that have the figure."""
+        """Return medians over the rounds with the figure."""
         return _medians(each.figures for each in self.rounds)
 
     def ratios_to(self, other: "Side") -> Figures:
@@ -165,7 +165,7 @@ def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
 
 @attrs.frozen
 class BurstResult:
-    """Bursts of all schedulers; the first one is compared with the others."""
+    """Bursts of all schedulers; the first is compared with the others."""
 
     pods: int
     nodes: int
@@ -236,7 +236,7 @@ def sections(result: BurstResult) -> list[Section]:
         Section(
             "Beside what was published",
             _PUBLISHED_NOTE + (_EMULATED_NOTE if result.emulated else ""),
-            _published_table(sides),
+            _table_3(sides),
         ),
         Section(
             "Times",
@@ -278,7 +278,7 @@ def _cells(figures: Figures, prefix: str, digits: Mapping[str, int]) -> list[str
     return [number(figures.get(f"{prefix}.{name}"), places) for name, places in digits.items()]
 
 
-def _published_table(sides: Sequence[Side]) -> Table:
+def _table_3(sides: Sequence[Side]) -> Table:
     lines = [
         [
             f"{side.scheduler}, {how}",
@@ -295,7 +295,10 @@ def _published_table(sides: Sequence[Side]) -> Table:
 
 def _time_table(sides: Sequence[Side]) -> Table:
     lines = [
-        [f"{side.scheduler}: {span}, {how}", *_cells(side.medians, f"{src}.{name}", _TIME_DIGITS)]
+        [
+            f"{side.scheduler}: {span}, {how}",
+            *_cells(side.medians, f"{src}.{name}", _TIME_DIGITS),
+        ]
         for src, how in _SOURCES.items()
         for name, span in _SPANS.items()
         for side in sides
@@ -305,7 +308,10 @@ def _time_table(sides: Sequence[Side]) -> Table:
 
 def _evenness_table(sides: Sequence[Side]) -> Table:
     lines = [
-        [f"{side.scheduler}: {what}, {which}", *_cells(side.medians, f"{on}.{what}", _NODE_DIGITS)]
+        [
+            f"{side.scheduler}: {what}, {which}",
+            *_cells(side.medians, f"{on}.{what}", _NODE_DIGITS),
+        ]
         for what in ("pods", "cpu", "memory")
         for on, which in _NODES.items()
         for side in sides

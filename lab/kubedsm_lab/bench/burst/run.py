@@ -1,8 +1,8 @@
-"""Bursts of pods on any cluster, under the schedulers that run there, in turns.
+"""Bursts of pods on any cluster, under alternating schedulers.
 
-Each burst is a Deployment of its own, scaled from 0 to all its pods at once and deleted before the
-next one. Source: the burst benchmark of the rotating-score-cache paper. A watch shows when a pod is
-created, bound and Ready; the API also records these times, in whole seconds.
+Each burst is a separate Deployment, scaled from 0 to all replicas at once and deleted before the
+next burst. Source: the burst benchmark of the rotating-score-cache paper. Times of creation, bind
+and readiness are observed by a watch; the API also records timestamps, in whole seconds.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _POLL_PERIOD = 0.05
 #: Condition types, and creation: when a pod was created, bound and Ready.
 _RECORDED = ("creation", "PodScheduled", "Ready")
 
-#: Seconds by pod, of the pods that have come so far.
+#: Seconds by pod, for the observed pods.
 Times = Mapping[Any, float]
 
 
@@ -48,7 +48,7 @@ class Plan:
     schedulers: Sequence[str]
     pods: int
     rounds: int
-    #: limit of a burst until its pods are Ready, and until they are gone
+    #: time limit until the pods of a burst are Ready, and until all are deleted
     patience: float
     image: str
     #: wait before each round, and before each burst
@@ -56,7 +56,7 @@ class Plan:
     pause: float = 0.0
 
     def orders(self) -> Iterator[Sequence[str]]:
-        """Yield the order of the schedulers in each round; another one begins each round."""
+        """Yield the schedulers' order in each round, rotated by one."""
         for number in range(self.rounds):
             first = number % len(self.schedulers)
             yield (*self.schedulers[first:], *self.schedulers[:first])
@@ -70,10 +70,10 @@ async def run(
     plan: Plan,
     alone: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BurstResult:
-    """Run all rounds in a namespace of their own, and delete it, whatever happens.
+    """Run all rounds in a temporary namespace, which is deleted in any case.
 
-    alone: context in which a scheduler has the machine to itself. Raises ClusterError, and
-    TimeoutError if no pod of a burst is bound in time, or its pods do not go.
+    alone: context that stops all other schedulers. Raises ClusterError, and TimeoutError if no pod
+    of a burst is bound, or if deleted pods remain.
     """
     api, namespace = Api(cluster), f"kubedsm-burst-{rng.getrandbits(32):08x}"
     nodes = (await api.get(f"{CORE}/nodes"))["items"]
@@ -95,8 +95,8 @@ async def run(
                     await clock.sleep(plan.pause)
                     name = f"burst-{number}-{plan.schedulers.index(scheduler)}"
                     with alone(scheduler):
-                        found[scheduler].append(await bursts.create(scheduler, name))
-                    await bursts.delete(name)
+                        found[scheduler].append(await bursts.create_burst(scheduler, name))
+                    await bursts.delete_burst(name)
             watching.cancel()
     finally:
         await api.delete_namespace(namespace)
@@ -106,7 +106,7 @@ async def run(
 
 @attrs.define
 class Sightings:
-    """Times at which the watch first showed each pod, bound, and Ready; and the last state."""
+    """Times of the first observation of each pod, bound, and Ready; and the latest state."""
 
     clock: Clock
     created: dict[Uid, float] = attrs.field(factory=dict, init=False)
@@ -141,7 +141,7 @@ class _Bursts:
     nodes: Sequence[str]
     seen: Sightings
 
-    async def create(self, scheduler: str, name: str) -> Round:
+    async def create_burst(self, scheduler: str, name: str) -> Round:
         """Raises ClusterError, TimeoutError if no pod is created or bound."""
         self.seen.clear()
         pods, patience = self.plan.pods, self.plan.patience
@@ -168,16 +168,16 @@ class _Bursts:
         ]
         figures = {
             **_add_prefix(
-                "watch", self._spans(self.seen.created, self.seen.bound, self.seen.ready)
+                "watch", self._summarize_spans(self.seen.created, self.seen.bound, self.seen.ready)
             ),
-            **_add_prefix("api", self._spans(*by_moment)),
-            **self._evenness(),
+            **_add_prefix("api", self._summarize_spans(*by_moment)),
+            **self._summarize_nodes(),
         }
         placed = Counter(pod.node_name or "" for pod in self.seen.pods.values())
         return Round(figures, {node: placed[node] for node in self.nodes})
 
-    async def delete(self, name: str) -> None:
-        """Delete a burst and wait until its pods are gone. Raises ClusterError, TimeoutError."""
+    async def delete_burst(self, name: str) -> None:
+        """Delete a burst with all pods. Raises ClusterError, TimeoutError."""
         await self.api.delete(self.namespace, "deployments", name, APPS)
         patience = self.plan.patience
         due = self.clock.monotonic() + patience
@@ -191,7 +191,7 @@ class _Bursts:
         items: list[dict[str, Any]] = listed["items"]
         return items
 
-    def _spans(self, created: Times, bound: Times, ready: Times) -> dict[str, float]:
+    def _summarize_spans(self, created: Times, bound: Times, ready: Times) -> dict[str, float]:
         began = min(created.values(), default=0.0)
         spans = {
             "createdToBound": (created, bound),
@@ -204,7 +204,7 @@ class _Bursts:
             figures |= _add_prefix(name, summarize_times(seconds, self.plan.pods))
         return figures
 
-    def _evenness(self) -> dict[str, float]:
+    def _summarize_nodes(self) -> dict[str, float]:
         figures: dict[str, float] = {}
         placed = [(pod.node_name, pod.requests) for pod in self.seen.pods.values() if pod.node_name]
         for what in ("pods", "cpu", "memory"):
@@ -224,7 +224,7 @@ def _is_emulated(node: dict[str, Any]) -> bool:
 
 
 def _read_recorded_times(pod: dict[str, Any]) -> dict[str, float]:
-    """Return the times that the API records, in seconds since the epoch."""
+    """Return the API's timestamps, in seconds since the epoch."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     moments = {
         condition["type"]: condition["lastTransitionTime"]

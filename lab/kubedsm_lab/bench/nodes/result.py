@@ -20,7 +20,7 @@ from kubedsm_lab.replay.standings import Standing, ours_and_best
 from kubedsm_lab.replay.tables import Section, Table, number
 
 KUBE_SCHEDULER = "kube-scheduler"
-#: Percentages that are compared; the last is all nodes.
+#: Compared percentages; the last means all nodes.
 PERCENTAGES = (0, 10, 50, 100)
 ALL = PERCENTAGES[-1]
 #: Pods a second that kube-scheduler's CI (scheduler_perf) requires at 5,000 nodes: in Go, all nodes
@@ -28,7 +28,7 @@ ALL = PERCENTAGES[-1]
 _CI_NODES, _CI_FLOOR = 5000, (680, 810)
 #: Differences between two runs of the same contender.
 _TIME_NOISE, _SCORE_NOISE, _JAIN_NOISE = 0.1, 0.005, 0.005
-#: Figure, unit, whether less is better, noise; by what the figure is called.
+#: Figure, unit, whether less is better, noise; by description.
 _STANDINGS: Mapping[str, tuple[str, str, bool, float]] = {
     "decision time a pod": ("ms", "ms of CPU", True, _TIME_NOISE),
     "mean score of the nodes chosen": ("score", "of 200", False, _SCORE_NOISE),
@@ -54,15 +54,15 @@ class Round:
     cv: float
     zones_jain: float
     zones_cv: float
-    #: mean nodes that one search scored
+    #: mean number of nodes scored by a search
     looked_at: float
-    #: least and most searches that scored a node
+    #: least and most searches per node
     least: int
     most: int
 
 
 def summarize_bindings(before: Snapshot, bindings: Sequence[Binding]) -> dict[str, float]:
-    """Return score and evenness of a round, by the names of its fields."""
+    """Return score and evenness of a round, by field name of `Round`."""
     on_nodes = Counter(binding.node for binding in bindings)
     nodes = summarize_evenness([on_nodes[name] for name in before.nodes])
     zone_of = {name: node.labels[_ZONE] for name, node in before.nodes.items()}
@@ -143,7 +143,7 @@ class NodesResult:
         return list(dict.fromkeys(side.nodes for side in self.sides))
 
     def with_all_nodes(self, side: Side) -> Side:
-        """Return the side of the same scheduler that scores all nodes."""
+        """Return the same scheduler's side with all nodes scored."""
         key = side.nodes, side.policy, ALL
         return next(s for s in self.sides if (s.nodes, s.policy, s.percentage) == key)
 
@@ -166,7 +166,7 @@ class NodesResult:
 
 
 def standings(result: NodesResult) -> list[Standing]:
-    """Rank KubeDSM as it is by default, and kube-scheduler with each percentage."""
+    """Rank KubeDSM by default settings, and kube-scheduler with each percentage."""
     ours = f"{KUBEDSM}, p = {ALL}"
     return [
         Standing(

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 LINES = 200
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
-#: A solver with a time limit may find more the second time, so there is none.
+#: Without a solver: under a time limit, results of two runs may differ.
 _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 
 
@@ -50,7 +50,7 @@ class Pair:
     ours: float
     beside: float
     ratio: float
-    #: (processed, total) if the other form processed only a part, and its cost is extrapolated
+    #: (processed, total) if the other form's cost is extrapolated from a part
     sampled: tuple[int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -160,14 +160,14 @@ async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
 
 
 async def _compare_list(pods: int) -> Pair:
-    """List pods into an empty mirror; typed models are built of one page, and extrapolated."""
+    """List pods into an empty mirror; the cost of typed models is extrapolated from one page."""
     rng, mirror, ours = random.Random(0), ClusterMirror(), 0.0
     for first in range(0, pods, PAGE_SIZE):
-        body = _page(rng, min(PAGE_SIZE, pods - first))
+        body = _encode_page(rng, min(PAGE_SIZE, pods - first))
         ours += measure_cpu(partial(_apply_page, mirror, body))[1]
     count = min(PAGE_SIZE, pods)
     async with ApiClient() as client:
-        page = SimpleNamespace(data=_page(rng, count))
+        page = SimpleNamespace(data=_encode_page(rng, count))
         models = measure_cpu(partial(client.deserialize, page, "V1PodList"))[1] * pods / count
     sampled = (count, pods) if count < pods else None
     return Pair("list all pods", 1, 1000 * ours, 1000 * models, models / ours, sampled)
@@ -178,7 +178,7 @@ def _apply_page(mirror: ClusterMirror, body: bytes) -> None:
         mirror.apply(PodApplied(decoding.pod_item(item).object))
 
 
-def _page(rng: random.Random, count: int) -> bytes:
+def _encode_page(rng: random.Random, count: int) -> bytes:
     items = [orjson.loads(watch_line(rng))["object"] for _ in range(count)]
     return orjson.dumps({"metadata": {"resourceVersion": "1"}, "items": items})
 
@@ -187,36 +187,38 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
     """Decide on each batch, then suggest; a pod event comes before each computation."""
     mirror, policy = build_mirror(size), _CONFIGURATION.policy
 
-    def both(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
+    def compare_snapshots(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
         touch = _touch_pods(mirror)
 
-        def cached() -> object:
+        def with_cache() -> object:
             next(touch)
             return work(mirror.snapshot())
 
-        def uncached() -> object:
+        def without_cache() -> object:
             next(touch)
             return work(without_aggregates(mirror.snapshot()))
 
-        return compare(what, rounds, cached, uncached)
+        return compare(what, rounds, with_cache, without_cache)
 
     for batch in BATCHES:
         waiting = batch.pending_pods()
         for pod in waiting:
             mirror.apply(PodApplied(pod))
-        yield both(f"decide {batch}", rounds, partial(_decide, waiting))
+        yield compare_snapshots(f"decide {batch}", rounds, partial(_decide_batch, waiting))
         for pod in waiting:
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
     if suggestions:
-        yield both("suggest", suggestions, lambda seen: policy.suggest(seen, lambda _: None))
+        yield compare_snapshots(
+            "suggest", suggestions, lambda seen: policy.suggest(seen, lambda _: None)
+        )
 
 
-def _decide(waiting: list[Pod], seen: Snapshot) -> object:
+def _decide_batch(waiting: list[Pod], seen: Snapshot) -> object:
     return _CONFIGURATION.policy.decide(seen, seen.schedulable(waiting))
 
 
 def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:
-    """Give one pod after the other a new resourceVersion, which matters to no decision."""
+    """Change the resourceVersion of successive pods, which influences no decision."""
     for version, pod in enumerate(itertools.cycle(mirror.pods()), 1):
         mirror.apply(PodApplied(attrs.evolve(pod, resource_version=str(version))))
         yield

@@ -1,8 +1,8 @@
 """`kubedsm run` as a process at one size: memory, CPU while pods come and go, event loop lag.
 
-The API server is emulated, in a process of its own, and all pods are bound before the scheduler
-starts. First pods are created and deleted one by one, then bursts come as well, then nothing
-happens, so that suggestions are made.
+The API server is emulated, in a separate process, and all pods are bound before the scheduler
+starts. Three phases follow: single pods are created and deleted, then also bursts, then an idle
+period with suggestions.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import footprint
 from kubedsm_lab.bench.api import APPS, Api, deployment
 from kubedsm_lab.bench.footprint import NAMESPACE, PODS_OF_A_WORKLOAD
-from kubedsm_lab.bench.processes import Scheduler, emulated_cluster
+from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
 from kubedsm_lab.bench.scale.world import Size
 
@@ -35,7 +35,7 @@ BINDS = 16
 BURST_PODS = 200
 #: Seconds between bursts, unless the measurement is shorter.
 BURST_PERIOD = 5.0
-#: Seconds after which the bench gives up.
+#: Time limit in seconds.
 TIMEOUT = 1800.0
 LAG = "kubedsm_event_loop_lag_seconds"
 _POLL_PERIOD = 0.005
@@ -55,13 +55,14 @@ async def run(size: Size, seconds: float) -> Report:
         api, synced = Api(cluster), asyncio.Event()
         binder = _Binder(api, [node["metadata"]["name"] for node in nodes], rng)
         reflector = Reflector(cluster, PODS, clock, rng, binder.handle, synced.set, lambda _: None)
-        measurement = _Measurement(api, clock, Scheduler(path, clock), binder, size, seconds)
+        scheduler = Scheduler(run_command(path), clock)
+        measurement = _Measurement(api, clock, scheduler, binder, size, seconds)
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(reflector.run())
             await synced.wait()
-            names = await measurement.fill()
+            names = await measurement.fill_cluster()
             async with measurement.scheduler.running():
-                report = await measurement.measure(names)
+                report = await measurement.measure_scheduler(names)
             watching.cancel()
     return report
 
@@ -86,7 +87,7 @@ class _Binder:
             self._seen.add(event.pod.uid)
             self._pending.put_nowait(event.pod)
 
-    async def bind(self) -> None:
+    async def bind_pods(self) -> None:
         """Run until cancelled."""
         while True:
             pod = await self._pending.get()
@@ -107,10 +108,10 @@ class _Measurement:
     def settling(self) -> float:
         return min(footprint.AFTERGLOW, self.seconds)
 
-    async def fill(self) -> list[str]:
+    async def fill_cluster(self) -> list[str]:
         """Create Deployments and bind their pods; return the Deployments' names."""
         async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as tasks:
-            binding = [tasks.create_task(self.binder.bind()) for _ in range(BINDS)]
+            binding = [tasks.create_task(self.binder.bind_pods()) for _ in range(BINDS)]
             names = await footprint.create_workloads(self.api, self.size.pods)
             while self.binder.bound < self.size.pods:
                 await self.clock.sleep(0.5)
@@ -119,7 +120,7 @@ class _Measurement:
         await self.clock.sleep(self.settling)
         return names
 
-    async def measure(self, names: list[str]) -> Report:
+    async def measure_scheduler(self, names: list[str]) -> Report:
         scheduler, began = self.scheduler, self.clock.monotonic()
         async with asyncio.timeout(TIMEOUT):
             await scheduler.log.synced.wait()
@@ -140,12 +141,12 @@ class _Measurement:
         suggestions = round(_count_suggestions(after) - _count_suggestions(before))
         resident = [each / 1e6 for each in scheduler.resident()]
         lag = lag_between(before, after)
-        return _report(to_sync, resident, rate, used, lag, suggestions)
+        return _build_report(to_sync, resident, rate, used, lag, suggestions)
 
     async def _change_pods(self, names: list[str], seconds: float) -> float:
-        """Cause that many pod events a second; return the seconds it took."""
+        """Cause EVENTS_PER_SECOND pod events; return the duration in seconds."""
         began, events = self.clock.monotonic(), self.binder.events
-        # One Deployment after the other is scaled down by a pod, in the next turn up again.
+        # Deployments are scaled down by one pod in turn, then up again.
         replicas = itertools.cycle(
             (name, PODS_OF_A_WORKLOAD - down) for down in (1, 0) for name in names
         )
@@ -163,7 +164,7 @@ class _Measurement:
             await self.clock.sleep(period)
 
 
-def _report(
+def _build_report(
     to_sync: float,
     resident: list[float],
     events_per_second: float,
@@ -191,8 +192,8 @@ def _report(
     }
     process = ("% of a core", "MB", "synced after")
     rows = [
-        ("kubedsm run", *_used(cpu_percent[0], resident[0]), format_duration(to_sync)),
-        ("its children", *_used(cpu_percent[1], resident[1]), ""),
+        ("kubedsm run", *_format_usage(cpu_percent[0], resident[0]), format_duration(to_sync)),
+        ("its children", *_format_usage(cpu_percent[1], resident[1]), ""),
     ]
     shown = tuple(
         format_duration(value) if math.isfinite(value) else "above the last bucket"
@@ -214,14 +215,14 @@ def _report(
     )
 
 
-def _used(cpu_percent: float, megabytes: float) -> tuple[str, str]:
+def _format_usage(cpu_percent: float, megabytes: float) -> tuple[str, str]:
     return format_number(cpu_percent, 2), f"{megabytes:,.0f}"
 
 
 def lag_between(before: str, after: str) -> dict[str, float]:
     """Return quantiles of the event loop lag between two scrapes, in seconds.
 
-    Each is the upper bound of a histogram bucket; infinite above the last one.
+    Every quantile is the upper bound of a histogram bucket; infinite above the last bucket.
     """
     earlier = dict(_lag_buckets(before))
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in _lag_buckets(after)]

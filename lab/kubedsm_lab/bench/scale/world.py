@@ -10,7 +10,7 @@ from kubedsm.model.model import Node, NodeName, Pod, Resources, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm_lab.bench import instances
 
-#: One node in this many is an edge node.
+#: One node in `EDGE` is an edge node.
 EDGE = 4
 PODS_OF_A_WORKLOAD = 20
 _GI = 2**30
@@ -33,7 +33,7 @@ class Size:
 
 @attrs.frozen(slots=True)
 class Batch:
-    """Pods that are created at once, each class by a workload of its own."""
+    """Pods created at once, with a separate workload for each class."""
 
     pods: int
     classes: int
@@ -44,9 +44,11 @@ class Batch:
         return f"{self.pods} pods of {self.classes} class{'es' if self.classes > 1 else ''}"
 
     def pending_pods(self) -> list[Pod]:
-        """Return pods created within a second, so that no pod has aged more than another."""
+        """Return pods created within a second, without differences in age."""
         return [
-            attrs.evolve(_pod("new", number, number % self.classes), created=number / self.pods)
+            attrs.evolve(
+                _make_pod("new", number, number % self.classes), created=number / self.pods
+            )
             for number in range(self.pods)
         ]
 
@@ -55,17 +57,17 @@ def build_mirror(size: Size, seed: int = 1) -> ClusterMirror:
     """Return nodes of both tiers, and running pods of 8 classes on random nodes."""
     rng, mirror = random.Random(seed), ClusterMirror()
     for number in range(size.nodes):
-        mirror.apply(NodeApplied(_node(number)))
+        mirror.apply(NodeApplied(_make_node(number)))
     workloads = max(1, size.pods // PODS_OF_A_WORKLOAD)
     for number in range(size.pods):
         name = NodeName(_node_name(rng.randrange(size.nodes)))
-        pod = _pod("old", number, number % workloads)
+        pod = _make_pod("old", number, number % workloads)
         mirror.apply(PodApplied(attrs.evolve(pod, node_name=name, phase="Running", ready=True)))
     return mirror
 
 
 def without_aggregates(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without the mirror's aggregates; each is computed when it is needed."""
+    """Return the snapshot without the mirror's aggregates, which are then computed on demand."""
     return attrs.evolve(snapshot, counted=None)
 
 
@@ -73,14 +75,14 @@ def _node_name(number: int) -> str:
     return f"n{number:05}"
 
 
-def _node(number: int) -> Node:
+def _make_node(number: int) -> Node:
     is_edge, name = number % EDGE == 0, _node_name(number)
     tier, allocatable = ("edge", _EDGE_SIZE) if is_edge else ("cloud", _CLOUD_SIZE)
     labels = {"kubedsm.io/tier": tier, "kubernetes.io/hostname": name}
     return Node(NodeName(name), labels, allocatable)
 
 
-def _pod(prefix: str, number: int, workload: int) -> Pod:
+def _make_pod(prefix: str, number: int, workload: int) -> Pod:
     cpu, memory = _REQUESTS[workload % len(_REQUESTS)]
     owner = Workload("shop", "Deployment", f"{prefix}-{workload}")
     requests = Resources(cpu, memory * instances.MI, 1)

@@ -17,20 +17,20 @@ from kubedsm_lab.bench.soak.line import Line
 
 #: Lease duration in seconds; shorter than the default, so that leaders change often.
 LEASE = 6.0
-#: Configuration with as many concurrent migrations as possible, however short their benefit lasts.
+#: Configuration with maximal concurrent migrations, regardless of benefit.
 _EAGER = {
     "apiVersion": "kubedsm.io/v1alpha1",
     "kind": "KubeDSMConfiguration",
     "suggester": {"period": "1s"},
     "migration": {"price": "0s"},
 }
-#: One kill in this many hits any scheduler, the others the leader.
+#: One kill in `KILLS_OF_ANY` hits any scheduler, the others the leader.
 KILLS_OF_ANY = 4
-#: Seconds that a leader is paused: longer than until another one leads.
+#: Pause of a leader in seconds: longer than an election.
 PAUSE = 1.5 * LEASE
-#: Kills from one pause to the next.
+#: Kills between two pauses.
 KILLS_PER_PAUSE = 5
-#: Most seconds that a connection stalls: longer than a leader may write without a renewal.
+#: Longest stall of a connection in seconds: longer than a leader may write without renewal.
 LONGEST_STALL = 8.0
 
 
@@ -53,16 +53,22 @@ class Harm:
             async with asyncio.TaskGroup() as tasks:
                 if self.kill_every:
                     kill, pause = self.kill_every, self.kill_every * KILLS_PER_PAUSE
-                    tasks.create_task(self._repeat(kill, kill, self._kill))
+                    tasks.create_task(self._inject_periodically(kill, kill, self._kill_scheduler))
                     # Pauses begin half-way between two kills.
-                    tasks.create_task(self._repeat(pause - kill / 2, pause, self._pause))
+                    tasks.create_task(
+                        self._inject_periodically(pause - kill / 2, pause, self._pause_leader)
+                    )
                 if self.cut_every:
-                    tasks.create_task(self._repeat(self.cut_every, self.cut_every, self._cut))
+                    tasks.create_task(
+                        self._inject_periodically(
+                            self.cut_every, self.cut_every, self._disturb_lines
+                        )
+                    )
         finally:
             for scheduler in self.schedulers:
                 scheduler.send(signal.SIGCONT)
 
-    async def _repeat(
+    async def _inject_periodically(
         self, first: float, period: float, fault: Callable[[], Awaitable[None]]
     ) -> None:
         due = self.clock.monotonic() + first
@@ -71,21 +77,23 @@ class Harm:
             await fault()
             due += period
 
-    async def _kill(self) -> None:
+    async def _kill_scheduler(self) -> None:
         number = next(self._kills)
-        victim = self._leader() if number % KILLS_OF_ANY else self.rng.choice(self.schedulers)
+        victim = (
+            self._choose_leader() if number % KILLS_OF_ANY else self.rng.choice(self.schedulers)
+        )
         self.done["leaders killed" if victim.log.leading else "standbys killed"] += 1
         victim.kill()
 
-    async def _pause(self) -> None:
-        victim = self._leader()
+    async def _pause_leader(self) -> None:
+        victim = self._choose_leader()
         self.done["leaders paused" if victim.log.leading else "standbys paused"] += 1
         victim.send(signal.SIGSTOP)
         await self.clock.sleep(PAUSE)
         victim.send(signal.SIGCONT)
 
-    async def _cut(self) -> None:
-        """Disturb every line at once, each in a way of its own."""
+    async def _disturb_lines(self) -> None:
+        """Disturb all lines at once, each in a random way."""
         async with asyncio.TaskGroup() as tasks:
             for line in self.lines:
                 how = self.rng.choice(("cut", "broken off", "stalled"))
@@ -97,14 +105,14 @@ class Harm:
                 else:
                     tasks.create_task(line.stall(self.rng.uniform(1.0, LONGEST_STALL)))
 
-    def _leader(self) -> Scheduler:
+    def _choose_leader(self) -> Scheduler:
         """Return the leader; any scheduler if there is none."""
         leading = [each for each in self.schedulers if each.log.leading]
         return self.rng.choice(leading or self.schedulers)
 
 
 def scheduler_options(folder: Path) -> tuple[str, ...]:
-    """Return options of `kubedsm run` under fault injection; write its configuration there."""
+    """Write a configuration for fault injection; return the options of `kubedsm run`."""
     config = folder / "eager.json"
     config.write_bytes(orjson.dumps(_EAGER))
     return (

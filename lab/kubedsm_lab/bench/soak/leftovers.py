@@ -1,4 +1,4 @@
-"""Leftovers when tenants stop, and when their namespaces are gone: none are allowed."""
+"""Leftovers after tenants stop, and after all namespaces are deleted: none are allowed."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from kubedsm_lab.emulator.api.admission import NAMESPACES_AT_START
 #: Seconds for pending pods and migrations to finish when the tenants stop.
 SETTLING = 90.0
 _PERMANENT_NAMESPACES = frozenset({*NAMESPACES_AT_START, LeaseName().namespace})
-#: Gauges that are 0 when a scheduler has nothing in progress.
+#: Gauges of work in progress, 0 for an idle scheduler.
 _IN_PROGRESS = frozenset({
     "kubedsm_plans_in_progress", "kubedsm_migrations_in_progress", "kubedsm_detached_pods",
     "scheduler_pending_pods",
@@ -31,7 +31,7 @@ _FILLING_NAMESPACE = "room"
 
 @attrs.frozen(slots=True, kw_only=True)
 class Left:
-    """Leftovers: first of tenants that stopped, then of schedulers on an empty cluster."""
+    """Leftovers: first of stopped tenants, then of schedulers on an empty cluster."""
 
     waiting: int = 0
     #: pods with a migration label or annotation
@@ -42,13 +42,13 @@ class Left:
     room: Sequence[str] = ()
     #: plans, migrations and pods in progress
     under_way: Sequence[str] = ()
-    #: processes that outlived their scheduler
+    #: orphaned child processes
     processes: int = 0
 
 
 @attrs.frozen
 class Leavings:
-    """Inspection of a cluster in which no tenant creates load any more."""
+    """Inspection of a cluster without load."""
 
     api: Api
     watch: PodWatch
@@ -56,26 +56,28 @@ class Leavings:
     clock: Clock
 
     async def find(self) -> Left:
-        """Wait up to SETTLING seconds for each leftover to disappear; return what remains.
+        """Wait up to SETTLING seconds for each kind of leftover to disappear; return the remaining.
 
         Deletes all namespaces in between, then allocates every node completely. Raises
         ClusterError.
         """
-        await self._settle(self._list_unsettled)
+        await self._wait_until_empty(self._list_unsettled)
         left = Left(
             waiting=self.watch.waiting,
             marked=await self._list_marked(),
             replicas=await self._list_miscounted(),
         )
-        await self._settle(self._delete_namespaces)
+        await self._wait_until_empty(self._delete_namespaces)
         await self._fill_nodes()
         return attrs.evolve(
             left,
-            room=await self._settle(self._list_unbound),
-            under_way=await self._settle(self._list_in_progress),
+            room=await self._wait_until_empty(self._list_unbound),
+            under_way=await self._wait_until_empty(self._list_in_progress),
         )
 
-    async def _settle(self, inspect: Callable[[], Awaitable[Collection[str]]]) -> tuple[str, ...]:
+    async def _wait_until_empty(
+        self, inspect: Callable[[], Awaitable[Collection[str]]]
+    ) -> tuple[str, ...]:
         due = self.clock.monotonic() + SETTLING
         while (found := await inspect()) and self.clock.monotonic() < due:
             await self.clock.sleep(_POLL_PERIOD)
@@ -88,7 +90,7 @@ class Leavings:
 
     async def _list_marked(self) -> tuple[str, ...]:
         return tuple(
-            _name(pod)
+            _qualified_name(pod)
             for pod in await self.api.list_pods()
             if _is_marked(pod) and pod["metadata"]["namespace"] != ODD_NAMESPACE
         )
@@ -99,14 +101,14 @@ class Leavings:
         return tuple(_compare_replicas(deployments, pods))
 
     async def _delete_namespaces(self) -> Collection[str]:
-        """Delete the namespaces that exist; return the pods that exist."""
+        """Delete all temporary namespaces; return the remaining pods."""
         for found in (await self.api.get(f"{CORE}/namespaces"))["items"]:
             if found["metadata"]["name"] not in _PERMANENT_NAMESPACES:
                 await self.api.delete_namespace(found["metadata"]["name"])
-        return [_name(pod) for pod in await self.api.list_pods()]
+        return [_qualified_name(pod) for pod in await self.api.list_pods()]
 
     async def _fill_nodes(self) -> None:
-        """Create a pod for each node that requests all of its CPU and memory."""
+        """Create a pod for each node, requesting the whole allocatable CPU and memory."""
         await self.api.create_namespace(_FILLING_NAMESPACE)
         for node in (await self.api.get(f"{CORE}/nodes"))["items"]:
             name, allocatable = node["metadata"]["name"], node["status"]["allocatable"]
@@ -134,7 +136,7 @@ class Leavings:
 
 
 def nonzero_gauges(metrics: str) -> Iterator[str]:
-    """Yield the gauges of work in progress that are not 0, from metrics in Prometheus' format."""
+    """Yield the nonzero gauges of work in progress from metrics in Prometheus' format."""
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             if sample.name in _IN_PROGRESS and sample.value:
@@ -155,7 +157,7 @@ def _compare_replicas(deployments: Sequence[Any], pods: Sequence[Any]) -> Iterat
             yield f"{metadata['namespace']}/{metadata['name']}: {counted} pods, not {replicas}"
 
 
-def _name(pod: Any) -> str:
+def _qualified_name(pod: Any) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 

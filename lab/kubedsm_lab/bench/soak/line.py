@@ -1,7 +1,7 @@
 """TCP proxy between a scheduler and its API server that resets, stalls or truncates.
 
-Bytes in flight are lost when one side resets its connection, as on a network: a request that the
-client gave up does not arrive later.
+Bytes in flight are lost when either side resets the connection, as on a network: an abandoned
+request does not arrive later.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _CHUNK = 2**16
 
 @attrs.define(eq=False)
 class _Connection:
-    """A client's connection, and the one to the server that belongs to it."""
+    """Connection of a client, and the corresponding connection to the server."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
@@ -39,14 +39,14 @@ class Line:
         self._server_url = URL(url)
         self._clock = clock
         self._connections: set[_Connection] = set()
-        self._carrying: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._flows = asyncio.Event()
         self._flows.set()
         #: URL for clients
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        self._listening = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self._listening = await asyncio.start_server(self._serve_client, "127.0.0.1", 0)
         port = self._listening.sockets[0].getsockname()[1]
         self.url = str(self._server_url.with_host("127.0.0.1").with_port(port)).rstrip("/")
         return self
@@ -55,11 +55,11 @@ class Line:
         self._listening.close()
         self._flows.set()
         self.cut()
-        await asyncio.gather(*self._carrying)
+        await asyncio.gather(*self._serving)
         await self._listening.wait_closed()
 
     def write_kubeconfig(self, source: Path, target: Path) -> Path:
-        """Copy the server's kubeconfig with the URL of this proxy."""
+        """Copy the server's kubeconfig with the proxy's URL."""
         document = orjson.loads(source.read_bytes())
         for named in document["clusters"]:
             named["cluster"]["server"] = self.url
@@ -69,8 +69,8 @@ class Line:
     def cut(self) -> None:
         """Reset every connection."""
         for connection in self._connections:
-            _reset(connection.client)
-            _reset(connection.server)
+            _reset_connection(connection.client)
+            _reset_connection(connection.server)
 
     def break_off(self) -> None:
         """Truncate the next response, or part of a watch, on each connection."""
@@ -78,18 +78,20 @@ class Line:
             connection.breaks_off = True
 
     async def stall(self, seconds: float) -> None:
-        """Forward nothing for that long, then what both sides still wait for."""
+        """Forward nothing for some seconds, then everything that both sides still expect."""
         self._flows.clear()
         try:
             await self._clock.sleep(seconds)
         finally:
             self._flows.set()
 
-    async def _carry(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _serve_client(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("to be run as a task")
-        self._carrying.add(task)
+        self._serving.add(task)
         try:
             await self._flows.wait()
             host, port = self._server_url.host, self._server_url.port
@@ -102,9 +104,9 @@ class Line:
                         await self._forward_both(connection, reader, responses)
                 finally:
                     self._connections.discard(connection)
-                    _reset(server)
+                    _reset_connection(server)
         finally:
-            self._carrying.discard(task)
+            self._serving.discard(task)
             client.close()
 
     async def _forward_both(
@@ -113,34 +115,36 @@ class Line:
         requests: asyncio.StreamReader,
         responses: asyncio.StreamReader,
     ) -> None:
-        """Forward both directions until one side ends."""
+        """Forward both directions until either side ends."""
         async with asyncio.TaskGroup() as tasks:
-            to_server = self._forward(requests, connection.server, lambda: False)
-            to_client = self._forward(responses, connection.client, lambda: connection.breaks_off)
+            to_server = self._forward_bytes(requests, connection.server, lambda: False)
+            to_client = self._forward_bytes(
+                responses, connection.client, lambda: connection.breaks_off
+            )
             directions = [tasks.create_task(each) for each in (to_server, to_client)]
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
             for direction in directions:
                 direction.cancel()
 
-    async def _forward(
+    async def _forward_bytes(
         self, source: asyncio.StreamReader, to: asyncio.StreamWriter, truncates: Callable[[], bool]
     ) -> None:
         with suppress(OSError):
-            while data := await self._read(source):
+            while data := await self._read_chunk(source):
                 if truncates():
                     to.write(data[: len(data) // 2])
                     return
                 to.write(data)
                 await to.drain()
 
-    async def _read(self, source: asyncio.StreamReader) -> bytes:
+    async def _read_chunk(self, source: asyncio.StreamReader) -> bytes:
         """Return the next bytes; none at the end, or if the source was reset during a stall."""
         data = await source.read(_CHUNK)
         await self._flows.wait()
         return b"" if source.exception() is not None else data
 
 
-def _reset(writer: asyncio.StreamWriter) -> None:
+def _reset_connection(writer: asyncio.StreamWriter) -> None:
     opened: socket.socket | None = writer.get_extra_info("socket")
     with suppress(OSError):  # the socket is closed already
         if opened is not None:

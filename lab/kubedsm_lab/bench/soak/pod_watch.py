@@ -14,7 +14,7 @@ SCHEDULER_NAME = "kubedsm"
 
 @attrs.frozen(slots=True)
 class Wait:
-    """Time when a pod was first seen, and seconds until it was bound or deleted."""
+    """Time of a pod's first observation, and seconds until bound or deleted."""
 
     created: float
     seconds: float
@@ -22,10 +22,10 @@ class Wait:
 
 
 class PodWatch:
-    """Waiting times of KubeDSM's pods; to be given every event.
+    """Waiting times of KubeDSM's pods, and invariants checked at each event.
 
-    Checks three invariants at each event: a pod keeps its node, requests on a node do not exceed
-    its allocatable resources, and a migration does not take away the last Ready pod of a workload.
+    A pod keeps its node, requests on a node do not exceed the allocatable resources, and migrations
+    do not remove the last Ready pod of a workload.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -1,8 +1,8 @@
 """`kubedsm bench soak`: ordinary tenants, then an odd tenant and fault injection next to them.
 
-The emulated API server and each scheduler are processes of their own. At first only the ordinary
-tenants run, which shows the usual waiting times. Then the odd tenant starts, and fault injection if
-there is any. Fault injection ends before the tenants stop.
+The emulated API server and each scheduler are separate processes. At first only ordinary tenants
+run, to measure usual waiting times. Then the odd tenant and fault injection start. Fault injection
+ends before the tenants stop.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kubedsm.kube.watching.watched import NODES, PODS, Watched
 from kubedsm.model.events import ClusterEvent
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm_lab.bench.api import TIMEOUT, Api
-from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster
+from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.soak.harm import Harm, scheduler_options
 from kubedsm_lab.bench.soak.leftovers import Leavings
 from kubedsm_lab.bench.soak.line import Line
@@ -30,7 +30,7 @@ from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.bench.soak.tenants import OddTenant, OrdinaryTenants
 from kubedsm_lab.bench.soak.verdict import SoakResult
 
-#: Four small edge nodes, which are always full, and a cloud that has capacity for every pod.
+#: Four small edge nodes, permanently full, and a cloud with capacity for every pod.
 CLUSTER: tuple[dict[str, Any], ...] = (
     *({"name": f"e{n}", "tier": "edge", "cpu": 2, "memory": "4Gi"} for n in range(4)),
     *(
@@ -38,11 +38,11 @@ CLUSTER: tuple[dict[str, Any], ...] = (
         for n in range(2)
     ),
 )
-#: Most seconds that a namespace lives, and the part of a short soak.
+#: Longest lifetime of a namespace in seconds, and as a part of the duration.
 _LIFETIME, _LIFETIME_PART = 120.0, 0.25
-#: Part of the time before the odd tenant; most seconds of it with fault injection.
+#: Part of the duration before the odd tenant; most seconds with fault injection.
 _CALM, _CALM_SECONDS = 0.2, 90.0
-#: Most Deployments of the ordinary tenants, and those of a burst under fault injection.
+#: Most Deployments of ordinary tenants, and Deployments of a burst under fault injection.
 _WORKLOADS, _BURST = 60, 10
 #: Seconds until a scheduler has synced.
 _SYNC_TIMEOUT = 90.0
@@ -75,7 +75,7 @@ class SoakShape:
 
 
 async def run(shape: SoakShape, seed: int) -> SoakResult:
-    """Raises ClusterError."""
+    """Start the processes and run the soak. Raises ClusterError."""
     clock = SystemClock()
     async with (
         emulated_cluster(CLUSTER) as path,
@@ -91,11 +91,13 @@ async def run(shape: SoakShape, seed: int) -> SoakResult:
             for number, line in enumerate(lines)
         ] or [path] * shape.replicas
         options = scheduler_options(path.parent) if shape.is_harmed else ()
-        schedulers = [Scheduler(each, clock, *options) for each in paths]
-        return await _soak(cluster, schedulers, lines, clock, random.Random(seed), shape)
+        schedulers = [
+            Scheduler(run_command(each, *options), clock, restarts=True) for each in paths
+        ]
+        return await _run_soak(cluster, schedulers, lines, clock, random.Random(seed), shape)
 
 
-async def _soak(
+async def _run_soak(
     cluster: Cluster,
     schedulers: Sequence[Scheduler],
     lines: Sequence[Line],

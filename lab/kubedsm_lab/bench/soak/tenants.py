@@ -1,6 +1,6 @@
-"""Tenants of a soak: many that create ordinary Deployments, and one whose objects are odd.
+"""Tenants of a soak: many with ordinary Deployments, and one with odd objects.
 
-Every object of the odd tenant is valid: a real API server accepts it.
+Every odd object is valid: a real API server accepts all of them.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, POLICY, Api, deployment, pod_spec
 
 ODD_NAMESPACE = "odd"
-#: One new Deployment in this many comes with a burst.
+#: One new Deployment in `BURST_EVERY` is part of a burst.
 BURST_EVERY = 20
 MOST_REPLICAS = 4
 #: Seconds between two waves of the odd tenant.
 _WAVE_PERIOD = 6.0
 _NAMESPACES = 4
-#: Labels that the odd tenant's PodDisruptionBudget selects.
+#: Labels selected by the odd tenant's PodDisruptionBudget.
 _PROTECTED = {"kept": "always"}
 _ABSURD = (
     {"cpu": "100T"}, {"cpu": "1E"}, {"cpu": "9223372036854775807"}, {"memory": "1e20"},
@@ -35,7 +35,7 @@ _GROUPS = {"deployments": APPS, "poddisruptionbudgets": POLICY}
 
 @attrs.define
 class OrdinaryTenants:
-    """Deployments that are created, scaled and deleted, and namespaces that come and go."""
+    """Creation, scaling and deletion of Deployments and namespaces."""
 
     api: Api
     clock: Clock
@@ -43,7 +43,7 @@ class OrdinaryTenants:
     #: new Deployments a second, and most Deployments at a time
     rate: float
     most: int
-    #: seconds that a namespace lives
+    #: lifetime of a namespace in seconds
     lifetime: float
     #: Deployments of a burst
     burst: int = 1
@@ -109,9 +109,9 @@ class OddTenant:
     rng: random.Random
     #: keys of ODDITIES
     ways: Collection[str]
-    #: most pods of one wave: more may be left out of a decision
+    #: most pods of one wave; a decision may exclude further pods
     pods: int
-    #: node of the pods that the tenant binds itself
+    #: node of pods created with a nodeName
     node: str
     _numbers: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
 
@@ -124,7 +124,9 @@ class OddTenant:
         """Run until cancelled."""
         await self.api.create_namespace(ODD_NAMESPACE)
         budget = {"selector": {"matchLabels": _PROTECTED}, "maxUnavailable": 0}
-        await self._create("poddisruptionbudgets", {"metadata": {"name": "none"}, "spec": budget})
+        await self._create_object(
+            "poddisruptionbudgets", {"metadata": {"name": "none"}, "spec": budget}
+        )
         async with asyncio.TaskGroup() as tasks:
             for way in self.ways:
                 tasks.create_task(self._make_waves(ODDITIES[way]))
@@ -136,7 +138,7 @@ class OddTenant:
             wave = Wave(number, self.rng.randint(1, self.pods), self.node, self.rng)
             objects = [self._give_name(number, i, body) for i, body in enumerate(oddity(wave))]
             for plural, body in objects:
-                await self._create(plural, body)
+                await self._create_object(plural, body)
             await self.clock.sleep(_WAVE_PERIOD)
             for plural, name in last:
                 await self.api.delete(ODD_NAMESPACE, plural, name, _GROUPS.get(plural, CORE))
@@ -146,13 +148,13 @@ class OddTenant:
         body["metadata"]["name"] = f"odd-{number}-{index}"
         return "deployments" if body.get("kind") == "Deployment" else "pods", body
 
-    async def _create(self, plural: str, body: Any) -> None:
+    async def _create_object(self, plural: str, body: Any) -> None:
         await self.api.create(ODD_NAMESPACE, plural, body, _GROUPS.get(plural, CORE))
 
 
 @attrs.frozen
 class Wave:
-    """Pods created at once; `node` is for those that are bound when they are created."""
+    """Pods created at once; `node`: nodeName of pods created as bound."""
 
     number: int
     pods: int
@@ -165,7 +167,7 @@ Oddity = Callable[[Wave], Iterator[Any]]
 
 
 def absurd(wave: Wave) -> Iterator[Any]:
-    """Request amounts that no node will ever have."""
+    """Request amounts beyond the capacity of any node."""
     for index in range(wave.pods):
         yield {"metadata": {}, "spec": pod_spec(_ABSURD[index % len(_ABSURD)])}
 

@@ -14,16 +14,16 @@ from kubedsm_lab.bench.soak.leftovers import Left
 from kubedsm_lab.bench.soak.pod_watch import Wait
 from kubedsm_lab.replay.measures import Latency
 
-#: Waiting times are usual up to this factor, and below this number of seconds.
+#: Waiting times are usual up to TIMES_USUAL, and below NEVER_MATTERS seconds.
 TIMES_USUAL, NEVER_MATTERS = 3.0, 0.5
 MEMORY_GROWTH = 0.10
-#: Factor by which migrations may become fewer: they depend on chance.
+#: Tolerated decrease of migrations, which depend on chance, as a factor.
 FEWER_MOVES = 5.0
-#: Pods that migrations and rollouts may add to those that the odd tenant requests.
+#: Tolerated excess of odd pods, from migrations and rollouts.
 SURPLUS = 20
 #: Most seconds from SIGTERM to the end.
 QUICKLY = 10.0
-#: Process ages, in seconds, at which memory is compared if processes are killed.
+#: Process ages in seconds for comparing memory under fault injection.
 YOUNG = (10.0, 20.0)
 #: Seconds to recover from the last fault: a Lease expires, a process starts.
 RECOVERING = 20.0
@@ -53,7 +53,7 @@ class SoakResult:
     namespaces_deleted: int
     #: of all pods but the odd tenant's
     waits: Sequence[Wait]
-    #: pod and node events, at each of which invariants were checked
+    #: pod and node events with checked invariants
     events: int
     amiss: Sequence[str]
     left: Left
@@ -62,7 +62,7 @@ class SoakResult:
     replicas: int
     #: faults by kind
     harm: Counter[str]
-    #: processes that led, one after the other
+    #: number of successive leaders
     leaders: int
     ends: int
     log: LogCount
@@ -114,27 +114,29 @@ class SoakResult:
             measured += f"; {times} x {event}"
         is_clean = not errors and not tracebacks
         yield Guarantee("caught", "the supervisor catches no error", measured, is_clean)
-        yield self._ends()
-        usual = self._latency(self.started, self.odd_since)
+        yield self._check_ends()
+        usual = self._latency_between(self.started, self.odd_since)
         since = self.unharmed_since + RECOVERING if self.harm else self.odd_since
-        later = self._latency(since, self.ended)
-        yield _no_slower("usual", "other tenants' pods wait no longer than usual", usual, later)
-        first, last = (self._latency(*self._fifth(number)) for number in (0, _FIFTHS - 1))
-        yield _no_slower(
+        later = self._latency_between(since, self.ended)
+        yield _require_usual("usual", "other tenants' pods wait no longer than usual", usual, later)
+        first, last = (
+            self._latency_between(*self._fifth_bounds(number)) for number in (0, _FIFTHS - 1)
+        )
+        yield _require_usual(
             "even", "pods of the last fifth wait no longer than the first", first, last
         )
-        yield self._moves()
+        yield self._check_migrations()
         what = "no pod is bound twice, no node overfull, no last Ready pod migrated"
-        yield _none("never", what, f"{len(self.amiss)} in {self.events} events", self.amiss)
-        yield from self._leftovers()
+        yield _require_none("never", what, f"{len(self.amiss)} in {self.events} events", self.amiss)
+        yield from self._check_leftovers()
         measured = f"{self.most_odd} at a time, {self.asked_odd} requested"
         within = self.most_odd <= self.asked_odd + SURPLUS
         yield Guarantee("multiply", "odd pods do not multiply", measured, within)
-        yield self._memory()
+        yield self._check_memory()
         measured, in_time = f"after {self.seconds_to_stop:.1f} s", self.seconds_to_stop <= QUICKLY
         yield Guarantee("stops", "the scheduler ends on SIGTERM", measured, in_time)
 
-    def _ends(self) -> Guarantee:
+    def _check_ends(self) -> Guarantee:
         """Kills do not count, nor the loss of the Lease to another replica."""
         gave_way = self.log.gave_way
         ends = self.ends + (gave_way if self.replicas == 1 else 0)
@@ -145,7 +147,7 @@ class SoakResult:
             )
         return Guarantee("ends", "the scheduler does not end by itself", measured, not ends)
 
-    def _leftovers(self) -> Iterator[Guarantee]:
+    def _check_leftovers(self) -> Iterator[Guarantee]:
         left = self.left
         waiting = f"{left.waiting} wait"
         yield Guarantee("bound", "pods that fit are bound at the end", waiting, not left.waiting)
@@ -155,21 +157,21 @@ class SoakResult:
             ("room", "every node can be allocated completely then", "nodes not", left.room),
             ("work", "no plan, migration or pod in progress then", "are", left.under_way),
         ):
-            yield _none(name, what, f"{len(items)} {unit}", items)
+            yield _require_none(name, what, f"{len(items)} {unit}", items)
         alive = f"{left.processes} live"
         yield Guarantee("processes", "no process outlives its scheduler", alive, not left.processes)
 
-    def _latency(self, since: float, until: float) -> Latency | None:
+    def _latency_between(self, since: float, until: float) -> Latency | None:
         return Latency.of([w.seconds for w in self.waits if since <= w.created < until])
 
-    def _fifth(self, number: int) -> tuple[float, float]:
+    def _fifth_bounds(self, number: int) -> tuple[float, float]:
         """Return start and end of a fifth of the time with the odd tenant or with faults."""
         until = self.unharmed_since
         fifth = (until - self.odd_since) / _FIFTHS
         since = self.odd_since + number * fifth
         return since, until if number == _FIFTHS - 1 else since + fifth
 
-    def _moves(self) -> Guarantee:
+    def _check_migrations(self) -> Guarantee:
         """An odd tenant must not stop the migrations of other tenants' pods."""
         usual, later = (
             60
@@ -180,15 +182,14 @@ class SoakResult:
         measured = f"{usual:.1f} a minute, then {later:.1f}"
         return Guarantee("moves", "migrations go on", measured, later >= usual / FEWER_MOVES)
 
-    def _memory(self) -> Guarantee:
-        """Compare the last fifth with the second, by when caches are warm.
+    def _check_memory(self) -> Guarantee:
+        """Compare the last fifth with the second, after caches have become warm.
 
-        Processes that are killed do not get that old. There the first fifth is compared with the
-        last, at the same ages.
+        Under fault injection processes die early: then compare first and last fifth at equal ages.
         """
         ages = YOUNG if self.harm else (0.0, math.inf)
-        early, late = self._fifth(0 if self.harm else 1), self._fifth(_FIFTHS - 1)
-        warm, end = self._resident(early, ages), self._resident(late, ages)
+        early, late = self._fifth_bounds(0 if self.harm else 1), self._fifth_bounds(_FIFTHS - 1)
+        warm, end = self._median_resident(early, ages), self._median_resident(late, ages)
         what = f"memory grows by less than {MEMORY_GROWTH:.0%} once warm"
         if warm is None or end is None:
             return Guarantee("memory", what, "no sample", kept=False)
@@ -196,7 +197,9 @@ class SoakResult:
         measured = f"{warm / _MEBI:.1f} MiB, then {end / _MEBI:.1f} MiB: {growth:+.1%}"
         return Guarantee("memory", what, measured, growth <= MEMORY_GROWTH)
 
-    def _resident(self, times: tuple[float, float], ages: tuple[float, float]) -> float | None:
+    def _median_resident(
+        self, times: tuple[float, float], ages: tuple[float, float]
+    ) -> float | None:
         samples = [
             sample.resident
             for sample in self.memory
@@ -205,11 +208,13 @@ class SoakResult:
         return statistics.median(samples) if samples else None
 
 
-def _none(name: str, what: str, number: str, items: Sequence[str]) -> Guarantee:
+def _require_none(name: str, what: str, number: str, items: Sequence[str]) -> Guarantee:
     return Guarantee(name, what, "; ".join((number, *items[:3])), not items)
 
 
-def _no_slower(name: str, what: str, before: Latency | None, after: Latency | None) -> Guarantee:
+def _require_usual(
+    name: str, what: str, before: Latency | None, after: Latency | None
+) -> Guarantee:
     if before is None or after is None:
         return Guarantee(name, what, "no pod was bound", kept=False)
     measured = " then ".join(f"p50 {lat.p50:.3f} s, p99 {lat.p99:.3f} s" for lat in (before, after))

@@ -86,14 +86,14 @@ class _Service:
 
 
 def batches(seed: int) -> Iterator[Instance]:
-    """Yield batches of 4 to 12 workloads that request 0.9 to 1.5 of the capacity, without end."""
-    generated = (_batch(f"batch {seed}.{number}") for number in itertools.count())
+    """Yield batches of 4 to 12 workloads requesting 0.9 to 1.5 of the capacity, endlessly."""
+    generated = (_generate_batch(f"batch {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_placements, generated)
 
 
 def crowded(seed: int) -> Iterator[Instance]:
-    """Yield clusters of 9 to 16 workloads with pods wherever they fitted, without end."""
-    generated = (_crowded(f"crowded {seed}.{number}") for number in itertools.count())
+    """Yield clusters of 9 to 16 workloads with randomly placed pods, endlessly."""
+    generated = (_generate_cluster(f"crowded {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_moves, generated)
 
 
@@ -126,7 +126,7 @@ def _has_too_many_moves(instance: Instance) -> bool:
     return False
 
 
-def _batch(name: str) -> Instance:
+def _generate_batch(name: str) -> Instance:
     rng = random.Random(name)
     picky = rng.choice((True, True, False, False, False))
     priorities = (0, 100, 1000)[: rng.choice((1, 1, 1, 2, 3))]
@@ -139,7 +139,7 @@ def _batch(name: str) -> Instance:
         )
         for at in range(rng.randint(4, 12))
     ]
-    waiting = [s.pod(n, _age(rng)) for s in services for n in range(rng.randint(6, 30))]
+    waiting = [s.pod(n, _draw_creation(rng)) for s in services for n in range(rng.randint(6, 30))]
     number = rng.randint(4, 20)
     edge_nodes = max(1, round(number * rng.uniform(0.4, 0.8)))
     sizes = [rng.choice(_NODES) for _ in range(number)]
@@ -150,17 +150,17 @@ def _batch(name: str) -> Instance:
     times = max(cores, memory) / load
     nodes = [
         attrs.evolve(
-            _node(at, edge_nodes, c * times, m * times, rng.choice((8, 16, 110, 110, 110))),
+            _make_node(at, edge_nodes, c * times, m * times, rng.choice((8, 16, 110, 110, 110))),
             taints=(_TAINT,) if picky and not rng.randrange(5) else (),
         )
         for at, (c, m) in enumerate(sizes)
     ]
-    nodes = [_labelled(node, ssd=rng.choice((True, False))) for node in nodes]
-    running = _running(rng, services, nodes, rng.randint(0, 2 * len(services)))
-    return _instance(name, rng, services, nodes, running, waiting)
+    nodes = [_add_ssd_label(node, ssd=rng.choice((True, False))) for node in nodes]
+    running = _place_running(rng, services, nodes, rng.randint(0, 2 * len(services)))
+    return _build_instance(name, rng, services, nodes, running, waiting)
 
 
-def _crowded(name: str) -> Instance:
+def _generate_cluster(name: str) -> Instance:
     rng = random.Random(name)
     services = [
         _Service(
@@ -174,18 +174,20 @@ def _crowded(name: str) -> Instance:
     edge_nodes = rng.randint(4, 12)
     cloud_nodes = rng.randint(1, 3)
     nodes = [
-        _node(at, edge_nodes, rng.randint(1, 5), rng.randint(1, 6), rng.choice((3, 5, 110, 110)))
+        _make_node(
+            at, edge_nodes, rng.randint(1, 5), rng.randint(1, 6), rng.choice((3, 5, 110, 110))
+        )
         for at in range(edge_nodes)
     ]
-    nodes += [_node(edge_nodes + at, edge_nodes, 400, 500, 250) for at in range(cloud_nodes)]
-    running = _running(rng, services, nodes, rng.randint(4, 8) * len(services))
-    return _instance(name, rng, services, nodes, running, [])
+    nodes += [_make_node(edge_nodes + at, edge_nodes, 400, 500, 250) for at in range(cloud_nodes)]
+    running = _place_running(rng, services, nodes, rng.randint(4, 8) * len(services))
+    return _build_instance(name, rng, services, nodes, running, [])
 
 
-def _running(
+def _place_running(
     rng: random.Random, services: Sequence[_Service], nodes: Sequence[Node], number: int
 ) -> list[Pod]:
-    """Return pods on nodes that they fit on, mostly at the edge, without those that fit nowhere."""
+    """Return pods placed on feasible nodes, mostly at the edge; infeasible pods are left out."""
     free = {node.name: node.allocatable for node in nodes}
     pods: list[Pod] = []
     for at in range(number):
@@ -201,11 +203,11 @@ def _running(
         on = next(fitting, None)
         if on is not None:
             free[on] -= service.requests
-            pods.append(service.pod(900 + at, _age(rng), on))
+            pods.append(service.pod(900 + at, _draw_creation(rng), on))
     return pods
 
 
-def _instance(
+def _build_instance(
     name: str,
     rng: random.Random,
     services: Sequence[_Service],
@@ -226,18 +228,18 @@ def _instance(
     )
 
 
-def _age(rng: random.Random) -> float:
-    """Return a creation time that gives no pod precedence by its age."""
+def _draw_creation(rng: random.Random) -> float:
+    """Return a random creation time too recent for precedence by age."""
     return rng.uniform(1.0, 50.0)
 
 
-def _node(at: int, edge_nodes: int, cores: float, gibibytes: float, pods: int) -> Node:
+def _make_node(at: int, edge_nodes: int, cores: float, gibibytes: float, pods: int) -> Node:
     tier = Tier.EDGE if at < edge_nodes else Tier.CLOUD
     room = Resources(int(cores * 1000), int(gibibytes * 1024) * MI, pods)
     return instances.node(f"{tier.value}-{at:02}", tier, room)
 
 
-def _labelled(node: Node, *, ssd: bool) -> Node:
+def _add_ssd_label(node: Node, *, ssd: bool) -> Node:
     return attrs.evolve(node, labels={**node.labels, "disk": "ssd"}) if ssd else node
 
 

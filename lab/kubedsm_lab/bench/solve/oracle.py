@@ -1,8 +1,8 @@
-"""Best placements and moves: integer programmes of their own, solved by HiGHS.
+"""Oracle for optimal placements and migrations: independent integer programmes, solved by HiGHS.
 
-The model shares nothing with the product's but the solver process: variables are pods of a kind per
-node and, for the QoS score, a choice among the numbers of a workload's edge pods. Without a time
-limit the result is proven; with one it has an upper bound.
+The model shares only the solver process with the scheduler. Variables are pods of a kind per node
+and, for the QoS score, a choice among the possible numbers of a workload's edge pods. Without a
+time limit the result is proven optimal, otherwise there is an upper bound.
 """
 
 import math
@@ -34,7 +34,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.bench.solve.instances import Instance
 
-#: Difference of QoS scores that is a rounding error.
+#: Negligible difference of QoS scores.
 ROUNDING = 1e-6
 #: More pods than any workload of a batch has.
 _MANY = 100
@@ -46,7 +46,7 @@ _Terms = dict[int, int]
 
 @attrs.frozen(slots=True)
 class Reach:
-    """Value that was found, and an upper bound."""
+    """Best known value, and an upper bound."""
 
     found: float
     bound: float
@@ -64,7 +64,7 @@ class Best:
     placed: tuple[Reach, ...]
     #: QoS scores of the workloads of the batch, or of all; highest priority first
     qos: tuple[Reach, ...]
-    #: target nodes of the pods that migrate
+    #: target nodes of migrated pods
     targets: Mapping[Uid, NodeName] = attrs.field(factory=dict)
 
     @property
@@ -78,7 +78,7 @@ def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool
     plain: solve without presolve, for a second opinion. Raises TimeoutError if nothing is found.
     """
     snapshot, model = instance.snapshot, _Model()
-    kinds = _kinds(instance.batch)
+    kinds = _group_kinds(instance.batch)
     feasibility = Feasibility.of(snapshot)
     numbers: dict[_Kind, dict[NodeName, int]] = defaultdict(dict)
     for kind, pods in kinds.items():
@@ -86,7 +86,7 @@ def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool
         for name in feasibility.feasible(_without_rules(pods[0])):
             if snapshot.nodes[name].tier is not None:
                 numbers[kind][name] = model.add_variable(len(pods))
-        model.add_row(_sum(numbers[kind].values()), most=len(pods))
+        model.add_row(_sum_terms(numbers[kind].values()), most=len(pods))
     for name in snapshot.nodes:
         here = [(kind[1], of[name]) for kind, of in numbers.items() if name in of]
         model.limit_resources(snapshot.free[name], here)
@@ -94,7 +94,7 @@ def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool
         _add_rules(model, snapshot, pod_class.rules, of)
     by_priority: dict[int, _Terms] = {kind[1].priority: {} for kind in kinds}
     for kind, of in numbers.items():
-        by_priority[kind[1].priority] |= _sum(of.values())
+        by_priority[kind[1].priority] |= _sum_terms(of.values())
     priorities = sorted(by_priority, reverse=True)
     scores = _score_terms(model, instance, numbers, kinds)
     goals = [*(by_priority[priority] for priority in priorities), *scores]
@@ -107,26 +107,26 @@ def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool
 
 
 def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:
-    """Maximise the QoS score by migrations within the limits, or by any number of them.
+    """Maximise the QoS score by migrations, within the limits if given.
 
     Capacity is checked after all migrations: make-before-break may not be possible. Raises
     TimeoutError if nothing is found.
     """
     snapshot, model = instance.snapshot, _Model()
-    kinds = _kinds(snapshot.pods.values())
+    kinds = _group_kinds(snapshot.pods.values())
     numbers: dict[_Kind, dict[NodeName, int]] = {}
     flows: list[tuple[int, int, int]] = []
     for kind, pods in kinds.items():
         here = Counter(pod.node_name for pod in pods)
         numbers[kind] = {name: model.add_variable(len(pods)) for name in snapshot.nodes}
-        model.add_row(_sum(numbers[kind].values()), least=len(pods), most=len(pods))
+        model.add_row(_sum_terms(numbers[kind].values()), least=len(pods), most=len(pods))
         if limits is not None:
             flows.append(_add_flow(model, instance, numbers[kind], here, len(pods)))
     for name, node in snapshot.nodes.items():
         here_now = [(kind[1], numbers[kind][name]) for kind in kinds]
         model.limit_resources(node.allocatable, here_now)
     if limits is not None:
-        within, to_edge, to_cloud = (_sum(each) for each in zip(*flows, strict=True))
+        within, to_edge, to_cloud = (_sum_terms(each) for each in zip(*flows, strict=True))
         model.add_row(within, most=limits.max_edge_reorder)
         model.add_row(to_edge, most=limits.max_cloud_to_edge)
         model.add_row(within | to_edge | to_cloud, most=limits.max_moves)
@@ -158,7 +158,7 @@ class _Model:
         self._rows.add(list(terms), list(terms.values()), least, most)
 
     def limit_resources(self, free: Resources, pods: Sequence[tuple[PodClass, int]]) -> None:
-        """Keep the requests of that many pods within the free resources."""
+        """Constrain the requests of the pods to the free resources."""
         used: dict[str, _Terms] = defaultdict(dict)
         for pod_class, number in pods:
             for resource, amount in pod_class.requests.items():
@@ -173,11 +173,11 @@ class _Model:
     ) -> _Terms:
         """Return the workload's QoS score, in nano-units.
 
-        on_edge: its pods at the edge next to `share.edge`; `share.total`: all of its pods.
+        on_edge: pods at the edge in addition to `share.edge`; `share.total`: all pods.
         """
         promise, objective = instance.promises(workload), instance.objective
         chosen = [self.add_variable(1) for _ in range(share.total + 1)]
-        self.add_row(_sum(chosen), least=1, most=1)
+        self.add_row(_sum_terms(chosen), least=1, most=1)
         counted = {each: number for number, each in enumerate(chosen) if number}
         less = {variable: -coefficient for variable, coefficient in on_edge.items()}
         self.add_row(counted | less, least=share.edge, most=share.edge)
@@ -225,28 +225,28 @@ def _without_rules(pod: Pod) -> Pod:
 def _add_rules(
     model: _Model, snapshot: Snapshot, rules: SchedulingRules, numbers: Mapping[NodeName, int]
 ) -> None:
-    """Add the rules of a kind about its own pods, none of which runs; there are no others."""
+    """Add a kind's rules about pods of the same kind, none of which is running."""
 
-    def domains(key: str) -> list[_Terms]:
+    def list_domains(key: str) -> list[_Terms]:
         """Return the number of pods in each topology domain."""
         found: dict[str, _Terms] = defaultdict(dict)
         for name, node in snapshot.nodes.items():
-            found[node.labels[key]] |= _sum([numbers[name]] if name in numbers else [])
+            found[node.labels[key]] |= _sum_terms([numbers[name]] if name in numbers else [])
         return list(found.values())
 
     for term in rules.anti_affinity:
-        for domain in domains(term.topology_key):
+        for domain in list_domains(term.topology_key):
             model.add_row(domain, most=1)
     for constraint in rules.spread:
-        for domain, other in permutations(domains(constraint.topology_key), 2):
+        for domain, other in permutations(list_domains(constraint.topology_key), 2):
             less = dict.fromkeys(other, -1)
             model.add_row(domain | less, most=constraint.max_skew)
     for term in rules.affinity:
         chosen = []
-        for domain in domains(term.topology_key):
+        for domain in list_domains(term.topology_key):
             chosen.append(model.add_variable(1))
             model.add_row(domain | {chosen[-1]: -_MANY}, most=0)
-        model.add_row(_sum(chosen), most=1)
+        model.add_row(_sum_terms(chosen), most=1)
 
 
 def _add_flow(
@@ -256,7 +256,7 @@ def _add_flow(
     here: Mapping[NodeName | None, int],
     total: int,
 ) -> tuple[int, int, int]:
-    """Return the pods of a kind that migrate within the edge, to the edge, and to the cloud."""
+    """Return variables: pods of a kind migrating within the edge, to the edge, to the cloud."""
     within, to_edge, to_cloud = (model.add_variable(total) for _ in range(3))
     departures: dict[Tier | None, _Terms] = defaultdict(dict)
     arrivals: dict[Tier | None, _Terms] = defaultdict(dict)
@@ -282,7 +282,7 @@ def _score_terms(
     numbers: Mapping[_Kind, Mapping[NodeName, int]],
     kinds: Mapping[_Kind, Sequence[Pod]],
 ) -> list[_Terms]:
-    """Return the QoS score by priority. The pods of a batch come next to those that run."""
+    """Return the QoS score by priority, with running pods next to a batch's."""
     shares = instance.snapshot.shares()
     edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}
     levels: dict[Workload, int] = {}
@@ -291,7 +291,7 @@ def _score_terms(
     scores: dict[int, _Terms] = defaultdict(dict)
     for workload, level in levels.items():
         share = shares.get(workload, Share())
-        on_edge = _sum(
+        on_edge = _sum_terms(
             number
             for kind, of in numbers.items()
             if kind[0] == workload
@@ -303,12 +303,12 @@ def _score_terms(
     return [scores[level] for level in sorted(scores, reverse=True)]
 
 
-def _kinds(pods: Iterable[Pod]) -> dict[_Kind, list[Pod]]:
+def _group_kinds(pods: Iterable[Pod]) -> dict[_Kind, list[Pod]]:
     kinds: dict[_Kind, list[Pod]] = defaultdict(list)
     for pod in pods:
         kinds[pod.workload, pod.pod_class].append(pod)
     return dict(kinds)
 
 
-def _sum(variables: Iterable[int]) -> _Terms:
+def _sum_terms(variables: Iterable[int]) -> _Terms:
     return dict.fromkeys(variables, 1)

@@ -31,9 +31,11 @@ from kubedsm_lab.replay.runner import spread
 
 T = TypeVar("T")
 
-#: Suggestions after which a sequence counts as endless.
+#: Most suggestions of a terminating sequence.
 _ROUNDS = 200
 _LIMITS = SuggestLimits()
+#: Time limit of the oracle for each programme; afterwards there is only an upper bound.
+_ORACLE_SECONDS = 60.0
 
 
 @attrs.frozen
@@ -51,13 +53,13 @@ class Task:
 
 
 def tasks(
-    number: int, seed: int, *, seconds: float, nodes: int | None, patience: float
+    number: int, seed: int, *, seconds: float, nodes: int | None
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """Return that many batches, half as many with rules among pods, and as many clusters."""
+    """Return `number` batches, half as many with rules among pods, and half as many clusters."""
 
     def first(count: int, instances: Iterator[Instance]) -> list[Task]:
         chosen = itertools.islice(instances, count)
-        return [Task(instance, seconds, nodes, patience) for instance in chosen]
+        return [Task(instance, seconds, nodes, _ORACLE_SECONDS) for instance in chosen]
 
     half = (number + 1) // 2
     return first(number, batches(seed)), first(half, ruled(seed)), first(half, crowded(seed))
@@ -83,7 +85,7 @@ def run(
 
 
 def place(task: Task) -> Placed:
-    """Raises DisagreementError if a decision is impossible, or better than the best."""
+    """Place a batch in every way. Raises DisagreementError for impossible decisions."""
     instance = task.instance
     policies: dict[Way, Policy] = {
         Way.SOLVED: task.policy(solving=True),
@@ -93,16 +95,16 @@ def place(task: Task) -> Placed:
     ways = {way: place_with(policy, instance) for way, policy in policies.items()}
     best, seconds = _measure_oracle(lambda: best_placement(instance, task.patience))
     if any(_is_better(standing, best) for standing in ways.values()):
-        # Every pod of the decision was checked, so HiGHS is wrong, as on a few in a thousand.
+        # Every binding was verified, so HiGHS is wrong, as on a few instances in a thousand.
         best = best_placement(instance, task.patience, plain=True)
     for standing in ways.values():
-        _check(instance, standing, best)
+        _check_decision(instance, standing, best)
         _check_bound(instance, standing, best)
     return Placed(
         instance.name,
         len(instance.batch),
         len(instance.snapshot.nodes),
-        _qos(instance, instance.snapshot.shares()),
+        _qos_by_priority(instance, instance.snapshot.shares()),
         ways,
         best,
         seconds,
@@ -110,10 +112,10 @@ def place(task: Task) -> Placed:
 
 
 def move(task: Task) -> Moved:
-    """Raises DisagreementError if a suggestion is impossible, or better than the best."""
+    """Migrate in every way. Raises DisagreementError for impossible suggestions."""
     instance = task.instance
     best, reachable = (best_moves(instance, each, task.patience) for each in (_LIMITS, None))
-    (before,) = _qos(instance, instance.snapshot.shares())
+    (before,) = _qos_by_priority(instance, instance.snapshot.shares())
     ways = {way: _move_repeatedly(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
     for moves in ways.values():
         for gain, reach in ((moves.first, best.qos[0]), (moves.last, reachable.qos[0])):
@@ -133,10 +135,10 @@ def move(task: Task) -> Moved:
 
 
 def _move_repeatedly(task: Task, way: Way) -> Moves:
-    """Carry out one suggestion after the other until there is none."""
+    """Carry out successive suggestions until none is left."""
     instance = task.instance
     snapshot = instance.snapshot
-    scores = _qos(instance, snapshot.shares())
+    scores = _qos_by_priority(instance, snapshot.shares())
     longest, bound = 0.0, math.inf
     for number in range(_ROUNDS):
         measure = _measure_oracle if way is Way.BEST else measure_cpu
@@ -145,18 +147,18 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
         if after is snapshot:
             first, last = (score - scores[0] for score in (scores[:2][-1], scores[-1]))
             return Moves(first, last, bound, number, longest)
-        scores += _qos(instance, after.shares())
+        scores += _qos_by_priority(instance, after.shares())
         snapshot = after
     raise DisagreementError(f"{instance.name}: suggestions do not come to an end")
 
 
 def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
-    """Return the snapshot after the next moves, and an upper bound of their gain.
+    """Return the snapshot after the next migrations, and an upper bound of the gain.
 
-    Without moves it is the same snapshot.
+    Without migrations the same snapshot object is returned.
     """
     if way is Way.BEST:
-        (before,) = _qos(task.instance, snapshot.shares())
+        (before,) = _qos_by_priority(task.instance, snapshot.shares())
         best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
         gains = best.qos[0].found - before > ROUNDING
         return (
@@ -177,9 +179,9 @@ def _allow_any(_: Pod) -> None:
 
 
 def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> Snapshot:
-    """Return the snapshot after the legs, one after the other, each make-before-break.
+    """Return the snapshot after successive make-before-break legs.
 
-    Raises DisagreementError if a leg does not fit, or if there are more legs than the limits allow.
+    Raises DisagreementError for an infeasible leg, or for more legs than allowed.
     """
     if len(found.legs) + len(found.awaited) > limits.max_moves:
         raise DisagreementError(f"{len(found.legs)} legs")
@@ -195,7 +197,7 @@ def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> S
 
 
 def place_with(policy: Policy, instance: Instance) -> Standing:
-    """Raises DisagreementError if a pod does not fit on its node."""
+    """Place the batch by one policy. Raises DisagreementError for an infeasible binding."""
     snapshot, rng = instance.snapshot, random.Random(instance.name)
     decision, seconds = measure_cpu(partial(policy.place, snapshot, instance.batch, rng))
     room = Room.of(snapshot)
@@ -208,14 +210,14 @@ def place_with(policy: Policy, instance: Instance) -> Standing:
     more = Counter(b.pod.workload for b in decision.bindings if b.tier is Tier.EDGE)
     return Standing(
         tuple(placed[level] for level in levels),
-        _qos(instance, shares_after(snapshot.shares(), more)),
+        _qos_by_priority(instance, shares_after(snapshot.shares(), more)),
         decision.proof.placed and decision.proof.qos,
         decision.certificates,
         seconds,
     )
 
 
-def _qos(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, ...]:
+def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, ...]:
     """Return the QoS score of the workloads of the batch, or of all, highest priority first."""
     pods = instance.batch or instance.snapshot.pods.values()
     by_level: dict[int, dict[Workload, Share]] = {}
@@ -237,8 +239,8 @@ def _is_better(standing: Standing, best: Best) -> bool:
     return False
 
 
-def _check(instance: Instance, standing: Standing, best: Best) -> None:
-    """Check that the decision is not above the bound, nor below the best if it is proven."""
+def _check_decision(instance: Instance, standing: Standing, best: Best) -> None:
+    """Check the decision against the upper bound, and against the optimum if claimed optimal."""
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if value > reach.bound + ROUNDING:
@@ -257,16 +259,19 @@ def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
         at = levels.index(int(certificate.of.removeprefix("priority "))) if certificate.of else 0
         most, reached = best.placed[at].found, 0.0
         if certificate.goal == QOS:
-            most, reached = best.qos[at].found, _qos(instance, instance.snapshot.shares())[at]
+            most, reached = (
+                best.qos[at].found,
+                _qos_by_priority(instance, instance.snapshot.shares())[at],
+            )
         bound = certificate.bound
         if bound is not None and reached + bound / certificate.unit < most - ROUNDING:
             raise DisagreementError(f"{instance.name}: {certificate.words}, but there is {most:g}")
 
 
 def _measure_oracle(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result and the CPU seconds of this process and its solver processes.
+    """Return the result and the CPU seconds, including solver processes.
 
-    The CPU of a solver process that is killed meanwhile is not counted.
+    The CPU of a solver process killed meanwhile is not counted.
     """
     before = {pid: cpu_seconds(pid) for pid in pids()}
     result, seconds = measure_cpu(work)

@@ -81,7 +81,7 @@ class Placed:
         return self.ways[way].placed >= tuple(int(reach.found) for reach in self.best.placed)
 
     def qos_part(self, way: Way) -> float:
-        """Return the part of the best gain, at the first priority where it is not reached."""
+        """Return the part of the optimal gain, at the first priority below the optimum."""
         for before, got, reach in zip(self.before, self.ways[way].qos, self.best.qos, strict=True):
             if reach.found - got > ROUNDING:
                 return (got - before) / (reach.found - before)
@@ -95,7 +95,7 @@ class Moves:
     #: by the first suggestion, and by all
     first: float
     last: float
-    #: upper bound of the first gain, as the algorithm knows it
+    #: upper bound of the first gain, claimed by the algorithm
     bound: float
     rounds: int
     #: CPU seconds of the longest suggestion
@@ -114,16 +114,16 @@ class Moved:
     workloads: int
     pods: int
     ways: Mapping[Way, Moves]
-    #: best gains of QoS score: within the limits of one suggestion, and without limits
+    #: optimal gains of QoS score: within one suggestion's limits, and without limits
     best: float
     reachable: float
     oracle_proven: bool
 
     def first_part(self, way: Way) -> float:
-        return _part(self.ways[way].first, self.best)
+        return _gain_share(self.ways[way].first, self.best)
 
     def last_part(self, way: Way) -> float:
-        return _part(self.ways[way].last, self.reachable)
+        return _gain_share(self.ways[way].last, self.reachable)
 
 
 @attrs.frozen
@@ -178,11 +178,13 @@ def _sum_placed(batches: Sequence[Placed]) -> _Rows:
             "mostPlaced": len(qos),
             "notFewer": sum(each.is_not_fewer(way) for each in batches),
             **_mean_and_least("qos", qos),
-            **_effort((each.ways[way].proven, each.ways[way].seconds) for each in batches),
+            **_summarize_effort(
+                (each.ways[way].proven, each.ways[way].seconds) for each in batches
+            ),
         }
     rows["best"] = {
         "placed": sum(int(reach.found) for each in batches for reach in each.best.placed),
-        **_effort((each.best.proven, each.oracle_seconds) for each in batches),
+        **_summarize_effort((each.best.proven, each.oracle_seconds) for each in batches),
     }
     return rows
 
@@ -193,13 +195,15 @@ def _sum_moved(clusters: Sequence[Moved]) -> _Rows:
             **_mean_and_least("first", [each.first_part(way) for each in clusters]),
             **_mean_and_least("reached", [each.last_part(way) for each in clusters]),
             "rounds": max(each.ways[way].rounds for each in clusters),
-            **_effort((each.ways[way].proven, each.ways[way].seconds) for each in clusters),
+            **_summarize_effort(
+                (each.ways[way].proven, each.ways[way].seconds) for each in clusters
+            ),
         }
         for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)
     }
 
 
-def _part(got: float, best: float) -> float:
+def _gain_share(got: float, best: float) -> float:
     return 1.0 if best < ROUNDING else got / best
 
 
@@ -207,7 +211,7 @@ def _mean_and_least(name: str, parts: Sequence[float]) -> dict[str, float]:
     return {name: fmean(parts), f"{name}Least": min(parts)} if parts else {name: 0.0}
 
 
-def _effort(decisions: Iterable[tuple[bool, float]]) -> dict[str, float]:
+def _summarize_effort(decisions: Iterable[tuple[bool, float]]) -> dict[str, float]:
     """Return the number of proven decisions, and mean and most CPU seconds."""
     proven, seconds = zip(*decisions, strict=True)
     return {"proven": sum(proven), "seconds": fmean(seconds), "secondsMost": max(seconds)}

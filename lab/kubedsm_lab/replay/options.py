@@ -1,0 +1,31 @@
+"""Options of `kubedsm replay`; help and completion import this module."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from kubedsm.solvers.available import SolverKind
+
+
+@attrs.frozen
+class ReplayOptions:
+    """Scenarios or a preset, the emulated cluster, and the destinations of results."""
+
+    scenarios: tuple[str, ...]
+    preset: str | None
+    full: bool
+    solver: "SolverKind | None"
+    #: time limits of packing
+    seconds: tuple[float, ...]
+    policies: str | None
+    cluster_name: str
+    services_path: str | None
+    config_path: str | None
+    seeds: int | None
+    paced: bool
+    jobs: int | None
+    out: Path | None
+    page: Path | None
+    output: str
