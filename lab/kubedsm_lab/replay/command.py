@@ -80,8 +80,8 @@ def replay(options: ReplayOptions) -> None:
             _write_page(outcomes, page)
         if out is not None:
             title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-            cluster, services = options.cluster_name, options.services_path
-            told = describe_runs(said, text, planned, setup, cluster, services)
+            origin = options.cluster_name, options.services_path
+            told = describe_runs(said, text, planned, setup, *origin)
             write_with_pictures(found, out, title, told)
 
 
