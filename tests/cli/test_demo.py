@@ -77,7 +77,7 @@ def test_a_page_is_opened_where_somebody_sees_it(
 def test_a_demo_that_is_ended_says_how_it_went_and_leaves_nothing(tmp_path, monkeypatch, number):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with Process("demo", "--cycles", "60") as demo:
-        while " bound, " not in demo.line():
+        while " pods bound; " not in demo.line():
             assert demo.process.poll() is None
         assert list(tmp_path.iterdir())
         code, out, err = demo.stop(number)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import support
-from kubedsm.config.settings import Configuration, document
+from kubedsm.config.fields import write_section
+from kubedsm.config.settings import Configuration
 from kubedsm.planner.protocol import (
     Configured,
     NumberedRequest,
@@ -20,7 +21,7 @@ from kubedsm.planner.protocol import (
 from support.questions import Process
 
 WORD = pack_frame(b"word")
-CONFIGURED = pack_frame(dump_message([Configured(document(Configuration()))]))
+CONFIGURED = pack_frame(dump_message([Configured(write_section(Configuration()))]))
 QUESTION = pack_frame(
     dump_message([NumberedRequest(1, Process(), frozenset(), 0, announced=False)])
 )

@@ -155,7 +155,7 @@ async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
 
     supervisor = Supervisor(VirtualClock(epoch=0.0), random.Random(0))
     caught_of = supervisor.caught
-    supervisor._throttle.more = lambda *_: 0
+    supervisor._throttle.count_suppressed = lambda *_: 0
     assert supervisor.isolate_failures("part", action, list(range(1, 9))) == [3, 6]
     assert sorted(done) == [1, 2, 4, 5, 7, 8]
     assert caught_of == {"part": 2}

@@ -231,8 +231,7 @@ async def test_the_mark_of_a_tier_is_tried_again():
 
     async with recording(answer) as scene:
         scene.add(attrs.evolve(A, node_name=E1))
-        marks = tier_marks(A, Tier.EDGE)
-        scene.recorder.retiered(A, marks.labels, marks.annotations)
+        scene.recorder.retiered(A, *tier_marks(A, Tier.EDGE))
         await asyncio.sleep(0.5)
         failing = False
         await asyncio.sleep(5)
