@@ -39,7 +39,7 @@ _PAUSE = 0.1
 class _NoTiers(Tiers):
     """Equal tiers of all nodes: kube-scheduler has no tiers."""
 
-    def conditions_of(self, _: object) -> Tier:
+    def of(self, _: object) -> Tier:
         return Tier.CLOUD
 
 
