@@ -119,7 +119,7 @@ class Away:
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:
-        """As `apart`, and pending pods that wait for these sites get no capacity made."""
+        """As `close_sites`, and pending pods that wait for these sites get no capacity made."""
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

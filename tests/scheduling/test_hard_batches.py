@@ -222,7 +222,7 @@ async def test_while_sites_are_away_each_stage_is_thought_about():
         await cut_until_evicted(world, *NORTH)
         world.scale("hard", 8)
         await asyncio.sleep(5)
-        assert {question.view.__name__ for question in planner.asked} == {"in_cloud", "apart"}
+        assert {question.view.__name__ for question in planner.asked} == {"in_cloud", "close_sites"}
         # What one stage has placed is none of the next one's.
         asked = Counter(uid for question in planner.asked for uid in question.uids)
         assert set(asked.values()) == {1}
