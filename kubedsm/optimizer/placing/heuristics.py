@@ -195,24 +195,34 @@ def place_one_by_one(whole: Packing, number: int) -> Ints:
     By resources, on the edge if possible; number: edge nodes, the first of all.
     """
     filling, size = Filling(whole), np.maximum(whole.allocatable[:, :2], 1)
+    #: S x N
+    ratings = np.empty(filling.fits.shape)
+    for kind, requested in enumerate(whole.requests):
+        rated = _rate(size, filling.room, requested)
+        ratings[kind] = np.where(filling.fits[kind], rated, -np.inf)
     line = sorted(
         (serving_order(pod), kind) for kind, of in enumerate(whole.kinds) for pod in of.pods
     )
     for _, kind in line:
-        nodes = np.flatnonzero(filling.fits[kind])
-        nodes = nodes[nodes < number] if len(nodes) and nodes[0] < number else nodes
-        if len(nodes):
-            rated = _rate_nodes(size[nodes], filling.room[nodes, :2], whole.requests[kind, :2])
-            filling.put(kind, int(nodes[rated.argmax()]))
+        on_edge = ratings[kind, :number]
+        candidates = on_edge if on_edge.max(initial=-np.inf) > -np.inf else ratings[kind]
+        if candidates.max(initial=-np.inf) > -np.inf:
+            node = int(candidates.argmax())
+            filling.put(kind, node)
+            # Only the chosen node changes.
+            rated = _rate(size[node], filling.room[node], whole.requests)
+            ratings[:, node] = np.where(filling.fits[:, node], rated, -np.inf)
     return filling.loads
 
 
-def _rate_nodes(size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
-    """Return kube-scheduler's least allocation and balanced allocation of each node."""
-    used = size - room
-    then = used + asked
+def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
+    """Return least plus balanced allocation of many nodes for one kind, or one node for many."""
+    used = size - room[..., :2]
+    then = used + requested[..., :2]
     balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
-    return np.asarray(allocation_scores(size, then) + 25 * balance[:, 0])
+    return np.asarray(
+        allocation_scores(np.broadcast_to(size, then.shape), then) + 25 * balance[..., 0]
+    )
 
 
 def _best_standing(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
