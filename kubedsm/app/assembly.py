@@ -213,7 +213,7 @@ class Runtime:
             source, namespace, cluster, clock, live_rng, current, recorder, said
         )
         self._tiers = tiers = TierKeeper(mirror, name, recorder.retiered)
-        ignored = IgnoredAnnotations(name, clock, recorder.annotation_ignored)
+        ignored = IgnoredAnnotations(name, clock, partial(recorder.note, "AnnotationIgnored"))
         of_pods = (
             sites.observe,
             changes.observe,

@@ -302,7 +302,9 @@ class Suggester:
             return
         migrator.propose(snapshot, suggestion)
         for move in suggestion.moves:
-            migrator.recorder.proposed(move.pod, _proposal_text(move, suggestion.id))
+            migrator.recorder.note(
+                "MigrationProposed", move.pod, _proposal_text(move, suggestion.id)
+            )
 
 
 def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
