@@ -11,7 +11,7 @@ from contextlib import suppress
 import orjson
 
 from kubedsm.kube.client.port import Response
-from kubedsm.kube.wire import watched
+from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
@@ -53,7 +53,7 @@ _STORED = {
 }
 #: what is bound to a node by another name runs nowhere; and who is gone never comes back
 _IDENTITY = (("metadata",), ("metadata", "name"), ("metadata", "uid"))
-_WATCHED = {by.kind: by for by in (watched.PODS, watched.NODES, *watched.SURROUNDINGS.values())}
+_WATCHED = {by.kind: by for by in (decoding.PODS, decoding.NODES, *decoding.SURROUNDINGS.values())}
 
 
 class Shown:

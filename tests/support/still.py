@@ -4,7 +4,6 @@ import random
 
 import orjson
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.calls import reads
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
@@ -112,7 +111,7 @@ class Still:
     @property
     def step_calls(self):
         said = SaidByCause(self.clock)
-        return MigrationCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
+        return MigrationCalls(self.front, self.clock, 10.0, said, _ignore)
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)

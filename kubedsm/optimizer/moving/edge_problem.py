@@ -28,10 +28,9 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.objective.replica_spread import spreads
-from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.node_loads import place_values
+from kubedsm.optimizer.matching.match import Bounds, place_values
 from kubedsm.optimizer.matching.node_walk import Options
-from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
+from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item, group_items
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Move
@@ -160,7 +159,7 @@ class EdgeProblem:
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
         pods = EdgePods.of(snapshot, movable)
         kinds, kind_of = pods.kinds_on(cloud_rows)
-        packing = Packing.of(kinds, cloud_rows)
+        packing = PlacementProblem.of(kinds, cloud_rows)
         leaving = np.zeros(len(kinds), dtype=np.int64)
         for (_, alike), group in pods.groups.items():
             leaving[kind_of[alike]] += len(group.here)

@@ -9,7 +9,7 @@ from kubedsm.model.model import MOST_OF_A_NODE, Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table, match
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm_lab.bench.match import instance as paper_instance
 from kubedsm_lab.bench.match import literal_match, run
 from support.literal_fit import reasons
@@ -70,7 +70,7 @@ def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
                 vector = tuple(counts[k] for k in range(len(of_batch)))
                 least[vector] = min(cost, least.get(vector, cost))
         measured = [vector for vector, _ in fragmentation.mix]
-        packing = Packing.of(of_batch, rows, measured)
+        packing = PlacementProblem.of(of_batch, rows, measured)
         table = build_table(packing, fragmentation, Bounds())
         assert table is not None
         costs = table.costs()
