@@ -28,7 +28,8 @@ _FILM = """
     }
     return recording;
   };
-  let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000, chosen: null };
+  let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000,
+    chosen: null };
   const recordings = [filmed(1000)];
   if (!live) recordings.push(filmed(1000));
   const set = (more) => {
