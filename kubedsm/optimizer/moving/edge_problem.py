@@ -30,10 +30,9 @@ from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import spreads
-from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.node_loads import place_values
+from kubedsm.optimizer.matching.match import Bounds, place_values
 from kubedsm.optimizer.matching.node_walk import Options
-from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
+from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import Impasse
@@ -171,7 +170,7 @@ class EdgeProblem:
     ) -> Self:
         edge = snapshot.in_turn(Tier.EDGE)
         pods = EdgePods.of(snapshot, movable)
-        packing = Packing.of(pods.kinds, snapshot.in_turn(Tier.CLOUD))
+        packing = PlacementProblem.of(pods.kinds, snapshot.in_turn(Tier.CLOUD))
         leaving = np.zeros(len(pods.kinds), dtype=np.int64)
         for item in pods.items:
             if item.cloud_kind is not None:

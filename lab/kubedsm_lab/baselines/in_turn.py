@@ -25,7 +25,7 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.optimizer.placing.proof import NO_PROOF
+from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 
 if TYPE_CHECKING:

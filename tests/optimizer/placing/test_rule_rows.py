@@ -10,11 +10,10 @@ import pytest
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kinds
 from kubedsm.optimizer.placing.batch_mip import build_programme
 from kubedsm.optimizer.placing.immediate import rank_pods
-from kubedsm.optimizer.placing.ruled_mip import RuleRows
+from kubedsm.optimizer.placing.ruled import RuleRows
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import Status
@@ -41,7 +40,7 @@ class Posed:
         surroundings = self.snapshot.surroundings
         kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, told_apart=True)
         tiers = Tier.EDGE, Tier.CLOUD
-        packings = [Packing.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
+        packings = [PlacementProblem.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
         return attrs.evolve(RuleRows.of(feasibility, *packings), sound=self.sound), packings
 
     def choice(self):

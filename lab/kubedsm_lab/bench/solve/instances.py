@@ -25,7 +25,7 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds, build_table
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.moving.best_changes import TooManyError, iterate_best_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
@@ -108,7 +108,7 @@ def _has_too_many_placements(instance: Instance) -> bool:
     fragmentation = Fragmentation(mix=request_mix(snapshot))
     ranks = rank_pods(instance.batch, snapshot.at, 60.0)
     batch = group_kinds(instance.batch, edge + cloud, ranks)
-    packing = Packing.of(batch, edge, [vector for vector, _ in fragmentation.mix])
+    packing = PlacementProblem.of(batch, edge, [vector for vector, _ in fragmentation.mix])
     return packing.weights is None or build_table(packing, fragmentation, Bounds()) is None
 
 
