@@ -19,8 +19,8 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, OutcomeUnknown
 from kubedsm.kube.joining import PATIENCE, TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot

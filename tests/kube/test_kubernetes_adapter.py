@@ -23,7 +23,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.watched import PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.process.clock import SystemClock
 from support.loopback import POST, config, says, talking
 from support.processes import PATIENCE

@@ -17,7 +17,7 @@ import attrs
 
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod
 from kubedsm.process.clock import SystemClock
