@@ -1,4 +1,4 @@
-"""What a page keeps of what it was told, and what is drawn and compared of it."""
+"""Recording in the browser: messages kept, and what the timeline draws of them."""
 
 import pytest_asyncio
 
@@ -9,7 +9,6 @@ pytestmark = in_browser
 
 _WITH = """async ({ test }) => {
   const { Recording, after } = await import("/page/recording.js");
-  const { differences } = await import("/page/comparison.js");
   const { scale, shareLine, spans } = await import("/page/tracks.js");
   const { stretch, zoomed, including, lasting } = await import("/page/formats.js");
   const snapshot = (version, at, rows, run) => ({ type: "snapshot", version, at, rows, run });
@@ -143,27 +142,3 @@ async def test_what_keeps_up_with_now_rests_in_between(modules):
     assert near == later == {"from": 660, "to": 1260}
     assert zoom == {"from": 40, "length": 50}
     assert shown["from"] <= 70 <= shown["from"] + shown["length"]
-
-
-async def test_two_moments_differ_by_what_moved_came_and_went(modules):
-    """A pod in whose place another one is, in its turn replaced, was moved."""
-    found = await modules("""
-      const tables = (pods, moves, edge, state) => after(new Recording().last, [snapshot(1, 1, {
-        pods: Object.fromEntries(Object.entries(pods).map(([key, node]) => [key, {
-          workload: "w", node }])),
-        moves: Object.fromEntries(Object.entries(moves).map(([pod, replacement]) => [pod, {
-          pod, replacement }])),
-        workloads: { w: { edge, total: 3 } }, nodes: { n: { state } } })]);
-      const found = differences(tables({ a: "n", b: "n", c: "n", s: "n" }, {}, 1, ""),
-        tables({ a3: "m", b: "n", d: "n", s: "m" }, { a: "a2", a2: "a3" }, 2, "cordoned"));
-      const { moved, came, went, shares, nodes } = found;
-      return [[...moved], [...came.keys()], [...went.keys()], shares, nodes];
-    """)
-    moved, came, went, shares, nodes = found
-    assert moved == [
-        ["s", {"from": "n", "to": "m"}],
-        ["a3", {"from": "n", "to": "m", "replaced": "a"}],
-    ]
-    assert (came, went) == (["d"], ["c"])
-    assert shares == [{"key": "w", "was": "1 of 3", "is": "2 of 3"}]
-    assert nodes == [{"key": "n", "was": "in use", "is": "cordoned"}]

@@ -65,12 +65,6 @@ def measure_cpu(work: Callable[[], T]) -> tuple[T, float]:
     return result, time.process_time() - started
 
 
-def measure_fastest(work: Callable[[], T], repeats: int) -> tuple[T, float]:
-    """Return the result of the first run, and the CPU seconds of the fastest."""
-    runs = [measure_cpu(work) for _ in range(repeats)]
-    return runs[0][0], min(seconds for _, seconds in runs)
-
-
 def format_number(value: float, digits: int = _DIGITS) -> str:
     """Round to significant digits, without dropping digits before the point."""
     decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0

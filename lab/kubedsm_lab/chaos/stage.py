@@ -250,8 +250,7 @@ class Stage:
     def resting(self) -> bool:
         """Return whether a workload rests after a migration, or a site stabilises."""
         return any(
-            process.runtime.manager.move_limits.resting(process.clock.monotonic())
-            or process.runtime.sites.away().unsteady
+            process.runtime.manager.migrations.resting() or process.runtime.sites.away().unsteady
             for process in self.running
         )
 

@@ -159,9 +159,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
     clock = VirtualClock()
     spec = ClusterSpec((*workload.nodes, BYSTANDER_NODE), _TIMING)
     rng = random.Random(injection.seed)
-    async with EmulatedCluster(
-        spec, clock, rng, tracks_managers=False, paced=injection.paced
-    ) as cluster:
+    async with EmulatedCluster(spec, clock, rng, paced=injection.paced) as cluster:
         bystander = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
         seam.on_strike = bystander.schedule_arrival

@@ -178,7 +178,6 @@ class EmulatedFront:
             accept="application/json",
             body=b"" if request.body is None else orjson.dumps(request.body),
             token=self._token,
-            user_agent="kubedsm",
         )
 
 

@@ -101,7 +101,6 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
         clock,
         run.rng("cluster"),
         metrics=rate,
-        tracks_managers=False,
         paced=setup.paced,
     ) as cluster:
         recorder = TimelineRecorder(setup.service_names, configuration.tiers)

@@ -13,7 +13,6 @@ import attrs
 
 from kubedsm.process.backoff import Doubling
 from kubedsm_lab.emulator.actors.cache import Cache, Key
-from kubedsm_lab.emulator.api.api_server import CONTROLLERS
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import (
     controller_of,
@@ -82,9 +81,6 @@ class Controller(ABC):
     other exception is a bug: it ends the task, and the cluster with it.
     """
 
-    #: field manager of status updates
-    manager = CONTROLLERS
-
     def __init__(self, cache: Cache) -> None:
         self.api = cache.api
         self.cache = cache
@@ -152,9 +148,7 @@ class Controller(ABC):
         """Store the object with the status, unless unchanged."""
         if status == obj.get("status"):
             return obj
-        return self.api.update(
-            resource, {**obj, "status": status}, subresource="status", manager=self.manager
-        )
+        return self.api.update(resource, {**obj, "status": status}, subresource="status")
 
     def enqueue(self, key: Key) -> None:
         self._queue[key] = None

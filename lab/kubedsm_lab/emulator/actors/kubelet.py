@@ -100,8 +100,6 @@ class Kubelet(Controller):
     has succeeded `timing.job_duration` after it became Ready.
     """
 
-    manager = "kubelet"
-
     def __init__(self, cache: Cache, runtime: ContainerRuntime, timing: Timing) -> None:
         super().__init__(cache)
         self._runtime = runtime

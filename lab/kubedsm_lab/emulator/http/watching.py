@@ -16,7 +16,6 @@ import orjson
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.forms import to_requested_form
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import Selection
@@ -303,4 +302,4 @@ def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | Non
 
 
 def _line(kind: LineType, obj: Object) -> bytes:
-    return _HEAD[kind] + orjson.dumps(obj, to_json) + _TAIL
+    return _HEAD[kind] + orjson.dumps(obj) + _TAIL

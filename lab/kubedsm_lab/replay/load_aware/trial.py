@@ -139,9 +139,7 @@ async def _play_trial(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration, history = without_solver(contender.configuration), _make_history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
-    async with EmulatedCluster(
-        _make_cluster(), clock, _seed_rng(trial, "cluster"), tracks_managers=False
-    ) as cluster:
+    async with EmulatedCluster(_make_cluster(), clock, _seed_rng(trial, "cluster")) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(lambda change: history.notice(change, clock.monotonic()))
