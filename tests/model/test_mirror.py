@@ -1,4 +1,3 @@
-
 import pytest
 
 from kubedsm.model.events import (

@@ -1,4 +1,3 @@
-
 from kubedsm.model.model import (
     NodeName,
     PodClass,
