@@ -15,8 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubedsm.cli.run import run
-from kubedsm.kube.client.port import CredentialsError
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import CredentialsError, ObjectName
 from kubedsm_lab.cli.replay import replay
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
@@ -100,7 +99,7 @@ async def room_is_made():
 
 async def edited(file):
     """A configuration that changes in a ConfigMap, for better and for worse, and one in a file."""
-    name = ConfigMapName("kubedsm", "kubedsm")
+    name = ObjectName("kubedsm", "kubedsm")
     async with emulated(CLOUD, source=name) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": name.namespace}})
         async with world.scheduler():

@@ -14,8 +14,7 @@ from kubedsm.app.prometheus import Asker, InAThread
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.events.event_writer import EventWriter
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
@@ -27,8 +26,8 @@ from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.listener import Listener, Listeners
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.explain.subjects import Explanations
-from kubedsm.kube.client.port import Cluster
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import Cluster, ObjectName
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.watching.reflector import ReflectorStatistics
 from kubedsm.model.events import NodeApplied
 from kubedsm.model.mirror import ClusterMirror
@@ -80,7 +79,7 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
         namespace: str = "kubedsm",
-        source: Path | ConfigMapName | None = None,
+        source: Path | ObjectName | None = None,
         listener: Listener | None = None,
         *,
         apart: bool = False,

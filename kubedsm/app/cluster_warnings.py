@@ -9,7 +9,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
 from kubedsm.config.services import EVERY_SERVICE
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured

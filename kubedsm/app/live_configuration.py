@@ -19,8 +19,8 @@ from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, text_at
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.kube.calls.reads import get_config_map
-from kubedsm.kube.client.port import Cluster, NotFound
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import Cluster, NotFound, ObjectName
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -33,7 +33,7 @@ POLL = 0.5
 TIMEOUT = 10.0
 
 
-async def read_document_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
+async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str]:
     """Return the configuration's text in the ConfigMap, and the name of the source.
 
     Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
@@ -128,7 +128,7 @@ class LiveConfiguration:
 
     def __init__(
         self,
-        source: Path | ConfigMapName | None,
+        source: Path | ObjectName | None,
         namespace: str,
         cluster: Cluster,
         clock: Clock,
@@ -137,8 +137,8 @@ class LiveConfiguration:
         recorder: EventRecorder,
         said: SaidByCause,
     ) -> None:
-        self._is_source = isinstance(source, ConfigMapName)
-        name = source if isinstance(source, ConfigMapName) else ConfigMapName(namespace, "kubedsm")
+        self._is_source = isinstance(source, ObjectName)
+        name = source if isinstance(source, ObjectName) else ObjectName(namespace, "kubedsm")
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)

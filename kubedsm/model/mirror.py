@@ -475,9 +475,7 @@ class ClusterMirror:
             surroundings=self.surroundings,
             measured=self.measured,
             at=at,
-            counted=Counted(
-                census, index, room, residents, self._nodes, pods, self._placed, self._free
-            ),
+            counted=Counted(census, index, room, residents),
         )
 
     def _list_unproven(self) -> dict[Uid, Pod]:

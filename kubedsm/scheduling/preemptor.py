@@ -35,7 +35,6 @@ from kubedsm.planner.requests import (
     Planner,
     PreemptRequest,
     PreemptResponse,
-    with_free,
 )
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -302,7 +301,7 @@ class Preemptor:
         """Return whether evicting the victims makes the node feasible in the present mirror."""
         if self._find_waiting(response.pod.uid) is None:
             return False
-        snapshot = with_free(self.mirror.snapshot(), reserved)
+        snapshot = self.mirror.snapshot().with_free(reserved)
         found = response.found
         return found is None or makes_room(snapshot, response.pod, found, self._leaving)
 

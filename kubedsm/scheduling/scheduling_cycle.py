@@ -25,7 +25,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BatchSettings
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.placement_manager import PlacementManager, plan_logged
 from kubedsm.explain.decision_record import DecisionRecord

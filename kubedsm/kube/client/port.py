@@ -8,7 +8,7 @@ the same code for both.
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 import attrs
@@ -21,6 +21,8 @@ LEASES = "/apis/coordination.k8s.io/v1"
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST = 253
+#: the end of the name of the ConfigMap where proposals are approved
+APPROVALS = "-approvals"
 
 
 def _may_always_leave() -> bool:
@@ -161,6 +163,33 @@ class ServerError(ApiStatusError):
 def is_name(text: str) -> bool:
     """Return True for a valid object name."""
     return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
+
+
+@attrs.frozen(slots=True)
+class ObjectName:
+    """Namespace and name of an object."""
+
+    namespace: str = "kubedsm"
+    name: str = "kubedsm"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Parse NAMESPACE/NAME. Raises ValueError."""
+        namespace, _, name = text.partition("/")
+        if not (is_name(namespace) and is_name(name)):
+            raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
+        return cls(namespace, name)
+
+    @property
+    def approvals(self) -> "ObjectName":
+        """The ConfigMap next to the configuration where proposals are approved.
+
+        Separate, since RBAC cannot distinguish patching annotations from patching data.
+        """
+        return ObjectName(self.namespace, f"{self.name}{APPROVALS}")
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 def path_of(

@@ -29,7 +29,6 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Toleration,
     Uid,
-    Wishes,
     Workload,
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, Selector
@@ -39,12 +38,11 @@ Pairs = tuple[tuple[str, str], ...]
 
 _AFFINITY = msgspec.json.Decoder(schema.Affinity)
 _SPREAD = msgspec.json.Decoder(tuple[schema.TopologySpreadConstraint, ...])
-_NO_AFFINITY, _NO_TERMS = schema.Affinity(), schema.PodAffinity()
+_NO_TERMS = schema.PodAffinity()
 _DEFAULT_RBD_POOL = "rbd"
 #: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
-_RESIZE_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
-_NO_STATUS = schema.PodStatus()
+_NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
@@ -80,6 +78,9 @@ def pod_of(shape: schema.Pod) -> Pod:
     labels, status = metadata.labels or {}, shape.status or _NO_STATUS
     owner = controller_of(metadata)
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
+    given = metadata.annotations
+    untouchable = _why_untouchable(given) if given else ""
+    containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     return Pod(
         uid=Uid(metadata.uid),
         namespace=intern(namespace),
@@ -87,7 +88,10 @@ def pod_of(shape: schema.Pod) -> Pod:
         workload=_workload_of(metadata, namespace, labels, owner, mark),
         pod_class=_pod_class(
             tuple(map(_requests_of, spec.containers)) if spec.containers else (),
-            tuple(map(_init_requests, spec.init_containers)) if spec.init_containers else (),
+            tuple(
+                (_requests_of(container), container.restart_policy == "Always")
+                for container in spec.init_containers or ()
+            ),
             tuple(spec.overhead.items()) if spec.overhead else (),
             _requests_of(spec) if spec.resources else (),
             _read_reports(spec, status),
@@ -100,25 +104,20 @@ def pod_of(shape: schema.Pod) -> Pod:
         scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
         node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        ready=bool(status.conditions and _is_ready(status.conditions)),
+        ready=_find_condition(status, "Ready").status == "True",
         terminating=metadata.deletion_timestamp is not None,
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
         labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
-        gates=_gate_names(spec.scheduling_gates) if spec.scheduling_gates else (),
-        pinned=_reason_to_stay(metadata, spec) if metadata.annotations or spec.volumes else "",
-        untouchable=bool(metadata.annotations and _why_untouchable(metadata.annotations)),
-        deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
-        wishes=_read_wishes(metadata.annotations) if metadata.annotations else None,
-        images=_image_names(tuple([c.image or "" for c in _all_containers(spec)])),
+        gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
+        pinned=untouchable or (_volume_on_node(spec.volumes) if spec.volumes else ""),
+        untouchable=bool(untouchable),
+        deletion_cost=given.deletion_cost if given else None,
+        wishes=wishes_of(given.qos, given.migration, given.rate) if given else None,
+        images=_image_names(tuple([container.image or "" for container in containers])),
     )
-
-
-def _all_containers(spec: schema.PodSpec) -> list[schema.Container]:
-    containers = spec.containers or []
-    return [*spec.init_containers, *containers] if spec.init_containers else containers
 
 
 @lru_cache(maxsize=4096)
@@ -136,10 +135,6 @@ def _intern_labels(labels: Pairs) -> Mapping[str, str]:
     return dict(labels)
 
 
-def _read_wishes(annotations: schema.Annotations) -> Wishes | None:
-    return wishes_of(annotations.qos, annotations.migration, annotations.rate)
-
-
 def _why_untouchable(annotations: schema.Annotations) -> str:
     """Return why the pod must not leave the node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
@@ -149,41 +144,22 @@ def _why_untouchable(annotations: schema.Annotations) -> str:
     return ""
 
 
-def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Return why the pod must not migrate: untouchable, or with a volume on the node."""
-    if metadata.annotations and (why := _why_untouchable(metadata.annotations)):
-        return why
-    for volume in spec.volumes or ():
-        if volume.host_path is not None or volume.empty_dir is not None:
-            return "it has a volume on its node (hostPath or emptyDir)"
-    return ""
+def _volume_on_node(volumes: Iterable[schema.PodVolume]) -> str:
+    """Return why a pod with a volume on the node must not migrate; empty for other volumes."""
+    here = any(v.host_path is not None or v.empty_dir is not None for v in volumes)
+    return "it has a volume on its node (hostPath or emptyDir)" if here else ""
 
 
-def _gate_names(gates: Iterable[schema.Named]) -> tuple[str, ...]:
-    return tuple(gate.name or "" for gate in gates)
-
-
-def _is_ready(conditions: Iterable[schema.Condition]) -> bool:
-    for condition in conditions:
-        if condition.type == "Ready":
-            return condition.status == "True"
-    return False
-
-
-def _is_infeasible(conditions: Iterable[schema.Condition]) -> bool:
-    for condition in conditions:
-        if condition.type == _RESIZE_PENDING:
-            return condition.reason == _INFEASIBLE
-    return False
+def _find_condition(status: schema.PodStatus, of_type: str) -> schema.Condition:
+    for condition in status.conditions or ():
+        if condition.type == of_type:
+            return condition
+    return _NO_CONDITION
 
 
 def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
     resources = asking.resources
     return tuple(resources.requests.items()) if resources and resources.requests else ()
-
-
-def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
-    return _requests_of(container), container.restart_policy == "Always"
 
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
@@ -199,7 +175,7 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
         _all_reported(spec.containers, status.container_statuses),
         _all_reported(spec.init_containers, status.init_container_statuses),
         _report_of(status),
-        _is_infeasible(status.conditions or ()),
+        _find_condition(status, "PodResizePending").reason == "Infeasible",
     )
 
 
@@ -346,10 +322,10 @@ def _scheduling_rules(
 
     Raises FieldError.
     """
-    affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
-    asked = _decode_json(_AFFINITY, affinity, "spec.affinity") if affinity else _NO_AFFINITY
-    own = dict(demands.labels)
-    constraints = _decode_json(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    namespace, own = demands.namespace, dict(demands.labels)
+    asked = _decode_json(_AFFINITY, demands.affinity or b"{}", "spec.affinity")
+    spread = _decode_json(_SPREAD, demands.spread or b"[]", "spec.topologySpreadConstraints")
+    nodes = asked.node_affinity or schema.NodeAffinity()
     near, far = asked.pod_affinity or _NO_TERMS, asked.pod_anti_affinity or _NO_TERMS
     tolerated = {
         (t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in tolerations
@@ -357,7 +333,7 @@ def _scheduling_rules(
     hard, soft = (
         tuple(
             _read_spread(constraint, namespace, own)
-            for constraint in constraints
+            for constraint in spread
             if (constraint.when_unsatisfiable == "DoNotSchedule") is required
         )
         for required in (True, False)
@@ -365,7 +341,7 @@ def _scheduling_rules(
     return SchedulingRules(
         node_selector=tuple(sorted(node_selector)),
         tolerations=tuple(Toleration(*given) for given in sorted(tolerated)),
-        node_affinity=_node_affinity(asked.node_affinity),
+        node_affinity=None if nodes.required is None else node_selector_terms(nodes.required),
         ports=tuple(
             sorted(set(demands.ports), key=lambda port: (port.port, port.protocol, port.ip))
         ),
@@ -376,7 +352,7 @@ def _scheduling_rules(
         disks=demands.disks,
         resource_claims=demands.resource_claims,
         preferences=Preferences(
-            tuple(_node_preferences(asked.node_affinity)),
+            tuple((t.weight, _node_selector_term(t.preference)) for t in nodes.preferred or ()),
             tuple(_affinity_preferences(near, namespace, own)),
             tuple(_affinity_preferences(far, namespace, own)),
             soft,
@@ -402,19 +378,6 @@ def _node_selector_term(term: schema.NodeSelectorTerm) -> NodeSelectorTerm:
         tuple(_read_requirements(term.match_expressions or ())),
         tuple(_read_requirements(term.match_fields or ())),
     )
-
-
-def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTerm, ...] | None:
-    if affinity is None or affinity.required is None:
-        return None
-    return node_selector_terms(affinity.required)
-
-
-def _node_preferences(
-    affinity: schema.NodeAffinity | None,
-) -> Iterator[tuple[int, NodeSelectorTerm]]:
-    for term in (affinity.preferred if affinity else None) or ():
-        yield term.weight, _node_selector_term(term.preference)
 
 
 def _read_requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:

@@ -75,7 +75,7 @@ class OpenNodes:
         if mask is not None and seen < steps:
             mask = self._update_mask(mask, like, seen)
         if mask is None:
-            mask = self.feasibility.otherwise_open(pod)
+            mask = self.feasibility.verdict(pod).otherwise_open
         self._masks[like] = mask, steps
         return mask
 
