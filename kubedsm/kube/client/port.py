@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, Self
-from urllib.parse import quote
 
 import attrs
 
@@ -199,20 +198,12 @@ def path_of(
 
     Names come from untrusted objects. Raises Invalid for other text, which could change the path.
     """
-    parts = [group, "namespaces", _path_segment(namespace), plural]
-    if name is not None:
-        parts.append(_path_segment(name))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
+    for part in (namespace,) if name is None else (namespace, name):
+        if not is_name(part):
+            raise Invalid(400, "BadRequest", f"{part[:_LONGEST]!r} is not the name of an object")
+    return "/".join(filter(None, (group, "namespaces", namespace, plural, name, subresource)))
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Return the path of a pod. Raises Invalid for invalid names."""
     return path_of(CORE, namespace, "pods", name, subresource)
-
-
-def _path_segment(name: str) -> str:
-    if not is_name(name):
-        raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
-    return quote(name, safe="")

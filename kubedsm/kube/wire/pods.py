@@ -42,6 +42,8 @@ _NO_TERMS = schema.PodAffinity()
 _DEFAULT_RBD_POOL = "rbd"
 #: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
+#: why a pod must not migrate
+_LOCAL = "it has a volume on its node (hostPath or emptyDir)"
 _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
@@ -112,7 +114,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
-        pinned=untouchable or (_volume_on_node(spec.volumes) if spec.volumes else ""),
+        pinned=untouchable or (_LOCAL if any(map(_is_local, spec.volumes or ())) else ""),
         untouchable=bool(untouchable),
         deletion_cost=given.deletion_cost if given else None,
         wishes=wishes_of(given.qos, given.migration, given.rate) if given else None,
@@ -144,10 +146,8 @@ def _why_untouchable(annotations: schema.Annotations) -> str:
     return ""
 
 
-def _volume_on_node(volumes: Iterable[schema.PodVolume]) -> str:
-    """Return why a pod with a volume on the node must not migrate; empty for other volumes."""
-    here = any(v.host_path is not None or v.empty_dir is not None for v in volumes)
-    return "it has a volume on its node (hostPath or emptyDir)" if here else ""
+def _is_local(volume: schema.PodVolume) -> bool:
+    return volume.host_path is not None or volume.empty_dir is not None
 
 
 def _find_condition(status: schema.PodStatus, of_type: str) -> schema.Condition:
@@ -237,11 +237,10 @@ def _read_demands(
 ) -> Demands | None:
     """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
-    volumes = spec.volumes or ()
-    claimed = tuple(_list_claims(volumes, namespace, metadata.name)) if volumes else ()
-    mounted = tuple(_list_disks(volumes)) if volumes else ()
-    affinity = _raw_json(spec.affinity, b"{}")
-    spread = _raw_json(spec.topology_spread_constraints, b"[]")
+    claimed, mounted = _claims_and_disks(spec.volumes or (), namespace, metadata.name)
+    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+    affinity = b"" if affinity in (b"{}", b"null") else affinity
+    spread = b"" if spread in (b"[]", b"null") else spread
     if not (ports or claimed or mounted or affinity or spread or spec.resource_claims):
         return None
     by_label = _LABEL_KEYS in affinity or _LABEL_KEYS in spread
@@ -255,11 +254,6 @@ def _read_demands(
         affinity,
         spread,
     )
-
-
-def _raw_json(given: msgspec.Raw, empty: bytes) -> bytes:
-    text = bytes(given)
-    return b"" if text in (empty, b"null") else text
 
 
 def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
@@ -441,31 +435,29 @@ def _read_spread(
     )
 
 
-def _list_claims(
+def _claims_and_disks(
     volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
-) -> Iterator[ClaimReference]:
-    """Yield the persistent volume claims among a pod's volumes."""
+) -> tuple[tuple[ClaimReference, ...], tuple[Disk, ...]]:
+    """Return the persistent volume claims and the network disks among a pod's volumes."""
+    claims, disks = [], []
     for volume in volumes:
         if volume.persistent_volume_claim is not None:
-            yield ClaimReference(namespace, volume.persistent_volume_claim.claim_name)
+            claims.append(ClaimReference(namespace, volume.persistent_volume_claim.claim_name))
         elif volume.ephemeral is not None:
-            yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
-
-
-def _list_disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
-    """Yield the network disks referenced directly by a pod's volumes."""
-    for volume in volumes:
+            claims.append(ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True))
         if (gce := volume.gce_persistent_disk) is not None:
-            yield _disk_of("gcePersistentDisk", gce, gce.get("pdName"))
+            disks.append(_disk_of("gcePersistentDisk", gce, gce.get("pdName")))
         if (ebs := volume.aws_elastic_block_store) is not None:
-            yield _disk_of("awsElasticBlockStore", ebs, ebs.get("volumeID"))
+            disks.append(_disk_of("awsElasticBlockStore", ebs, ebs.get("volumeID")))
         if (iscsi := volume.iscsi) is not None:
-            yield _disk_of("iscsi", iscsi, iscsi.get("iqn"))
+            disks.append(_disk_of("iscsi", iscsi, iscsi.get("iqn")))
         if (rbd := volume.rbd) is not None:
             # A common monitor identifies the same image.
-            pool, image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
-            for monitor in rbd.get("monitors") or ():
-                yield _disk_of("rbd", rbd, monitor, pool, image)
+            image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
+            disks += [
+                _disk_of("rbd", rbd, monitor, *image) for monitor in rbd.get("monitors") or ()
+            ]
+    return tuple(claims), tuple(disks)
 
 
 def _disk_of(kind: str, source: schema.Unread, *identity: Any) -> Disk:
