@@ -27,7 +27,7 @@ _STALL_BEGINS = 1 / 3
 
 @attrs.frozen
 class KnownServer:
-    """Artificial service that responds after `delay`; requests during the stall begin at its end."""
+    """Artificial service that responds after `delay`; requests in the stall begin at its end."""
 
     #: seconds
     delay: float
