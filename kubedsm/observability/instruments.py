@@ -15,7 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.listener import DecisionKind, Listener, LoadResult, Packing, Result
-from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.measured_cluster import Answered
@@ -337,7 +337,8 @@ class Instruments(Listener):
             self._migration_seconds.observe(seconds)
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        result = ended.outcome.replace(" ", "_")
+        rolled_back = ended.outcome is Outcome.ROLLED_BACK
+        result = "taken_back" if rolled_back else ended.outcome.value
         self._migrations.labels(_label(ended.move.kind), result).inc()
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:

@@ -37,7 +37,7 @@ export function spanPaths(found) {
   const height = ROW - 2;
   for (const { move: { row: { state } }, row, left, right } of found) {
     const top = row * ROW + 1;
-    const shape = state === "taken back" ? `L${right} ${top}v${height}z`
+    const shape = state === "rolled back" ? `L${right} ${top}v${height}z`
       : `v${-height / 2}H${right}v${height}H${left}z`;
     const cross = state === "failed"
       ? `M${right + 2} ${top}l5 ${height}m0 ${-height}l-5 ${height}` : "";
