@@ -321,7 +321,7 @@ class Runtime:
         return {
             "bound": self.attempts.bound,
             "moves_done": migrations[Outcome.COMPLETED],
-            "moves_taken_back": migrations[Outcome.TAKEN_BACK],
+            "moves_taken_back": migrations[Outcome.ROLLED_BACK],
             "moves_failed": migrations[Outcome.FAILED],
         }
 

@@ -11,7 +11,6 @@ from kubedsm.kube.wire.decoding import pod as read
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -106,7 +105,7 @@ class Still:
 
     def known(self):
         """The pod as the mirror has it."""
-        return read(orjson.dumps(self.api.get(PODS, "default", self.pod), to_json))
+        return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
 
     @property
     def step_calls(self):

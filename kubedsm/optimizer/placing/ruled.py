@@ -2,13 +2,12 @@
 
 The first plan ignores what the pods of the batch mean to each other, and is repaired.
 
-Rules are added as rows where a plan could not be kept, until it can. All placements in which each
-pod keeps its rules as it comes satisfy the rows, so bounds hold; feasibility is checked by
+Where repair does not keep the plan, the solver decides with rules as rows. All placements in which
+each pod keeps its rules as it comes satisfy the rows, so bounds hold; feasibility is checked by
 settling.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Self, TypeVar
 
 import attrs
@@ -84,17 +83,12 @@ class RuleRows:
         """True if pods without a spread constraint may break it by coming later."""
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
-    def add(self, rows: Rows, y: Ints, concerned: Collection[EquivalenceClass]) -> None:
-        """Add rows for all rules of, or about, one of the classes.
-
-        y: N x S, variables for the pods of a kind on a node.
-        """
-        about = {k for k, like in enumerate(self.likes) if like in concerned}
+    def add(self, rows: Rows, y: Ints) -> None:
+        """Add the rows; y: N x S, variables for the pods of a kind on a node."""
         rules: Iterable[_Apart | _Even | _Together]
         rules = *self._list_apart(), *self._list_even(), *self._list_together()
         for rule in rules:
-            if not about.isdisjoint((*rule.holders, *rule.covered)):
-                rule.add(self, rows, y)
+            rule.add(self, rows, y)
 
     def at_most(self, here: Positions) -> Ints:
         """Return S, how many pods of each kind the nodes accept."""
@@ -309,14 +303,6 @@ class Attempt:
     #: whether the choice bounds all placements
     bounding: bool = True
 
-    @property
-    def moved(self) -> Iterator[Pod]:
-        """Pods that are not where they were planned."""
-        homes = {pod.uid: node for pod, node in self.kept.placed}
-        for pod, node in (*self.choice.edge, *self.choice.cloud):
-            if homes.get(pod.uid) != node:
-                yield pod
-
 
 def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> Ints:
     """Return N x S of edge and cloud."""
@@ -369,7 +355,7 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     decision = ruled.decision(best.kept, proof, set_aside)
-    # The last choice has the most rules.
+    # The last choice has the rules as rows.
     bounded = (c for c in reversed(bounding) if all(e.bound is not None for e in c.certificates))
     certificates = batch.certificates(decision.bindings, next(bounded, first.choice), proof)
     return attrs.evolve(decision, certificates=certificates)
@@ -446,7 +432,7 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        """Yield attempts on the nodes with more and more rules as rows.
+        """Yield attempts on the nodes.
 
         First with all constraints kept in the end; where kube-scheduler is more lenient, also with
         each pod keeping its own as it comes. The solver starts from what was kept before.
@@ -455,22 +441,16 @@ class _Ruled:
             PlacementProblem.of(batch_kinds, rows.only(nodes))
             for rows in (self.batch.edge, self.batch.cloud)
         )
-        rule_rows, like = RuleRows.of(self.feasibility, edge, cloud), self.feasibility.equivalence
-        attempt, in_the_way = first, set(map(like, first.moved))
+        rule_rows, attempt = RuleRows.of(self.feasibility, edge, cloud), first
         for sound in (True, False) if rule_rows.lenient else (True,):
+            if bounds.deadline.passed:
+                break
             rules = attrs.evolve(rule_rows, sound=sound)
-            while not bounds.deadline.passed:
-                also = partial(rules.add, concerned=frozenset(in_the_way))
-                choice = self._solve(edge, cloud, bounds, also, attempt.kept)
-                if choice is None:
-                    break
+            choice = self._solve(edge, cloud, bounds, rules.add, attempt.kept)
+            if choice is not None:
                 bounding = not (sound and rules.lenient)
                 attempt = Attempt(choice, self.keep(choice, anew=not sound), bounding)
                 yield attempt
-                more = set(map(like, attempt.moved))
-                if more <= in_the_way:
-                    break
-                in_the_way |= more
 
     def _solve(
         self,

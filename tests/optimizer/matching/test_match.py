@@ -10,9 +10,8 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table, match
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
-from kubedsm_lab.bench.match import instance as paper_instance
-from kubedsm_lab.bench.match import literal_match, run
 from support.literal_fit import reasons
+from support.literal_match import literal_match, paper_instance
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)
@@ -177,9 +176,3 @@ def test_quantities_near_the_end_of_64_bits(amount, placed):
     at = attrs.evolve(node("e1", Tier.EDGE), allocatable=attrs.evolve(huge, pods=110))
     pods = [pod(f"a-{i}", "a", huge) for i in range(3)]
     assert len(matched(snapshot([at], pods)).targets) == placed
-
-
-def test_the_bench_compares_equal_optima():
-    figures = run(pods=7, nodes=2).figures
-    assert figures["placed"] == 6  # all seven request 9.96 GB, and there are 9
-    assert figures["ratio"] > 1

@@ -26,12 +26,12 @@ from support.ruled_batches import ruled_batch
 
 @attrs.frozen
 class Posed:
-    """The programme of a batch, with rows for the rules of these classes, or for all."""
+    """The programme of a batch, with rows for the rules, or without."""
 
     snapshot: object
     batch: object
     sound: bool = False
-    concerned: object = None
+    with_rules: bool = True
 
     @property
     def rules(self):
@@ -45,13 +45,12 @@ class Posed:
 
     def choice(self):
         rules, (edge, cloud) = self.rules
-        concerned = set(rules.likes) if self.concerned is None else self.concerned
         return build_programme(
             edge,
             cloud,
             list_demands(edge, self.snapshot.shares(), promises, Objective()),
             Objective(),
-            lambda rows, y: rules.add(rows, y, concerned),
+            rules.add if self.with_rules else None,
         )
 
     def served(self):
@@ -109,12 +108,12 @@ def test_the_rows_allow_no_more_than_can_come_about(drawn):
             most = most_served(snapshot, batch)
             assert Posed(snapshot, batch).served() == most, seed
             fewer += Posed(snapshot, batch, sound=True).served() < most
-            needless += Posed(snapshot, batch, concerned=()).served() == most
+            needless += Posed(snapshot, batch, with_rules=False).served() == most
     assert fewer <= 1
     assert needless < 55
 
 
 def test_rules_that_concern_nobody_are_left_out():
     snapshot, batch = ruled_batch(0)
-    whole, none = Posed(snapshot, batch), Posed(snapshot, batch, concerned=())
+    whole, none = Posed(snapshot, batch), Posed(snapshot, batch, with_rules=False)
     assert len(none.choice().programme.least) < len(whole.choice().programme.least)
