@@ -44,7 +44,7 @@ async def read_document_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, 
     except NotFound:
         found = None
     if found is None or KEY not in found.data:
-        log.warning("no configuration, the defaults hold", source=source)
+        log.warning("configuration unreadable, defaults in effect", source=source)
         return "", source
     return found.data[KEY], source
 
