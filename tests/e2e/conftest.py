@@ -1,4 +1,4 @@
-"""Options to run `test_any_cluster.py` against a cluster that exists already."""
+"""Options to run the tests marked `any_cluster` against a cluster that exists already."""
 
 import os
 
@@ -13,7 +13,7 @@ def pytest_addoption(parser):
     group.addoption(
         "--kubeconfig",
         default=os.environ.get("KUBEDSM_TEST_KUBECONFIG"),
-        help="Kubeconfig of an administrator; only test_any_cluster.py runs, on that cluster. "
+        help="Kubeconfig of an administrator; only tests for any cluster run, on that one. "
         "Default: $KUBEDSM_TEST_KUBECONFIG, else an emulated cluster.",
     )
     group.addoption("--context", help="Context of --kubeconfig. Default: the current one.")
@@ -36,7 +36,7 @@ def changes(request):
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--kubeconfig"):
-        others = [item for item in items if item.path.name != "test_any_cluster.py"]
+        others = [item for item in items if not item.get_closest_marker("any_cluster")]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
 

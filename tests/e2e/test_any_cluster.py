@@ -23,7 +23,7 @@ import yaml
 from support.manifests import BASE, MANIFESTS, documents
 from support.processes import PATIENCE, Server, kubedsm
 
-pytestmark = pytest.mark.http
+pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
 
 SCHEDULER = "kubedsm-e2e"
 TIER = "e2e.kubedsm.io/tier"
