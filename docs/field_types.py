@@ -2,8 +2,8 @@
 
     python docs/field_types.py
 
-The emulated API server checks objects by the file, and answers `kubectl explain`. Importing the
-library there would take half a second.
+The emulated API server checks objects by the file. Importing the library there would take half a
+second.
 """
 
 import json
