@@ -32,7 +32,7 @@ CHECK = 0.5
 #: limit of an execution, as a multiple of the deadline of a migration step
 LONGEST = 10
 #: outcomes of a migration that leave the pod on its node
-_LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.TAKEN_BACK})
+_LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.ROLLED_BACK})
 
 
 @attrs.define

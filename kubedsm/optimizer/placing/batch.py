@@ -277,7 +277,8 @@ class Batch:
 
     def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
         """Return the QoS of the batch's workloads of each level."""
-        after, levels = self.shares_after(bindings), levels_of(self.pods) or {}
+        after = self.shares_after(bindings)
+        levels = levels_of((pod.workload, pod.pod_class.priority) for pod in self.pods) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.pods:
             if pod.workload in after:

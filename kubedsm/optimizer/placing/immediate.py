@@ -31,7 +31,7 @@ def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid,
     that doubles.
     """
     now = max([now, *(pod.created for pod in batch)])
-    levels = levels_of(batch)
+    levels = levels_of((pod.workload, pod.pod_class.priority) for pod in batch)
     overdue = {pod.uid: _count_overdue(pod, now, patience) for pod in batch}
     if levels is None and len(set(overdue.values())) <= 1:
         return None

@@ -14,7 +14,7 @@ from kubedsm_lab.replay.tables import Section
 
 T = TypeVar("T")
 
-#: Significant digits of figures and of ratios.
+#: Significant digits of measurements and of ratios.
 _DIGITS, _RATIO_DIGITS = 3, 2
 #: Least duration shown in minutes.
 _MINUTES_FROM = 120
@@ -27,7 +27,7 @@ class DisagreementError(Exception):
 
 @attrs.frozen
 class Report:
-    """Tables and notes for people; figures, as JSON, for programs."""
+    """Tables and notes for people; measurements, as JSON, for programs."""
 
     figures: Any
     tables: Sequence[RenderableType]

@@ -88,7 +88,7 @@ class _Admitted:
     stops: float | None = None
     #: whether its containers run and are ready
     serves: bool = False
-    #: last reported state
+    #: last reported container state
     containers: Containers = UP
 
 
@@ -150,7 +150,7 @@ class Kubelet(Controller):
         elif not is_finished(pod):
             self._run_pod(pod, node)
 
-    # Nodes.
+    # Node registration and heartbeats.
 
     def _register_node(self, name: str) -> None:
         """Report an unregistered or reconnected node as Ready."""
@@ -177,7 +177,7 @@ class Kubelet(Controller):
             reported["allocatable"] = status["capacity"]
         self.write_status(NODES, node, reported)
 
-    # Pods.
+    # Pod lifecycle.
 
     def _run_pod(self, pod: Object, node: Object) -> None:
         uid = pod["metadata"]["uid"]
