@@ -1,4 +1,4 @@
-"""Commands that send requests: run, check, closed and hpa."""
+"""Implementation of the commands that generate load: run, closed and hpa."""
 
 import asyncio
 import json
@@ -17,7 +17,6 @@ from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
 from loadgen.arrivals import Arrivals
-from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
 from loadgen.driver import Clients, ClosedLoop, Limits
 from loadgen.hpa import Plan, Played, hpa_report, line_of, play
 from loadgen.measures import Latency, Measures, RequestRecorder, Results
@@ -27,7 +26,7 @@ from loadgen.scenario import Scenario, ScenarioError, load
 from loadgen.stopping import stop_by_signals
 from loadgen.transport import EndpointError, HttpTransport, TransportError
 
-#: columns without a terminal
+#: output columns without an interactive terminal
 WIDTH = 120
 #: ms of delay above which the generator is measured instead of the server
 LATE = 20.0
@@ -87,46 +86,8 @@ def _endpoint_urls(
     return urls
 
 
-def check(*, output: str, **given: float) -> None:
-    """given: fields of `Check`."""
-    planned = Check(**given)
-    duration, stall = planned.duration, planned.stall
-    if not SHORTEST_STALL * duration <= stall <= duration / 2:
-        raise click.BadParameter(
-            f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
-            param_hint="'--stall'",
-        )
-    checked = asyncio.run(_run_check(planned))
-    show(checked.as_json() if output == "json" else _check_report(checked))
-    if not checked.holds:
-        sys.exit(1)
-
-
-async def _run_check(check: Check) -> Checked:
-    with stop_by_signals() as stop:
-        return await run_check(check, stop)
-
-
-def _check_report(checked: Checked) -> RenderableType:
-    findings = table(
-        ("", "expected", "measured", "verdict"),
-        (
-            (
-                finding.what,
-                finding.expected,
-                finding.measured,
-                "ok" if finding.holds else "WRONG",
-            )
-            for finding in checked.findings
-        ),
-    )
-    return Group(
-        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), findings
-    )
-
-
 def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:
-    """given: fields of `Clients`."""
+    """given: constructor arguments of `Clients`."""
     load = Clients(**given)
 
     async def send_load() -> tuple[datetime, Results]:
@@ -136,7 +97,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
             loop = ClosedLoop(url, url, HttpTransport, recorder, load)
             await loop.drive(stop)
             seconds = min(loop.elapsed, load.seconds) if stop.is_set() else load.seconds
-            # A closed loop has no due times.
+            # A closed loop has no scheduled departures.
             results = recorder.results(seconds, interrupted=stop.is_set())
             return began, attrs.evolve(results, pacing=None)
 
@@ -151,7 +112,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
 
 
 def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
-    """given: further fields of `Plan`."""
+    """given: additional constructor arguments of `Plan`."""
     find = FIND if clients is None else (clients,)
     plan = Plan(find=find, sla=Sla(p99, errors / 100), **given)
     told = sys.stderr.isatty()

@@ -130,7 +130,7 @@ class SlowerEdges:
         for workload in sorted(before.slower ^ after.slower):
             note = _note_comparison(workload, after)
             log.info("edge compared", workload=str(workload), reason=note.reason, note=note.text)
-            self.events.noted(workload, note)
+            self.events.add_note(workload, note)
 
 
 def _note_comparison(workload: Workload, sample: Measured) -> Note:

@@ -4,7 +4,6 @@ A valid document takes effect at once. For an invalid or missing document only t
 reported, once; the last valid configuration stays in effect.
 """
 
-import asyncio
 import random
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from kubedsm.process.supervisor import Supervisor
+from kubedsm.process.supervisor import Work
 
 log = structlog.get_logger()
 
@@ -44,7 +43,7 @@ async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str
     except NotFound:
         found = None
     if found is None or KEY not in found.data:
-        log.warning("no configuration, the defaults hold", source=source)
+        log.warning("configuration unreadable, defaults in effect", source=source)
         return "", source
     return found.data[KEY], source
 
@@ -142,27 +141,22 @@ class LiveConfiguration:
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
-        self._file = ConfigurationFile(source, self._news) if isinstance(source, Path) else None
         #: last existing state of the ConfigMap, for Events
         self._last: ConfigMap | None = None
         if self._is_source:
             self.config_map.observe(self._apply_state)
         self.pause_switch = PauseSwitch(
-            self.config_map, said, partial(recorder.note, "PauseSwitchRefused")
+            self.config_map, said, partial(recorder.record_event, "PauseSwitchRefused")
         )
-
-    async def run(self, supervisor: Supervisor) -> None:
-        """Follow until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(supervisor.keep("config map", self.config_map.run))
-            if self._file is not None:
-                tasks.create_task(supervisor.keep("configuration", self._file.run))
+        self.loops: list[tuple[str, Work]] = [("config map", self.config_map.run)]
+        if isinstance(source, Path):
+            self.loops.append(("configuration", ConfigurationFile(source, self._news).run))
 
     def report_unmatched(self, text: str) -> None:
         """Write an Event about the ConfigMap: `services` names nonexistent workloads."""
         found = self.config_map.found
         if found is not None and self._is_source:
-            self._recorder.note("ServicesUnmatched", found, text)
+            self._recorder.record_event("ServicesUnmatched", found, text)
 
     def _apply_state(self, found: ConfigMap | None) -> None:
         source = f"ConfigMap {self.config_map.name}"
@@ -174,4 +168,4 @@ class LiveConfiguration:
             why = self._news.apply_document(found.data[KEY], f"{source}, {KEY}")
         self._last = found or self._last
         if why and self._last is not None:
-            self._recorder.note("ConfigurationRefused", self._last, why)
+            self._recorder.record_event("ConfigurationRefused", self._last, why)

@@ -50,7 +50,7 @@ async def describe_scheduler(server: str) -> Answering | None:
     try:
         return await answering(server)
     except SilentError as error:
-        remark(f"{error}; the cluster is asked instead")
+        remark(f"{error}; the cluster is read instead")
         return None
 
 
@@ -72,7 +72,7 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
     if found.cluster == uid:
         return found
     serves = "serves another cluster" if found.cluster else "does not say which cluster it serves"
-    remark(f"the scheduler at {server} {serves}; ignored: {cluster.server} is asked instead")
+    remark(f"the scheduler at {server} {serves}; ignored: {cluster.server} is read instead")
     return None
 
 
@@ -107,7 +107,7 @@ async def wait_until_synced(runtime: "Runtime") -> None:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()
     except TimeoutError:
-        troubles = (watch.trouble for watch in runtime.watches.values() if watch.trouble)
+        troubles = (watch.trouble for watch in runtime.followed.watches.values() if watch.trouble)
         why = next(troubles, "an answer is missing")
         raise OutcomeUnknown(
             f"the cluster could not be read within {PATIENCE:g} s: {why}"

@@ -44,7 +44,7 @@ from kubedsm.solvers.available import explain_missing
 
 
 async def serve(options: RunOptions, stop: Stop) -> None:
-    """Connect, schedule, and end in good order once `stop` is asked for."""
+    """Connect, schedule, and end in good order once `stop` is requested."""
     configuration = configuration_at(options.config_path)
     source: Path | ObjectName | None = options.config_map
     if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change
@@ -168,7 +168,7 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
     finally:
         by = {"signal": signal.Signals(stop.by).name} if stop.by else {}
         uptime = round(clock.monotonic() - began, 1)
-        done = runtime.scheduler.summary()
+        done = runtime.summary()
         structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
 
@@ -180,7 +180,9 @@ async def _read_config_map(
         text, source = await read_document_in(cluster, name)
     except Forbidden as error:
         # No migration begins meanwhile: an unreadable pause switch counts as set.
-        structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
+        structlog.get_logger().warning(
+            "configuration unreadable, defaults in effect", error=str(error)
+        )
         return default
     return load(text, source)
 

@@ -304,4 +304,4 @@ def _judge_outcome(steps: Sequence[Step]) -> Outcome:
     restored = of.get(StepKind.RESTORE)
     went = of[StepKind.EVICT].state is StepState.DONE
     back = restored is not None and restored.state is StepState.DONE and not went
-    return Outcome.TAKEN_BACK if back else Outcome.FAILED
+    return Outcome.ROLLED_BACK if back else Outcome.FAILED

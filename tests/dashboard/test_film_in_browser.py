@@ -9,7 +9,7 @@ pytestmark = in_browser
 
 _WITH = """async ({ test }) => {
   const { Recording, after } = await import("/page/recording.js");
-  const { scale, shareLine, spans } = await import("/page/tracks.js");
+  const { scale, spans } = await import("/page/tracks.js");
   const { stretch, zoomed, including, lasting } = await import("/page/formats.js");
   const snapshot = (version, at, rows, run) => ({ type: "snapshot", version, at, rows, run });
   const changes = (version, at, rows) => ({ type: "changes", version, at, rows });
@@ -110,16 +110,6 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
         "b",
     ]
     assert anew == [50, 50, {"other": {}}, []]
-
-
-async def test_the_line_of_shares_breaks_where_nothing_is_known(modules):
-    lines = await modules("""
-      const x = scale({ from: 0, to: 100 }, 100, 90);
-      const points = [{ at: 0, edge: 1, total: 2 }, { at: 30, edge: 2, total: 2 },
-        { at: 60, edge: 0, total: 0 }, { at: 80, edge: 0, total: 1 }];
-      return [shareLine(points, [], x, 63, 0), shareLine(points, [{ from: 10, to: 30 }], x, 63, 0)];
-    """)
-    assert lines == ["M0 26.8H30H30V1H60M80 52.5H90", "M0 26.8H10M30 1H60M80 52.5H90"]
 
 
 async def test_moves_at_the_same_time_are_below_each_other(modules):

@@ -114,7 +114,7 @@ function title(status) {
   const { moving = 0, waiting = 0, troubles = [] } = status;
   const says = [
     troubles.length && (troubles.length > 1 ? `${troubles.length} troubles` : "trouble"),
-    moving && `moving ${moving}`,
+    moving && `migrating ${moving}`,
     waiting && `${waiting} waiting`,
   ].filter(Boolean);
   return says.length ? `${says.join(", ")} - KubeDSM` : "KubeDSM";

@@ -157,7 +157,7 @@ export function lastNotAfter(list, moment) {
 }
 
 /** States in which a move is over. */
-const OVER = new Set(["completed", "taken back", "failed", "dropped"]);
+const OVER = new Set(["completed", "rolled back", "failed", "dropped"]);
 /** The lane of each kind of news; a move is told by its span. */
 const LANES = { batch: "decisions", suggestion: "decisions", event: "events", state: "events" };
 

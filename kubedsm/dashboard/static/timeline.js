@@ -72,7 +72,7 @@ export function Timeline({ recordings, titles = [], state, set }) {
         aria-valuenow=${Math.round(moment - begins)}
         aria-valuetext=${[place, ...toldAt(recordings[0], moment)].join(". ")}
         ref=${setTrack} ...${pointing}>
-        <${Lanes} ...${{ recordings, titles, x, width, state, live }} />
+        <${Lanes} ...${{ recordings, titles, x, width, live }} />
         <${Over} x=${x} moment=${moment} name="moment" />
         ${pointed && html`
           <${Over} x=${x} moment=${pointed.moment} name="pointed" />

@@ -1,4 +1,4 @@
-"""The command `kubedsm replay`."""
+"""Definition of the command `kubedsm replay`."""
 
 from pathlib import Path
 

@@ -12,15 +12,12 @@ from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, Pod, Resources, Share, Tier
 from kubedsm.objective.objective import count_target_pods
-from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
-#: state of a node at a partitioned site
-CUT_OFF = "cut off"
-#: state of kube-scheduler's replay; none if a disconnection rules it out
+#: state of kube-scheduler's replay; none without a baseline
 Replay = Literal["none", "going on", "ready", "failed"]
 
 
@@ -28,9 +25,9 @@ Replay = Literal["none", "going on", "ready", "failed"]
 class Standing:
     """Measures that compare KubeDSM with kube-scheduler; None before all services are Ready."""
 
-    #: mean over services
+    #: average over all services
     edge_share: float | None
-    #: by service; None while it had no pods
+    #: by service; None during intervals without pods
     shares: Mapping[str, float | None]
     #: mean part of the time in which a service met its QoS target
     kept: float | None
@@ -116,14 +113,14 @@ class Observation:
     def unready(self) -> int:
         return sum(not pod.ready and not pod.terminating for pod in self.pods)
 
-    def node(self, node: Node, *, away: bool) -> NodeLine:
+    def node(self, node: Node) -> NodeLine:
         here = [p for p in self.pods if p.node_name == node.name and not p.finished]
         used = sum((pod.requests for pod in here), Resources())
         pods = Counter(pod.workload.name for pod in here)
         return NodeLine(
             node.name,
             str(node.tier),
-            CUT_OFF if away else "",
+            "",
             (used.cpu, node.allocatable.cpu),
             (used.memory, node.allocatable.memory),
             dict(sorted(pods.items())),
@@ -151,7 +148,7 @@ def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
 
 @attrs.frozen(slots=True)
 class Frame:
-    #: start in seconds since the epoch; seconds since then; planned length
+    #: start as a Unix timestamp; seconds since then; planned length
     epoch: float
     seconds: float
     duration: float
@@ -168,6 +165,4 @@ class Frame:
     #: migrations by key, oldest first
     moves: Mapping[str, MoveRow]
     migrations: Migrations
-    #: None if no site is disconnected
-    cut: Disconnection | None = None
     interrupted: bool = False

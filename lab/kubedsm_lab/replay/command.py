@@ -1,4 +1,4 @@
-"""The command `kubedsm replay`."""
+"""Definition of the command `kubedsm replay`."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ def _check_usage(options: ReplayOptions) -> None:
 
 @contextmanager
 def _report_problems() -> Iterator[None]:
-    """Report a wrong argument in one line: exit code 2 for wrong usage, 1 for the rest."""
+    """Report a wrong argument in one line: exit code 2 for invalid arguments, 1 otherwise."""
     try:
         yield
     except UnknownPolicyError as error:

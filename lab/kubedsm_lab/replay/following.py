@@ -165,7 +165,7 @@ class _Document(msgspec.Struct, frozen=True):
 class LoadReport:
     """Report of `loadgen run -o json` (docs/loadgen.md)."""
 
-    #: seconds since the epoch, by the clock of loadgen
+    #: Unix timestamp in seconds, by the clock of loadgen
     began: float
     ended: float
     _document: _Document

@@ -48,7 +48,7 @@ class Plan:
     schedulers: Sequence[str]
     pods: int
     rounds: int
-    #: time limit until the pods of a burst are Ready, and until all are deleted
+    #: deadline until the pods of a burst are Ready, and until all are deleted
     patience: float
     image: str
     #: wait before each round, and before each burst
@@ -224,7 +224,7 @@ def _is_emulated(node: dict[str, Any]) -> bool:
 
 
 def _read_recorded_times(pod: dict[str, Any]) -> dict[str, float]:
-    """Return the API's timestamps, in seconds since the epoch."""
+    """Return the API's timestamps, as a Unix timestamp."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     moments = {
         condition["type"]: condition["lastTransitionTime"]

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 LINES = 200
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
-#: Without a solver: under a time limit, results of two runs may differ.
+#: Without a solver: under a deadline, results of two runs may differ.
 _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 
 

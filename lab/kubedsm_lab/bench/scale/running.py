@@ -172,7 +172,7 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Return the figures of the process and of its children (both lists) as a report."""
+    """Return the measurements of the process and of its children (both lists) as a report."""
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
         "emulated": True,

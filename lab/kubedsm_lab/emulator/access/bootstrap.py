@@ -79,7 +79,7 @@ _ADDED: dict[str, list[Object]] = {
 
 
 def install(api: ApiServer) -> None:
-    """Create the roles and bindings of a new cluster."""
+    """Create the bootstrap ClusterRoles and ClusterRoleBindings of a new cluster."""
     for name, (rules, groups) in _BOUND.items():
         api.create(CLUSTER_ROLES, _build_role(name, {}, rules=rules))
         api.create(CLUSTER_ROLE_BINDINGS, _build_binding(name, groups))

@@ -40,8 +40,6 @@ class Timing:
 
     #: from a binding to Ready
     start_delay: float = 3.0
-    #: from Ready to the success of a Job's pod
-    job_duration: float = 10.0
     #: upper limit for stopping a pod; a shorter grace period counts instead
     stop_delay: float = 1.0
     hpa_sync: float = 15.0
@@ -102,7 +100,7 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:
-        """Compare and write. Raise Requeue for another attempt."""
+        """Reconcile the object of the key. Raise Requeue for another attempt."""
 
     def follow(self, resource: Resource) -> None:
         """Enqueue the key of each changed object of the resource."""
@@ -155,7 +153,7 @@ class Controller(ABC):
         self._woken.set()
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
-        """Enqueue the key after a delay; the earliest of several delays counts."""
+        """Enqueue the key after a delay; the earliest of competing deadlines counts."""
         when = self.clock.monotonic() + max(0.0, seconds)
         if when < self._due.get(key, float("inf")):
             self._due[key] = when
@@ -171,7 +169,7 @@ class Controller(ABC):
         return False
 
     def has_passed(self, moment: float, key: Key) -> bool:
-        """Return `has_come` of a moment in seconds since the epoch."""
+        """Return `has_come` of a moment as a Unix timestamp."""
         return self.has_come(self.clock.monotonic() + moment - self.clock.wall(), key)
 
     def stop(self) -> None:

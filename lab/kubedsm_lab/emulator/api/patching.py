@@ -24,11 +24,13 @@ _MOST_OPERATIONS = 10_000
 
 
 class PatchError(ValueError):
-    """A JSON patch has a failing test or a path without target."""
+    """Inapplicable JSON patch: a failing test, or a path without target."""
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """Return the object with the patch applied. Raises ApiError: 400, 415, 422."""
+    """Apply a patch of any supported content type, and return the resulting object. Raises
+    ApiError: 400, 415, 422.
+    """
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
             raise bad_request("error decoding patch: a JSON patch is a list of operations")
@@ -106,7 +108,7 @@ def _apply_operation(document: Any, operation: Any) -> Any:
 
 
 def _split_pointer(text: Any) -> list[str]:
-    """Split a JSON pointer (RFC 6901)."""
+    """Split a JSON pointer (RFC 6901) into unescaped reference tokens."""
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]

@@ -120,7 +120,7 @@ def _errors(resource: Resource, obj: Object) -> Errors:
     return _CHECKS[resource.kind](obj) if resource.kind in _CHECKS else iter(())
 
 
-# Metadata.
+# Validation of object metadata.
 
 
 def _metadata_errors(resource: Resource, obj: Object) -> Errors:
@@ -181,7 +181,7 @@ def _finalizer_errors(metadata: Object, previous: Object) -> Errors:
         )
 
 
-# Pods.
+# Validation of pods.
 
 
 def negative_fields(holder: Object, path: str, *fields: str) -> Errors:
@@ -333,7 +333,7 @@ def _spread_errors(spread: Object, path: str) -> Errors:
     yield from check_choice(spread, path, "whenUnsatisfiable", choices)
 
 
-# Objects by kind.
+# Kind-specific validation.
 
 
 def _int_or_percent_errors(holder: Object, path: str, *fields: str) -> Errors:
@@ -376,17 +376,6 @@ def _workload_errors(workload: Object) -> Errors:
     policy = template["spec"]["restartPolicy"]
     if policy in ("OnFailure", "Never"):
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
-
-
-def _job_errors(job: Object) -> Errors:
-    spec, template = job["spec"], job["spec"]["template"]["spec"]
-    counts = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")
-    yield from negative_fields(spec, "spec", *counts)
-    yield from check_choice(spec, "spec", "completionMode", ["NonIndexed"])
-    yield from pod_spec_errors(template, "spec.template.spec")
-    if template["restartPolicy"] not in ("OnFailure", "Never"):
-        why = 'valid values: "OnFailure", "Never"'
-        yield required("spec.template.spec.restartPolicy", why)
 
 
 def _autoscaler_errors(autoscaler: Object) -> Errors:
@@ -526,7 +515,7 @@ def _priority_class_errors(priority_class: Object) -> Errors:
     yield from check_choice(priority_class, "", "preemptionPolicy", PREEMPTION_POLICIES)
 
 
-# Changes.
+# Validation of updates: immutable fields.
 
 
 def _selector_change(workload: Object, before: Object) -> Errors:
@@ -549,12 +538,6 @@ def _service_change(service: Object, before: Object) -> Errors:
         yield invalid_value("spec.clusterIPs[0]", shown, "may not change once set")
 
 
-def _job_change(job: Object, before: Object) -> Errors:
-    for field in ("completions", "selector", "template"):
-        if job["spec"].get(field) != before["spec"].get(field):
-            yield invalid_value(f"spec.{field}", Verbatim("<...>"), _IMMUTABLE)
-
-
 def _binding_change(binding: Object, before: Object) -> Errors:
     if binding["roleRef"] != before["roleRef"]:
         yield invalid_value("roleRef", binding["roleRef"], "cannot change roleRef")
@@ -573,7 +556,6 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "Deployment": _workload_errors,
     "ReplicaSet": _workload_errors,
     "StatefulSet": _workload_errors,
-    "Job": _job_errors,
     "HorizontalPodAutoscaler": _autoscaler_errors,
     "PodDisruptionBudget": _budget_errors,
     "Service": _service_errors,
@@ -593,7 +575,6 @@ _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "ReplicaSet": _selector_change,
     "StatefulSet": _stateful_set_change,
     "Service": _service_change,
-    "Job": _job_change,
     "RoleBinding": _binding_change,
     "ClusterRoleBinding": _binding_change,
     "PriorityClass": _priority_class_change,

@@ -82,7 +82,7 @@ class RequestHandler(Protocol):
     """`Routes`, or a substitute in front of them."""
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Answer at once; events of a watch come later, from the stream."""
+        """Respond immediately; the stream delivers subsequent watch events."""
 
 
 class Routes:
@@ -127,7 +127,7 @@ class Routes:
         return self._hub.open_streams
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Answer at once; events of a watch come later, from the stream."""
+        """Respond immediately; the stream delivers subsequent watch events."""
         try:
             return self._answer(request)
         except errors.ApiError as error:
