@@ -1,4 +1,4 @@
-"""Tables of docs/evaluation.md: a report next to the figures that the KubeDSM paper published."""
+"""Tables of docs/explanation/evaluation.md: a report next to the published figures."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Measures of a run: edge shares, response times, migrations, waiting times (docs/replay.md)."""
+"""Measures of a run, such as edge shares (docs/reference/replay-measures.md)."""
 
 import itertools
 import math

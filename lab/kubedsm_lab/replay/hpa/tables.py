@@ -1,4 +1,4 @@
-"""Tables of docs/hpa.md: the outcomes of all trials next to the published figures."""
+"""Tables of docs/explanation/hpa.md: the outcomes of all trials next to the published figures."""
 
 import bisect
 import math

@@ -1,4 +1,4 @@
-"""Tables of docs/packing.md: the outcomes of all instances next to the published figures.
+"""Tables of docs/explanation/packing.md: outcomes of all instances next to published figures.
 
 Source: "Priority Matters" (arXiv 2511.08373), and the result files of its authors' program.
 """
