@@ -1,10 +1,10 @@
-"""Entry point of the command: Ctrl-C prints one line at any moment."""
+"""Entry point of the command-line interface: an interruption prints one line at any moment."""
 
 import sys
 
 
 def main() -> None:
-    """Run `loadgen`."""
+    """Execute `loadgen`."""
     try:
         from loadgen import cli  # noqa: PLC0415  what it imports takes a moment
 

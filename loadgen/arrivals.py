@@ -11,12 +11,12 @@ from loadgen.scenario import Api, Interval, Scenario
 
 Arrivals: TypeAlias = Literal["uniform", "poisson"]
 
-#: relative rounding error of a period that fills its interval a whole number of times
+#: relative floating-point error of a period that fills its interval a whole number of times
 ROUNDING = 1e-9
 
 
 class Arrival(NamedTuple):
-    #: seconds from the start of the scenario
+    #: seconds since the beginning of the scenario
     due: float
     service: str
 

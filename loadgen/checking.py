@@ -15,11 +15,11 @@ from loadgen.transport import HttpTransport
 
 #: relative to the schedule's rate
 PACING_TOLERANCE = 0.01
-#: seconds of the median above the server's delay: both run on this machine
+#: tolerance in seconds of the median above the artificial delay: both processes share this machine
 LATENCY_TOLERANCE = 0.01
-#: relative to the p99 that the stall causes
+#: tolerance relative to the theoretical p99 with the stall
 STALL_TOLERANCE = 0.1
-#: part of the duration: a shorter stall would affect less than one percent of the requests
+#: fraction of the experiment: a shorter stall affects less than one percent of the requests
 SHORTEST_STALL = 0.02
 #: beginning of the stall as a part of the duration
 _STALL_BEGINS = 1 / 3
@@ -27,7 +27,7 @@ _STALL_BEGINS = 1 / 3
 
 @attrs.frozen
 class KnownServer:
-    """Server that answers after `delay`; requests during the stall begin at its end."""
+    """Artificial service that responds after `delay`; requests in the stall begin at its end."""
 
     #: seconds
     delay: float
@@ -36,7 +36,7 @@ class KnownServer:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[str]:
-        """Return the URL on loopback. The stall is relative to the first request."""
+        """Return the URL on loopback. The stall is positioned relative to the first request."""
         loop = asyncio.get_running_loop()
         first: float | None = None
 
@@ -68,10 +68,10 @@ class Check:
 
     @property
     def expected_p99(self) -> float:
-        """Return the p99 of the run with the stall, in seconds.
+        """Return the theoretical p99 of the measurement with the stall, in seconds.
 
-        A request waits for the rest of the stall. The slowest hundredth of all requests are due in
-        its first duration / 100 seconds.
+        Each request waits for the remainder of the stall. The slowest hundredth of all requests are
+        due in its first duration / 100 seconds.
         """
         return self.stall - self.duration / 100 + self.delay
 
@@ -104,7 +104,7 @@ class Checked:
 
 
 async def run_check(check: Check, stop: asyncio.Event) -> Checked:
-    """Run without and with the stall; `stop` shortens the runs."""
+    """Measure without and with the stall; `stop` shortens the runs."""
     steady = await _measure_server(KnownServer(check.delay), check, stop)
     stalling = KnownServer(check.delay, check.stall, check.duration * _STALL_BEGINS)
     stalled = await _measure_server(stalling, check, stop)

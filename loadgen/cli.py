@@ -26,7 +26,7 @@ from loadgen.scenario import Scenario, dumps, load
 
 
 def _format_totals(amounts: Mapping[str, float]) -> str:
-    """Format as TOTALS parses."""
+    """Format resources in the notation that TOTALS accepts."""
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
 
@@ -54,7 +54,7 @@ out_option = click.option(
 )
 
 
-#: modules of the commands that are imported when they run
+#: modules of the commands, imported on execution
 MODULES = dict.fromkeys(("check", "closed", "hpa", "run", "serve"), "loadgen.load_commands")
 
 
@@ -195,7 +195,7 @@ def _write_scenario(scenario: Scenario, out: Path | None) -> None:
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def show(scenario: Path, output: str) -> None:
-    """The requests a second that SCENARIO offers each service, cycle by cycle."""
+    """Print the requests per second that SCENARIO generates for each service, cycle by cycle."""
     shown = load(scenario)
     cycles = _list_cycles(shown)
     if output == "json":
@@ -229,5 +229,7 @@ def _list_cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command; exit with 0, with 2 for wrong usage, or with 1 and one line."""
+    """Execute the command; exit with 0, with 2 for incorrect arguments, or with 1 and one
+    diagnostic line.
+    """
     run(loadgen, "loadgen", arguments)

@@ -20,7 +20,7 @@ from loadgen.arrivals import Arrival
 from loadgen.measures import TIMEOUT, Outcome, RequestRecorder
 from loadgen.transport import Transport, TransportError
 
-#: seconds until a client without an answer tries again
+#: back-off in seconds of a client without a successful response
 _RETRY = 0.1
 
 #: opens a client's connections
@@ -31,23 +31,23 @@ Connect = Callable[[], AbstractAsyncContextManager[Transport]]
 class Limits:
     #: concurrent requests
     max_connections: int = 256
-    #: seconds after which a request is given up, from when it was due
+    #: request timeout in seconds, counted from the scheduled departure
     timeout: float = 30.0
 
 
 @attrs.frozen
 class Clients:
     number: int
-    #: seconds in which requests are begun
+    #: measurement duration in seconds, in which requests begin
     seconds: float
-    #: seconds after which a request is given up, from when it was sent
+    #: request timeout in seconds, counted from transmission
     timeout: float = 15.0
-    #: requests a second of all clients together; late ones are not made up for
+    #: combined requests per second of all clients; the pacer never compensates for late requests
     max_rate: float | None = None
 
 
 class _Load:
-    """Requests that are recorded, until the load is over or stopped."""
+    """Recorded requests, until the load generator completes or is interrupted."""
 
     def __init__(self, recorder: RequestRecorder) -> None:
         self._recorder = recorder
@@ -55,14 +55,14 @@ class _Load:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds since the load began; 0 before."""
+        """Return the seconds since the beginning of the load; 0 before."""
         started = self._started
         return 0.0 if started is None else asyncio.get_running_loop().time() - started
 
     async def _run_tasks(
         self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
     ) -> None:
-        """Run until the first of the tasks ends, or at once when `stop` is set."""
+        """Run concurrently until the first task completes, or until `stop` is set."""
         self._started = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
             tasks = load(group)
@@ -94,7 +94,7 @@ class _Load:
 
 
 class Driver(_Load):
-    """Open-loop load."""
+    """Open-loop load: departures are independent of responses."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Driver(_Load):
         recorder: RequestRecorder,
         limits: Limits,
     ) -> None:
-        """urls: by service."""
+        """urls: endpoints by service."""
         super().__init__(recorder)
         self._urls = urls
         self._transport = transport
@@ -115,7 +115,7 @@ class Driver(_Load):
     async def drive(self, schedule: Iterable[Arrival], stop: asyncio.Event) -> None:
         """Send every request of the schedule; return when each has ended.
 
-        When `stop` is set, return at once; unfinished requests are abandoned.
+        When `stop` is set, return immediately; unfinished requests are abandoned.
         """
 
         def begin(group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
@@ -128,7 +128,7 @@ class Driver(_Load):
 
     async def _send_all(self, schedule: Iterable[Arrival], group: asyncio.TaskGroup) -> None:
         for arrival in schedule:
-            # Also if it is due already: a late pacer must let the senders run.
+            # Even if the request is already due: a late pacer must yield to the concurrent senders.
             await asyncio.sleep(max(0.0, arrival.due - self.elapsed))
             self._recorder.offer(arrival, self.elapsed)
             self._queue.put_nowait(arrival)
@@ -150,13 +150,15 @@ class Driver(_Load):
                 url = self._urls[arrival.service]
                 await self._send_request(arrival, self._transport, url, deadline - self.elapsed)
             else:
-                # It expired in the queue, at its deadline.
+                # The request exceeded its deadline in the queue.
                 self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
             self._queue.task_done()
 
 
 class ClosedLoop(_Load):
-    """Closed-loop load. service: name of the requests in the results."""
+    """Closed-loop load: each client waits for its response. service: identifier of the requests in
+    the measurements.
+    """
 
     def __init__(
         self, service: str, url: str, connect: Connect, recorder: RequestRecorder, clients: Clients
@@ -170,7 +172,7 @@ class ClosedLoop(_Load):
     async def drive(self, stop: asyncio.Event) -> None:
         """Return when the time is over and each request has ended.
 
-        When `stop` is set, return at once; unfinished requests are abandoned.
+        When `stop` is set, return immediately; unfinished requests are abandoned.
         """
         await self._run_tasks(lambda group: [group.create_task(self._run_clients())], stop)
 

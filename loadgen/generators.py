@@ -9,9 +9,9 @@ import attrs
 from kubedsm.terminal.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
 
-#: requests a second per replica
+#: requests per second and replica
 REQUESTS_PER_REPLICA = 5
-#: bounds of the HPA in the paper's set-up
+#: replica boundaries of the HorizontalPodAutoscaler in the paper's configuration
 LEAST_REPLICAS, MOST_REPLICAS = 1, 10
 
 _MI = 2**20
@@ -22,14 +22,14 @@ PAPER_REQUESTS: Mapping[str, Mapping[str, float]] = {
     "c": {"cpu": 1, "memory": 950 * _MI},
     "d": {"cpu": 2, "memory": 1900 * _MI},
 }
-#: the paper's three edge nodes, less 1 core and 1 GB each
+#: capacity of the paper's three edge nodes, each without a reservation of 1 core and 1 GB
 PAPER_EDGE_TOTAL: Mapping[str, float] = {"cpu": 13, "memory": 11e9}
 
 
 #: the paper's edge and cloud, less 1 core and 1 GB per node, less 2 cores and 2 GB that its
 #: generator leaves free in a wavy scenario
 PAPER_CLUSTER_TOTAL: Mapping[str, float] = {"cpu": 13 + 21 - 2, "memory": 11e9 + 16e9 - 2e9}
-#: cycles of the shortest wave: base, peak, base
+#: cycles of the shortest oscillation: base, peak, base
 SHORTEST_WAVE = 3
 
 
@@ -70,7 +70,8 @@ def normal(
     final: Mapping[str, int] | None = None,
     most_replicas: int = MOST_REPLICAS,
 ) -> Scenario:
-    """Return the paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
+    """Return the paper's scenario `mean_sigma`: demand with normally distributed variation about a
+    multiple of the edge.
 
     In each cycle, each service has clip(round(N(mean coef, sigma coef)), 1, `most_replicas`)
     replicas, and 5 requests a second for each. `final` sets the last cycle's replicas of some
@@ -118,7 +119,7 @@ def check_length(cycle_seconds: float) -> None:
 def serve_replicas(
     replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str
 ) -> Scenario:
-    """Return the requests that these replicas serve, by service and cycle."""
+    """Return the scenario of requests that saturates these replicas, by service and cycle."""
     return Scenario(
         tuple(
             Api(
@@ -168,14 +169,14 @@ def _validate_amounts(
 class Wavy:
     """Parameters of `wavy`. Raises GeneratorError for invalid ones."""
 
-    #: demand of all services at rest as a multiple of the edge
+    #: demand of all services at rest as a multiple of the edge allocatable capacity
     base: float = attrs.field(validator=_validate_finite)
-    #: number of services with a wave
+    #: number of services with an oscillating demand
     services: int
-    #: total, divided evenly among the waves
+    #: total, distributed evenly among the oscillating services
     cycles: int = 12
     cycle_seconds: float = 90.0
-    #: greatest change of replicas from one cycle to the next; None for any
+    #: maximum difference of replicas between consecutive cycles; None for unlimited
     max_step: int | None = None
     edge_total: Mapping[str, float] = attrs.field(
         default=PAPER_EDGE_TOTAL, validator=_validate_amounts
@@ -183,7 +184,7 @@ class Wavy:
     cluster_total: Mapping[str, float] = attrs.field(
         default=PAPER_CLUSTER_TOTAL, validator=_validate_amounts
     )
-    #: requests of one replica of each service, in the totals' units
+    #: resource requests of one replica of each service, in the units of the totals
     requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS
     endpoint: str = "http://{service}/"
 
@@ -232,7 +233,7 @@ def wavy(parameters: Wavy) -> Scenario:
 
 
 def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
-    """Return the replicas above rest that fit into the cluster."""
+    """Return the additional replicas above rest that fit into the remaining cluster capacity."""
     height = MOST_REPLICAS - rest[name]
     for resource, total in parameters.cluster_total.items():
         requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
@@ -252,7 +253,9 @@ def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
 
 
 def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
-    """Return replicas above rest by cycle: from 0 up to the height and back to 0."""
+    """Return additional replicas above rest by cycle: a triangular wave from 0 up to the height and
+    back to 0.
+    """
     up = (length - 1) // 2
     down = length - 1 - up
     if max_step is not None:
@@ -263,5 +266,5 @@ def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
 
 
 def _divide_rounded(dividend: int, divisor: int) -> int:
-    """Divide and round to the nearest integer, halves up."""
+    """Divide with arithmetic rounding to the nearest integer, halves up."""
     return (2 * dividend + divisor) // (2 * divisor)

@@ -1,4 +1,6 @@
-"""Stages FIND and HOLD against a real service, by closed-loop clients, and their report."""
+"""Autoscaler benchmark: stages FIND and HOLD against a real service with closed-loop clients, and
+the measurement report.
+"""
 
 import asyncio
 import math
@@ -31,13 +33,13 @@ _OK = 200
 @attrs.frozen
 class Plan:
     url: str
-    #: clients of FIND's stages; a single number skips FIND
+    #: concurrent clients of the stages of FIND; a single number skips FIND
     find: Sequence[int] = FIND
     find_seconds: float = FIND_SECONDS
     hold_seconds: float = HOLD_SECONDS
     window_seconds: float = WINDOW_SECONDS
     sla: Sla = attrs.field(factory=Sla)
-    #: good windows in a row of a recovery
+    #: consecutive good windows of a recovery
     streak: int = 1
     #: see `Clients`
     timeout: float = 15.0
@@ -56,7 +58,7 @@ class Played:
 
     @property
     def clients(self) -> int | None:
-        """Return the clients of HOLD; None if FIND was stopped."""
+        """Return the concurrent clients of HOLD; None if FIND was interrupted."""
         if len(self.plan.find) == 1:
             return self.plan.find[0]
         found = clients_to_hold(self.stages, self.plan.sla)
@@ -64,7 +66,7 @@ class Played:
 
     @property
     def recovery(self) -> Recovery | None:
-        """Return None if HOLD was stopped before a recovery."""
+        """Return None if HOLD was interrupted before a recovery."""
         found = recovery(self.windows, self.plan.sla, self.plan.streak)
         return found if found.mode == "recovered" or not self.interrupted else None
 
@@ -74,7 +76,7 @@ class Played:
 
     @property
     def p99s(self) -> list[float]:
-        """Return the known p99s of HOLD's windows, in seconds."""
+        """Return the available p99 latencies of the windows of HOLD, in seconds."""
         return [window.p99 for window in self.windows if window.p99 is not None]
 
     def as_json(self) -> dict[str, Any]:
@@ -108,7 +110,9 @@ async def play(
     stop: asyncio.Event,
     tell: Callable[[int, Window], None] = lambda *_: None,
 ) -> Played:
-    """Run FIND, then HOLD, until the end or `stop`. tell: receives each window."""
+    """Execute FIND, then HOLD, until completion or `stop`. tell: callback that receives each
+    window.
+    """
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -139,7 +143,7 @@ async def play(
 
 
 def window_of(outcomes: Sequence[Outcome], start: float, seconds: float) -> Window:
-    """Count answers other than 200 as errors; timeouts have latencies as well."""
+    """Count responses other than 200 as errors; timeouts have latencies as well."""
     latencies = [outcome.latency for outcome in outcomes if outcome.timed]
     errors = sum(outcome.status != _OK for outcome in outcomes)
     return Window.of(start, seconds, len(outcomes), latencies, errors)
@@ -164,7 +168,7 @@ def hpa_report(played: Played) -> RenderableType:
 
 
 def line_of(clients: int, window: Window, sla: Sla) -> str:
-    """Return one window in a line."""
+    """Format the measurements of one window in a line."""
     _, start, _, requests, errors, p99, verdict = _window_cells(clients, window, sla)
     seen = f"{requests} requests, {errors} errors, p99 {p99} s, {verdict}"
     return f"{start} s: {clients} clients, {seen}"

@@ -1,4 +1,4 @@
-"""Options of the commands that are imported when they run."""
+"""Click definitions of the load commands; implementations are imported on execution."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +56,7 @@ from loadgen.parameters import (
 @csv_option
 @output_option
 def run(**given: Any) -> None:
-    """Send the requests of SCENARIO over HTTP, each when it is due, and measure the answers.
+    """Send the requests of SCENARIO over HTTP, each when it is due, and measure the responses.
 
     A slow server does not slow the load down, and latencies count from when a request was due.
     Ctrl-C or SIGTERM ends the run and shows the results so far.
@@ -75,7 +75,7 @@ def run(**given: Any) -> None:
 def check(**given: Any) -> None:
     """Measure a local server of known latency, to verify measurements on this machine.
 
-    The first server answers everything after a fixed delay, the second server stalls once. Exit
+    The first server responses everything after a fixed delay, the second server stalls once. Exit
     code 1 if the rate, the median or the p99 differs from the expectation.
     """
     from loadgen import sending
@@ -87,7 +87,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _add_common_options(command: _Command) -> _Command:
-    """Add the options of both commands with closed-loop clients."""
+    """Decorate both commands with the options of closed-loop clients."""
     for option in (
         output_option,
         click.option(

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from loadgen.arrivals import Arrival
 
 TIMEOUT = "timeout"
-#: distinct servers per service: a server that numbers its answers must not fill the memory
+#: distinct servers per service: a server that numbers its responses must not fill the memory
 MOST_SERVERS = 1000
 
 
 @attrs.frozen
 class Outcome:
-    """The end of one request. Times are seconds from the start of the scenario."""
+    """Completion of one request. Times are seconds since the beginning of the scenario."""
 
     arrival: Arrival
     ended: float
-    #: HTTP status, or None and the kind of error
+    #: HTTP status code; None together with an error classification
     status: int | None = None
     error: str | None = None
-    #: name of the server in the answer, or empty
+    #: identifier of the responding server, or empty
     served_by: str = ""
 
     @property
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def failure(self) -> str | None:
-        """Return the kind of error, or None."""
+        """Return the error classification, or None."""
         if self.status is None:
             return self.error
         return f"HTTP {self.status}" if self.status >= 400 else None  # noqa: PLR2004 - RFC 9110
@@ -48,8 +48,8 @@ class Outcome:
     def timed(self) -> bool:
         """Return whether the latency counts.
 
-        A timeout counts with its waiting time: a stall must not hide behind it. Other errors are
-        quick, and would lower the latencies.
+        A timeout counts with its waiting duration: timeouts must not conceal a stall. Other errors
+        are quick, and would lower the latencies.
         """
         return self.failure is None or self.error == TIMEOUT
 
@@ -66,7 +66,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: "array[float]") -> "Latency | None":
-        """Return None without requests."""
+        """Return None without observations."""
         if not seconds:
             return None
         ordered = np.sort(np.frombuffer(seconds))
@@ -92,7 +92,7 @@ def _to_milliseconds(seconds: float) -> float:
 
 @attrs.frozen
 class Served:
-    """Answers of one server without error."""
+    """Successful responses of one server."""
 
     answered: int
     #: milliseconds
@@ -101,19 +101,19 @@ class Served:
 
 @attrs.frozen
 class Measures:
-    """Measures of one service, or of all."""
+    """Measurements of one service, or of all services combined."""
 
     requests: int
-    #: answered without error
+    #: responses without error
     answered: int
     errors: Mapping[str, int]
     #: abandoned when the run was stopped
     unfinished: int
-    #: requests a second: due, and begun
+    #: requests per second: scheduled, and transmitted
     offered: float
     achieved: float
     latency: Latency | None
-    #: by name in the answers
+    #: by identifier in the responses
     servers: Mapping[str, Served]
 
     def as_json(self) -> dict[str, Any]:
@@ -131,9 +131,9 @@ class Measures:
 
 @attrs.frozen
 class Results:
-    #: played seconds of the scenario
+    #: completed seconds of the scenario
     seconds: float
-    #: stopped before the end
+    #: interrupted before completion
     interrupted: bool
     #: longest wait of an abandoned request
     oldest_unfinished: float
@@ -163,11 +163,11 @@ class _Tally:
     errors: Counter[str] = attrs.field(factory=Counter)
     unfinished: int = 0
     latencies: "array[float]" = attrs.field(factory=lambda: array("d"))
-    #: number of answers and sum of latencies by server
+    #: number of responses and sum of latencies by server
     servers: dict[str, tuple[int, float]] = attrs.field(factory=dict)
 
     def serve(self, outcome: Outcome) -> None:
-        """Count an answer of a server, up to MOST_SERVERS of them."""
+        """Count a response of a server, up to MOST_SERVERS distinct identifiers."""
         name = outcome.served_by
         if name in self.servers or (name and len(self.servers) < MOST_SERVERS):
             answered, seconds = self.servers.get(name, (0, 0.0))
@@ -175,12 +175,12 @@ class _Tally:
 
 
 class RequestRecorder:
-    """Counters of a run. Times are seconds from the start of the scenario."""
+    """Counters of a measurement. Times are seconds since the beginning of the scenario."""
 
     def __init__(
         self, services: Sequence[str], write: Callable[[Outcome], None] = lambda _: None
     ) -> None:
-        """write: receives each outcome."""
+        """write: callback that receives each outcome."""
         self._tallies = {service: _Tally() for service in services}
         self._write = write
         self._lateness = array("d")
@@ -189,13 +189,13 @@ class RequestRecorder:
         self.failed = 0
 
     def offer(self, arrival: Arrival, now: float) -> None:
-        """Count a request that is due and queued."""
+        """Count a scheduled request in the queue."""
         self.offered += 1
         self._tallies[arrival.service].offered += 1
         self._lateness.append(now - arrival.due)
 
     def begin(self, arrival: Arrival, now: float) -> None:
-        """Count a request that is sent."""
+        """Count a transmitted request."""
         tally = self._tallies[arrival.service]
         tally.begun += 1
         tally.last_begun = max(tally.last_begun, now)
@@ -213,12 +213,12 @@ class RequestRecorder:
         self._write(outcome)
 
     def abandon(self, arrival: Arrival, now: float) -> None:
-        """Count a request without an answer at the stop."""
+        """Count an unanswered request at the interruption."""
         self._tallies[arrival.service].unfinished += 1
         self._oldest = max(self._oldest, now - arrival.due)
 
     def results(self, seconds: float, *, interrupted: bool) -> Results:
-        """Return the measures of the played seconds."""
+        """Return the measurements of the completed seconds."""
         tallies = self._tallies.values()
         total = _Tally(
             offered=self.offered,

@@ -103,16 +103,16 @@ def _parse_endpoint(text: str) -> tuple[str | None, str]:
 #: seconds from a number and its unit; a span is above 0; a number alone is in milliseconds
 DURATION, SPAN = Parsed("duration", _parse_duration), Parsed("duration", _parse_span)
 MILLISECONDS = Parsed("duration", _parse_milliseconds)
-#: bytes from a number and its unit, powers of 1000; a number alone is in bytes, or in MB
+#: parameter of bytes with decimal unit prefixes; a number without a unit is in bytes, or in MB
 SIZE, MEGABYTES = Parsed("size", _parse_size), Parsed("size", lambda text: _parse_size(text, "MB"))
 #: written as a container's limit: 0.5, or 500m
 CORES = Parsed("cores", _parse_cores)
-#: names of the paper's services, in their order
+#: identifiers of the paper's services, in their order
 SERVICES = Parsed("names", _parse_services)
 #: cores and GB (10^9 bytes), in the units of the paper's services
 TOTALS = Parsed("cores,gb", _parse_totals)
 URL = Parsed("url", _parse_url)
-#: a URL for every service, or NAME=URL for one
+#: one endpoint URL for every service, or NAME=URL for a particular one
 ENDPOINT = Parsed("[name=]url", _parse_endpoint)
 
 output_option = click.option(

@@ -20,7 +20,7 @@ from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import EndpointError, Transport, TransportError
 from loadgen.urls import url_problem
 
-#: seconds between two updates of the progress bar
+#: refresh interval of the progress bar in seconds
 _TICK = 0.25
 
 
@@ -32,7 +32,7 @@ class Play:
     """
 
     scenario: Scenario
-    #: by service
+    #: endpoints by service
     urls: Mapping[str, str]
     arrivals: Arrivals = "uniform"
     seed: int = 0
@@ -48,7 +48,7 @@ class Play:
 
     @property
     def loaded(self) -> list[str]:
-        """Return the services with requests."""
+        """Return the services with scheduled requests."""
         return [api.name for api in self.scenario.apis if any(part.rate for part in api.intervals)]
 
 
@@ -94,7 +94,7 @@ async def perform(
 
 @contextmanager
 def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    """Return a function that writes outcomes to a CSV file, in the order of their ends."""
+    """Return a callback that writes outcomes to a CSV file, in the order of completion."""
     if path is None:
         yield lambda _: None
         return
@@ -115,7 +115,7 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
 async def _progress_bar(
     driver: Driver, recorder: RequestRecorder, duration: float
 ) -> AsyncIterator[None]:
-    """Show progress on a terminal."""
+    """Display progress on an interactive terminal."""
     if not sys.stderr.isatty():
         yield
         return

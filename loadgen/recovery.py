@@ -12,10 +12,10 @@ import attrs
 
 from loadgen.measures import nearest_rank
 
-#: clients of FIND's stages, seconds of each
+#: concurrent clients of the stages of FIND, and seconds of each stage
 FIND = range(10, 101, 10)
 FIND_SECONDS = 60.0
-#: seconds of HOLD, and of each of its windows
+#: seconds of HOLD, and of each measurement window
 HOLD_SECONDS = 900.0
 WINDOW_SECONDS = 30.0
 
@@ -24,26 +24,26 @@ Mode = Literal["recovered", "no_degradation", "no_recovery_within_hold"]
 
 @attrs.frozen
 class Sla:
-    """Limits of a good window."""
+    """Service-level limits of a good measurement window."""
 
     #: seconds
     p99: float = 1.0
-    #: share of the requests
+    #: maximum fraction of failed requests
     errors: float = 0.01
 
 
 @attrs.frozen
 class Window:
-    """Results of the clients in a stretch of time."""
+    """Measurements of all clients within one window."""
 
     #: start from a common origin, and length, in seconds
     start: float
     seconds: float
-    #: requests that ended in the window
+    #: requests completed within the window
     requests: int
-    #: seconds, by nearest rank; None without requests
+    #: 99th percentile in seconds, by nearest rank; None without requests
     p99: float | None
-    #: answers other than 200, and missing answers
+    #: responses other than 200, and absent responses
     errors: int
 
     @classmethod
@@ -59,7 +59,7 @@ class Window:
         return self.start + self.seconds
 
     def good(self, sla: Sla) -> bool:
-        """Return whether the window keeps the SLA; a window without an answer does not."""
+        """Return whether the window satisfies the SLA; a window without responses does not."""
         if self.p99 is None:
             return False
         return self.p99 <= sla.p99 and self.errors <= sla.errors * self.requests
@@ -74,13 +74,13 @@ class Recovery:
 
 
 def clients_to_hold(stages: Sequence[tuple[int, Window]], sla: Sla) -> int | None:
-    """Return the first clients of FIND's stages that break the SLA, else the last; or None."""
+    """Return the smallest concurrency of FIND that violates the SLA, else the largest; or None."""
     broken = (clients for clients, window in stages if not window.good(sla))
     return next(broken, stages[-1][0] if stages else None)
 
 
 def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
-    """Return the end of the first `streak` good windows in a row after a bad one."""
+    """Return the end of the first `streak` consecutive good windows after a violation."""
     bad, good = False, 0
     for window in windows:
         if not window.good(sla):
@@ -93,5 +93,5 @@ def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
 
 
 def ok_rate(windows: Sequence[Window], sla: Sla) -> float | None:
-    """Return the share of good windows; None without windows."""
+    """Return the proportion of good windows; None without measurements."""
     return sum(window.good(sla) for window in windows) / len(windows) if windows else None

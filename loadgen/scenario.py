@@ -2,8 +2,8 @@
 
 A file is `{"apis": [{"name", "endpoint", "intervals": [{"api_call_period", "cycle_length"}]}]}`,
 both in milliseconds: for `cycle_length`, one request every `api_call_period`. As in DrStress, the
-first request of an interval follows one period after the start: an interval shorter than the
-period is silent. A period of 0 is rejected: DrStress would send as fast as answers come.
+first request of an interval follows one period after the start: an interval shorter than the period
+is silent. A period of 0 is rejected: DrStress would send as fast as responses come.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from kubedsm.terminal.problems import Problem
 
 
 class ScenarioError(Problem, ValueError):
-    """Invalid scenario: file, place and reason in one line."""
+    """Invalid scenario: file, location and explanation in one line."""
 
     def __init__(self, reason: str, place: str = "", source: str = "") -> None:
         self.reason = reason
@@ -33,7 +33,7 @@ def _check_text(name: str, value: str) -> None:
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """One request every `api_call_period` ms for `cycle_length` ms."""
+    """Constant-rate interval: one request every `api_call_period` ms for `cycle_length` ms."""
 
     api_call_period: float
     cycle_length: float
@@ -49,13 +49,13 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
-        """Return an interval of that rate; less than one request in all is silence."""
+        """Return a constant-rate interval; less than one request altogether is silence."""
         length = 1000 * seconds
         return cls(1000 / rate if rate else 2 * length, length)
 
     @property
     def rate(self) -> float:
-        """Return requests a second, without the rounding error of the period."""
+        """Return requests per second, corrected for the rounding of the period."""
         silent = self.api_call_period > self.cycle_length
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
@@ -73,12 +73,12 @@ class Api(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """Return the end of each interval in seconds from the start of the scenario."""
+        """Return the boundary of each interval in seconds since the beginning of the scenario."""
         lengths = (interval.cycle_length for interval in self.intervals)
         return tuple(end / 1000 for end in itertools.accumulate(lengths))
 
     def rate(self, seconds: float) -> float:
-        """Return requests a second at that moment; an interval excludes its end."""
+        """Return requests per second at that moment; each interval excludes its upper boundary."""
         if seconds < 0:
             return 0.0
         for interval, end in zip(self.intervals, self.ends, strict=True):
@@ -103,7 +103,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def duration(self) -> float:
-        """Return the end of the last interval in seconds."""
+        """Return the upper boundary of the last interval in seconds."""
         return max(api.ends[-1] for api in self.apis)
 
     def rate(self, service: str, seconds: float) -> float:
@@ -147,5 +147,7 @@ def loads(text: str | bytes, source: str = "scenario") -> Scenario:
 
 
 def dumps(scenario: Scenario) -> str:
-    """Return JSON that `loads` reads as the same scenario, and DrStress as the same load."""
+    """Return the JSON representation, which `loads` reads as an identical scenario and DrStress as
+    an identical load.
+    """
     return json.dumps(msgspec.to_builtins(scenario), indent=2) + "\n"

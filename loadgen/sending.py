@@ -1,4 +1,4 @@
-"""Commands that send requests: run, check, closed and hpa."""
+"""Implementation of the commands that generate load: run, check, closed and hpa."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from loadgen.scenario import Scenario, ScenarioError, load
 from loadgen.stopping import stop_by_signals
 from loadgen.transport import EndpointError, HttpTransport, TransportError
 
-#: columns without a terminal
+#: output columns without an interactive terminal
 WIDTH = 120
 #: ms of delay above which the generator is measured instead of the server
 LATE = 20.0
@@ -88,7 +88,7 @@ def _endpoint_urls(
 
 
 def check(*, output: str, **given: float) -> None:
-    """given: fields of `Check`."""
+    """given: constructor arguments of `Check`."""
     planned = Check(**given)
     duration, stall = planned.duration, planned.stall
     if not SHORTEST_STALL * duration <= stall <= duration / 2:
@@ -126,7 +126,7 @@ def _check_report(checked: Checked) -> RenderableType:
 
 
 def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:
-    """given: fields of `Clients`."""
+    """given: constructor arguments of `Clients`."""
     load = Clients(**given)
 
     async def send_load() -> tuple[datetime, Results]:
@@ -136,7 +136,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
             loop = ClosedLoop(url, url, HttpTransport, recorder, load)
             await loop.drive(stop)
             seconds = min(loop.elapsed, load.seconds) if stop.is_set() else load.seconds
-            # A closed loop has no due times.
+            # A closed loop has no scheduled departures.
             results = recorder.results(seconds, interrupted=stop.is_set())
             return began, attrs.evolve(results, pacing=None)
 
@@ -151,7 +151,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
 
 
 def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
-    """given: further fields of `Plan`."""
+    """given: additional constructor arguments of `Plan`."""
     find = FIND if clients is None else (clients,)
     plan = Plan(find=find, sla=Sla(p99, errors / 100), **given)
     told = sys.stderr.isatty()

@@ -1,8 +1,8 @@
-"""Service that takes load: requests cost its `Work`, and are counted in metrics.
+"""HTTP service under load: each request costs its `Work`, and Prometheus metrics count requests.
 
 A request holds a slot during its work, at least for the service time; other requests wait, first
-come first served, as in the workload model of a replay. Other services are called afterwards, in
-parallel and without a slot.
+come first served, as in the workload model of a replay. Downstream services are called afterwards,
+concurrently and without a slot.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from loadgen.stopping import stop_by_signals
 from loadgen.transport import SERVED_BY, HttpTransport, Transport, TransportError
 from loadgen.work import Quota, Work
 
-#: upper bounds, seconds
+#: upper bounds of the histogram buckets in seconds
 BUCKETS = (
     *(0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4),
     *(0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0),
 )
-#: timeout of a called service in seconds
+#: timeout of a downstream service in seconds
 PATIENCE = 30.0
 #: seconds for unfinished requests at the end
 GRACE = 60.0
-#: least HTTP status of an error
+#: lowest HTTP status code of an error
 _ERROR = 400
 
 
@@ -56,7 +56,7 @@ class Server:
         self._transport = transport
         self._threads = ThreadPoolExecutor(concurrency)
         self._pause = Quota(work.cpu_limit).wait if work.cpu_limit else lambda: None
-        # not zeros, which the kernel would not store
+        # incompressible content: the kernel stores no zero pages
         self._held = b"\x01" * work.memory
         self._body = b"x" * work.net or f"{name}\n".encode()
         #: value of the readiness probe
@@ -99,12 +99,12 @@ class Server:
     async def _answer_request(self, _: web.Request) -> web.Response:
         problem = await self.request()
         answer = web.Response(body=self._body) if not problem else _failure_response(problem)
-        # the pod's name in a pod
+        # hostname, which is the pod's name inside a Kubernetes container
         answer.headers[SERVED_BY] = socket.gethostname()
         return answer
 
     async def request(self) -> str:
-        """Do the work of one request; return an error, or the empty string."""
+        """Perform the work of one request; return an error description, or the empty string."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._requests.inc()
@@ -171,7 +171,7 @@ def serve(
     drain: float,
     **given: Any,
 ) -> None:
-    """given: fields of `Work`."""
+    """given: constructor arguments of `Work`."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     work = Work(**given)
 

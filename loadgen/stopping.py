@@ -1,4 +1,4 @@
-"""Graceful stop by signals."""
+"""Graceful termination by operating-system signals."""
 
 import asyncio
 import signal

@@ -12,22 +12,22 @@ from kubedsm.terminal.problems import Problem
 
 #: seconds for the connection that tests for a listener
 CONTACT_TIMEOUT = 5.0
-#: header with the name of the server that answered
+#: response header that identifies the responding server
 SERVED_BY = "X-Served-By"
 
 
 class EndpointError(Problem, ValueError):
-    """Endpoint without a listener, or an invalid one. The text is one line."""
+    """Endpoint without a listener, or an invalid endpoint. The description is one line."""
 
 
 class TransportError(Exception):
-    """No complete answer. The text is the kind of error, without details."""
+    """Incomplete response. The text is the error classification, without details."""
 
 
 class Answer(NamedTuple):
-    #: HTTP status
+    #: HTTP status code
     status: int
-    #: value of `SERVED_BY`, or empty
+    #: identifier from `SERVED_BY`, or empty
     served_by: str = ""
 
 
@@ -36,14 +36,14 @@ class Transport(Protocol):
         """Test for a listener. Raises TransportError."""
 
     async def get(self, url: str) -> Answer:
-        """Send one GET, and read the whole answer. Raises TransportError."""
+        """Send one GET, and read the whole response. Raises TransportError."""
 
 
 class HttpTransport:
     """Kept-alive HTTP/1.1 connections, one per concurrent request.
 
-    Redirects are answers, and bodies are discarded. A GET whose connection is closed before any
-    answer is sent again, as kept connections require (RFC 9112, section 9.3.1); its latency goes
+    Redirects are responses, and bodies are discarded. A GET whose connection is closed before any
+    response is sent again, as kept connections require (RFC 9112, section 9.3.1); its latency goes
     on. The caller limits duration and concurrency. by_proxy: use the proxy of http_proxy.
     """
 
@@ -98,7 +98,7 @@ def _acknowledge_data(response: aiohttp.ClientResponse) -> None:
 
 
 async def _try_connect(url: URL) -> None:
-    """Connect to the first address that accepts; else raise the last OSError."""
+    """Connect to the first address that accepts connections; else raise the last OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     refused: OSError | None = None

@@ -4,7 +4,7 @@ from yarl import URL
 
 
 def url_problem(url: str) -> str | None:
-    """Return the reason why no request can be sent to the URL; None if one can."""
+    """Return an explanation why the URL is no valid HTTP endpoint; None for a valid one."""
     try:
         parsed = URL(url)
         host, port = parsed.raw_host or "", parsed.port

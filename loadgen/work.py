@@ -1,4 +1,4 @@
-"""Work of a request, each kind on one resource, as in the load-aware paper.
+"""Synthetic work of a request, each kind dominated by one resource, as in the load-aware paper.
 
 Decimals of pi load the CPU, memory is held, bytes are returned, bytes are written to a disk.
 """
@@ -11,28 +11,29 @@ from collections.abc import Callable
 
 import attrs
 
-#: bytes of one write
+#: bytes of one write operation
 _PIECE = bytes(2**20)
-#: ten guard digits against rounding errors
+#: additional guard digits against accumulated rounding errors
 _GUARD = 10**10
-#: decimals between two looks at the clock: some 20 µs
+#: decimals between consecutive clock measurements: approximately 20 µs
 _SOME_DECIMALS = 100
-#: seconds of a CFS period, the kernel's default, and shortest sleep despite rounding
+#: scheduling period of CFS in seconds, by default of the kernel, and shortest sleep despite
+#: rounding
 PERIOD, _SHORTEST = 0.1, 1e-4
 
 
 @attrs.frozen
 class Work:
-    #: least seconds of a request in a slot
+    #: minimum service duration of a request in a slot, in seconds
     service_time: float = 0.0
-    #: seconds of CPU, and decimals of pi
+    #: CPU seconds per request, and calculated decimals of pi
     cpu: float = 0.0
     pi_decimals: int = 0
-    #: bytes: held all the time; of an answer; written for a request
+    #: bytes: allocated permanently; of a response; written for a request
     memory: int = 0
     net: int = 0
     disk: int = 0
-    #: cores that all requests share; 0: no limit
+    #: cores shared between concurrent requests; 0: unlimited
     cpu_limit: float = 0.0
 
     @property
@@ -57,7 +58,7 @@ def pi(decimals: int) -> int:
 
 
 def _scale_arctan(inverse: int, one: int) -> int:
-    """Return arctan(1 / inverse) · one, by its power series."""
+    """Return arctan(1 / inverse) · one, by the alternating power series."""
     power = total = one // inverse
     divisor, sign = 1, 1
     while power:
@@ -68,7 +69,7 @@ def _scale_arctan(inverse: int, one: int) -> int:
 
 
 def burn(seconds: float, pause: Callable[[], None]) -> None:
-    """Use that much CPU time of this thread."""
+    """Consume the specified CPU time of this thread."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pause()
@@ -86,7 +87,8 @@ def write(size: int) -> None:
 
 
 class Quota:
-    """Bound on this process' CPU time: a stand-in for the kernel's CFS quota of a container.
+    """Upper bound on the CPU consumption of this process: simulation of the kernel's CFS quota of a
+    container.
 
     All threads together use up to `cores` times the period in each period, then wait for the next.
     So concurrent requests share the cores of the limit. Only the work of requests waits; other CPU
@@ -100,20 +102,22 @@ class Quota:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """used: CPU time until now. All times are in seconds."""
+        """used: accumulated CPU time. All durations are in seconds."""
         self._share = cores * PERIOD
         self._used, self._now, self._sleep = used, now, sleep
         self._lock = threading.Lock()
-        #: end of the period, and CPU time that may be used until then
+        #: end of the scheduling period, and remaining CPU time
         self._ends, self._allowed = now(), used()
 
     def wait(self) -> None:
-        """Return when CPU time is left; excess of a period is deducted from the next."""
+        """Wait until CPU time is available; excess consumption of a period is deducted from the
+        next.
+        """
         while (left := self._wait_seconds()) is not None:
             self._sleep(max(left, _SHORTEST))
 
     def _wait_seconds(self) -> float | None:
-        """Return the seconds until the next period, if this one is used up."""
+        """Return the seconds until the next period, if the current quota is exhausted."""
         with self._lock:
             now, used = self._now(), self._used()
             if now >= self._ends:

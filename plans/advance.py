@@ -1,6 +1,6 @@
 """`advance`: the only way a plan changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -21,7 +21,6 @@ from plans.steps import (
     GIVEN_UP,
     LOST,
     REREAD,
-    TERMINAL,
     TRANSITIONS,
     Plan,
     Step,
@@ -31,18 +30,26 @@ from plans.steps import (
 )
 
 OPEN = frozenset({StepState.ASKED, StepState.VERIFYING})
+#: steps that are done when their pod is gone
+DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTORE})
+#: steps whose timeout includes the termination grace period
+WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
+#: reason of a step that a live read disproves after its deadline
+NOT_IN_TIME = {
+    StepKind.BIND: "the pod was not bound in time",
+    StepKind.AWAIT_READY: "the replacement was not Ready in time",
+    StepKind.EVICT: "the old pod was not evicted in time",
+    StepKind.AWAIT_GONE: "the old pod is still terminating, by its finalizers or its kubelet",
+}
 
-Meaning = tuple[Trigger, str] | None
+#: trigger of a step, and the reason of a failure or cancellation
+Meaning = tuple[Trigger, str]
 PROVED: Meaning = (Trigger.PROVE, "")
 
 
-def bind_plan(plan_id: str, targets: Iterable[tuple[str, str]], timeout: float) -> Plan:
-    """Return the plan that binds pods to nodes, each to be observed within `timeout` seconds.
-
-    The binds are independent of each other.
-    """
-    steps = (Step(n, StepKind.BIND, pod, node, timeout) for n, (pod, node) in enumerate(targets))
-    return Plan(plan_id, tuple(steps))
+def bind_plan(plan_id: str, pod: str, node: str, timeout: float) -> Plan:
+    """Return the plan that binds a pod to a node, to be observed within `timeout` seconds."""
+    return Plan(plan_id, (Step(0, StepKind.BIND, pod, node, timeout),))
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
@@ -54,104 +61,116 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
     Pure and total: an event without meaning for the plan returns the plan unchanged. `now` is in
     seconds on the clock of the deadlines.
     """
-    plan = _fill_in(plan, event)
-    changed: dict[int, Step] = {}
-    for step in _list_affected(plan, event):
-        meaning = _interpret(step, event, now)
-        if meaning is not None:
-            _apply(changed, step, *meaning, now)
-    if isinstance(event, Begun) or changed:
-        _follow_up(plan, changed, now)
-    if not changed:
-        return plan, ()
-    return plan.replace_steps(changed), tuple(changed.values())
+    steps, changed = list(plan.steps), dict[int, Step]()
+    if isinstance(event, MoveAccepted | ReplacementClaimed):
+        steps = [_fill_in(step, event) for step in steps]
+    triggered = list(_interpret(steps, event, now))
+    while triggered:
+        followed = False
+        for step, (trigger, reason) in triggered:
+            state = TRANSITIONS.get((step.state, trigger))
+            if state is None:
+                continue
+            verifying = state is StepState.VERIFYING
+            patience = min(step.timeout, REREAD) if verifying else step.timeout
+            changed[step.id] = steps[step.id] = attrs.evolve(
+                step,
+                state=state,
+                deadline=now + patience if state in OPEN else None,
+                verified_since=(step.verified_since or now) if verifying else None,
+                reason=reason,
+            )
+            followed = True
+        triggered = list(_list_unblocked(steps)) if followed else []
+    return Plan(plan.id, tuple(steps)), tuple(changed.values())
 
 
-#: reason of a step that a live read disproves after its deadline
-NOT_IN_TIME = {
-    StepKind.BIND: "the pod was not bound in time",
-    StepKind.AWAIT_READY: "the replacement was not Ready in time",
-    StepKind.EVICT: "the old pod was not evicted in time",
-    StepKind.AWAIT_GONE: "the old pod is still terminating, by its finalizers or its kubelet",
-}
-_LATE = "it did not happen in time"
-_TRIGGERS: dict[type, Trigger] = {
-    CallRefused: Trigger.REFUSE,
-    Cancelled: Trigger.CANCEL,
-    Abandoned: Trigger.ABANDON,
-}
-#: steps whose timeout includes the termination grace period
-WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
-
-
-def _fill_in(plan: Plan, event: PlanEvent) -> Plan:
-    """Fill in pods and timeouts of later steps that the event determines."""
+def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
+    """Fill in the pod or the timeout of a later step, which the event determines."""
     match event:
-        case ReplacementClaimed(move, pod):
-            fill = {s.id: attrs.evolve(s, pod=pod) for s in plan.steps if s.replacement_of == move}
-        case MoveAccepted(move, settle, grace):
-            fill = {
-                s.id: attrs.evolve(
-                    s, timeout=settle if s.kind is StepKind.SETTLE else s.timeout + grace
-                )
-                for s in plan.steps
-                if s.move == move and (s.kind is StepKind.SETTLE or s.kind in WAITS_FOR_DELETION)
-            }
-        case _:
-            return plan
-    return Plan(plan.id, tuple(fill.get(step.id, step) for step in plan.steps))
+        case ReplacementClaimed(move, pod) if step.replacement_of == move:
+            return attrs.evolve(step, pod=pod)
+        case MoveAccepted(move, settle, _) if step.move == move and step.kind is StepKind.SETTLE:
+            return attrs.evolve(step, timeout=settle)
+        case MoveAccepted(move, _, grace) if step.move == move and step.kind in WAITS_FOR_DELETION:
+            return attrs.evolve(step, timeout=step.timeout + grace)
+    return step
 
 
-def _list_affected(plan: Plan, event: PlanEvent) -> list[Step]:
-    """Return the steps that the event may affect: nearly always one or two."""
+def _interpret(
+    steps: Sequence[Step], event: PlanEvent, now: float
+) -> Iterator[tuple[Step, Meaning]]:
+    """Yield the steps that the event is about, with its meaning for each.
+
+    A meaning that `TRANSITIONS` has no entry for, such as for an ended step, changes nothing.
+    """
     match event:
-        case PodSeen(pod):
-            return [step for step in plan.steps_of(pod) if step.state not in TERMINAL]
-        case PodGone(pod):
-            steps = plan.steps_of(pod)
-            moves = {step.move for step in steps if step.kind is StepKind.DETACH}
-            waits = (s for s in plan.steps if s.kind is StepKind.AWAIT_REPLACEMENT)
-            steps += [step for step in waits if step.move in moves]
-            return [step for step in steps if step.state not in TERMINAL]
-        case CallRefused(number) | OutcomeLost(number):
-            return list(plan.steps[number : number + 1])
-        case MoveAccepted(move):
-            return [s for s in plan.steps if s.move == move and s.kind is StepKind.START]
-        case ReplacementClaimed(move):
-            return [
-                s for s in plan.steps if s.move == move and s.kind is StepKind.AWAIT_REPLACEMENT
-            ]
-        case TimePassed():
-            return [s for s in plan.steps if s.deadline is not None]
-        case Cancelled():
-            return [s for s in plan.steps if s.kind is StepKind.START]
-        case Abandoned(_, number):
-            left = [step for step in plan.steps if step.state not in TERMINAL]
-            return left if number is None else [step for step in left if step.id == number]
         case Begun():
-            return []
+            yield from _list_unblocked(steps)
+        case PodSeen() | PodGone():
+            yield from _interpret_pod(steps, event)
+        case MoveAccepted(move):
+            yield from ((s, PROVED) for s in steps if (s.move, s.kind) == (move, StepKind.START))
+        case ReplacementClaimed(move):
+            awaits = StepKind.AWAIT_REPLACEMENT
+            yield from ((s, PROVED) for s in steps if (s.move, s.kind) == (move, awaits))
+        case CallRefused(number, reason):
+            yield from ((s, (Trigger.REFUSE, reason)) for s in steps if s.id == number)
+        case OutcomeLost(number, reason):
+            asked = (s for s in steps if s.id == number and s.state is StepState.ASKED)
+            yield from ((step, (Trigger.OVERDUE, reason)) for step in asked)
+        case TimePassed():
+            due = (s for s in steps if s.deadline is not None and s.deadline <= now)
+            yield from ((step, _overdue(step, now)) for step in due)
+        case Cancelled(reason):
+            yield from ((s, (Trigger.CANCEL, reason)) for s in steps if s.kind is StepKind.START)
+        case Abandoned(reason, number):
+            yield from ((s, (Trigger.ABANDON, reason)) for s in steps if number in (None, s.id))
 
 
-def _interpret(step: Step, event: PlanEvent, now: float) -> Meaning:
-    match event:
-        case PodSeen() if step.state is StepState.WAITING:
-            return None  # the pod is observed again once the predecessors are done
-        case PodSeen(live=live):
-            meaning = _observe_pod(step, event)
-            if live and meaning is None and step.state is StepState.VERIFYING:
-                return Trigger.DISPROVE, step.reason or NOT_IN_TIME.get(step.kind, _LATE)
-            return meaning
-        case PodGone():
-            gone = step.kind in DONE_WHEN_GONE
-            return PROVED if gone else (Trigger.CONTRADICT, "the pod is gone")
-        case MoveAccepted() | ReplacementClaimed():
+def _interpret_pod(
+    steps: Sequence[Step], event: PodSeen | PodGone
+) -> Iterator[tuple[Step, Meaning]]:
+    """Yield the steps about the pod; a deleted pod also ends the wait for its replacement."""
+    own = [step for step in steps if step.pod == event.pod]
+    if isinstance(event, PodSeen):
+        # A waiting step gets the observation again once its predecessors are done.
+        for step in own:
+            meaning = _observe_pod(step, event) if step.state in OPEN else None
+            if meaning is not None:
+                yield step, meaning
+        return
+    detached = {step.move for step in own if step.kind is StepKind.DETACH}
+    own += (s for s in steps if s.kind is StepKind.AWAIT_REPLACEMENT and s.move in detached)
+    for step in own:
+        gone = step.kind in DONE_WHEN_GONE
+        yield step, PROVED if gone else (Trigger.CONTRADICT, "the pod is gone")
+
+
+def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
+    """Return the meaning of an observation of the pod for a step that is asked or verifying."""
+    match step.kind:
+        case StepKind.BIND if seen.node == step.node:
             return PROVED
-        case CallRefused() | Cancelled() | Abandoned():
-            return _TRIGGERS[type(event)], event.reason
-        case OutcomeLost(_, reason) if step.state is StepState.ASKED:
-            return Trigger.OVERDUE, reason
-        case TimePassed() if step.deadline is not None and step.deadline <= now:
-            return _overdue(step, now)
+        case StepKind.BIND if seen.node:
+            return Trigger.CONTRADICT, f"the pod is on node {seen.node}"
+        case StepKind.BIND | StepKind.START if seen.terminating:
+            return Trigger.CONTRADICT, "the pod is being deleted"
+        case StepKind.AWAIT_READY if seen.terminating:
+            return Trigger.CONTRADICT, "the replacement is being deleted"
+        case StepKind.SETTLE if seen.terminating or not seen.ready:
+            return Trigger.CONTRADICT, "the replacement is Ready no more"
+    proof = {
+        StepKind.DETACH: seen.detached,
+        StepKind.AWAIT_READY: seen.ready,
+        StepKind.EVICT: seen.terminating,
+        StepKind.RESTORE: seen.terminating or not seen.detached,
+    }
+    if proof.get(step.kind):
+        return PROVED
+    if seen.live and step.state is StepState.VERIFYING:
+        reason = step.reason or NOT_IN_TIME.get(step.kind, "it did not happen in time")
+        return Trigger.DISPROVE, reason
     return None
 
 
@@ -171,73 +190,18 @@ def _overdue(step: Step, now: float) -> Meaning:
     return Trigger.OVERDUE, step.reason
 
 
-def _apply(changed: dict[int, Step], step: Step, trigger: Trigger, reason: str, now: float) -> None:
-    state = TRANSITIONS.get((step.state, trigger))
-    if state is None:
-        return
-    verifying = state is StepState.VERIFYING
-    patience = min(step.timeout, REREAD) if verifying else step.timeout
-    deadline = now + patience if state in OPEN else None
-    since = (step.verified_since or now) if verifying else None
-    changed[step.id] = step.become(state, deadline, since, reason)
-
-
-def _follow_up(plan: Plan, changed: dict[int, Step], now: float) -> None:
-    """Start steps whose predecessors are done, and cancel steps that never can start."""
-    if not plan.waiting:
-        return
-    waiting = [s for s in plan.steps if s.state is StepState.WAITING]
-    steps = {step.id: step for step in plan.steps} | changed
-    while moved := list(_list_unblocked(steps, waiting)):
-        for step, trigger, reason in moved:
-            _apply(changed, step, trigger, reason, now)
-        steps |= changed
-
-
-def _list_unblocked(
-    steps: dict[int, Step], waiting: list[Step]
-) -> Iterator[tuple[Step, Trigger, str]]:
-    for step in waiting:
-        if steps[step.id].state is not StepState.WAITING:
+def _list_unblocked(steps: Sequence[Step]) -> Iterator[tuple[Step, Meaning]]:
+    """Yield the waiting steps that start, as their predecessors are done, or never can start."""
+    for step in steps:
+        if step.state is not StepState.WAITING:
             continue
         before = [steps[number] for number in step.after]
-        rescued = [steps[number] for number in step.rescues]
-        lost = _first_lost(before)
+        rescued = [steps[number].state for number in step.rescues]
+        lost = next((each for each in before if each.state in LOST), None)
         if lost is not None:
-            yield step, Trigger.CANCEL, lost.reason
-        elif any(s.state is not StepState.DONE for s in before):
-            continue
-        elif not rescued or _first_lost(rescued) is not None:
-            yield step, Trigger.START, ""
-        elif all(s.state is StepState.DONE for s in rescued):
-            yield step, Trigger.CANCEL, "not needed"
-
-
-def _first_lost(steps: list[Step]) -> Step | None:
-    return next((step for step in steps if step.state in LOST), None)
-
-
-def _observe_pod(step: Step, seen: PodSeen) -> Meaning:
-    """Return the meaning of an observation of the pod for a step that is asked or verifying."""
-    match step.kind:
-        case StepKind.BIND if seen.node == step.node:
-            return PROVED
-        case StepKind.BIND if seen.node:
-            return Trigger.CONTRADICT, f"the pod is on node {seen.node}"
-        case StepKind.BIND | StepKind.START if seen.terminating:
-            return Trigger.CONTRADICT, "the pod is being deleted"
-        case StepKind.AWAIT_READY if seen.terminating:
-            return Trigger.CONTRADICT, "the replacement is being deleted"
-        case StepKind.SETTLE if seen.terminating or not seen.ready:
-            return Trigger.CONTRADICT, "the replacement is Ready no more"
-    proof = {
-        StepKind.DETACH: seen.detached,
-        StepKind.AWAIT_READY: seen.ready,
-        StepKind.EVICT: seen.terminating,
-        StepKind.RESTORE: seen.terminating or not seen.detached,
-    }
-    return PROVED if proof.get(step.kind) else None
-
-
-#: steps that are done when their pod is gone
-DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTORE})
+            yield step, (Trigger.CANCEL, lost.reason)
+        elif all(each.state is StepState.DONE for each in before):
+            if not rescued or not LOST.isdisjoint(rescued):
+                yield step, (Trigger.START, "")
+            elif all(state is StepState.DONE for state in rescued):
+                yield step, (Trigger.CANCEL, "not needed")

@@ -13,8 +13,6 @@ The rules:
 """
 
 import enum
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -118,56 +116,17 @@ class Step:
     #: of a failure or cancellation
     reason: str = ""
 
-    def become(
-        self, state: StepState, deadline: float | None, verified_since: float | None, reason: str
-    ) -> "Step":
-        """Return the step in another state; `attrs.evolve` takes three times as long."""
-        return Step(
-            self.id,
-            self.kind,
-            self.pod,
-            self.node,
-            self.timeout,
-            self.after,
-            self.rescues,
-            self.move,
-            self.replacement_of,
-            state,
-            deadline,
-            verified_since,
-            reason,
-        )
-
 
 @attrs.frozen(slots=True)
 class Plan:
-    """Steps by id, with indexes that make `advance` fast for large plans."""
+    """Steps of one bind, or of a group of migrations; the position of a step is its id."""
 
     id: str
     steps: tuple[Step, ...]
-    _index: Mapping[str, Sequence[int]] = attrs.field(eq=False, repr=False)
-    #: number of waiting steps, and of steps in no terminal state
-    waiting: int = attrs.field(eq=False, repr=False)
-    unfinished: int = attrs.field(eq=False, repr=False)
-
-    @_index.default
-    def _by_pod(self) -> Mapping[str, Sequence[int]]:
-        index = defaultdict[str, list[int]](list)
-        for step in self.steps:
-            index[step.pod].append(step.id)
-        return dict(index)
-
-    @waiting.default
-    def _waiting(self) -> int:
-        return sum(step.state is StepState.WAITING for step in self.steps)
-
-    @unfinished.default
-    def _unfinished(self) -> int:
-        return sum(step.state not in TERMINAL for step in self.steps)
 
     @property
     def finished(self) -> bool:
-        return not self.unfinished
+        return all(step.state in TERMINAL for step in self.steps)
 
     @property
     def restores_only(self) -> bool:
@@ -178,17 +137,3 @@ class Plan:
     def next_deadline(self) -> float | None:
         """Return the earliest time at which `TimePassed` has an effect."""
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)
-
-    def steps_of(self, pod: str) -> list[Step]:
-        """Return the steps of the pod."""
-        return [self.steps[number] for number in self._index.get(pod, ())]
-
-    def replace_steps(self, changed: Mapping[int, Step]) -> "Plan":
-        """Return the plan with changed steps, whose pods are the same."""
-        steps, waiting, unfinished = list(self.steps), self.waiting, self.unfinished
-        for number, step in changed.items():
-            before = steps[number].state
-            waiting += (step.state is StepState.WAITING) - (before is StepState.WAITING)
-            unfinished += (step.state not in TERMINAL) - (before not in TERMINAL)
-            steps[number] = step
-        return Plan(self.id, tuple(steps), self._index, waiting, unfinished)

@@ -12,7 +12,7 @@ from kubedsm.cli.main import MODULES
 from loadgen.cli import MODULES as LOADGEN_MODULES
 
 ROOT = Path(__file__).parent.parent
-OURS = {"kubedsm", "plans", "loadgen", "kubedsm_lab", "draw_dashboard", "emulated_lab"}
+OURS = {"kubedsm", "plans", "loadgen", "kubedsm_lab", "emulated_lab"}
 
 
 def project(folder):

@@ -18,7 +18,7 @@ from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.echo import echo
 
 PATIENCE = 30
-#: share of the requests. Services fail none; requests of a killed pod would fail.
+#: tolerated proportion of failed requests. Services fail none; requests of a terminated pod would.
 MOST_FAILED = 0.01
 
 #: queries of the scheduler that must have a result
@@ -46,7 +46,7 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def check_pods(server: str) -> Iterator[Check]:
-    """Wait for a pod that an autoscaler has just created."""
+    """Wait until all pods are Ready, including replicas that an autoscaler has just created."""
     ends = time.monotonic() + PATIENCE
     while True:
         pods = fetch(f"{server}/api/v1/namespaces/lab/pods")["items"]
@@ -74,7 +74,7 @@ def check_results(results: dict[str, Any]) -> Iterator[Check]:
 
 
 def list_queries(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each query of the scheduler."""
+    """Yield name and expression of each Prometheus query of the scheduler."""
     load = configuration.load_aware
     for of, queries in (
         ("loadAware.queries.node", load.queries.node),

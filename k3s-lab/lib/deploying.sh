@@ -66,7 +66,7 @@ apply() {
       die "there is a namespace $2 already, and not by this lab"
     making applied "$1"
   fi
-  rendered "$1" "${3:-}" | kube apply --server-side --force-conflicts -f -
+  rendered "$1" "${3:-}" | kube apply -f -
 }
 
 undo_applied() {

@@ -31,8 +31,6 @@ lab_emulated() {
   say "playing $scenario"
   # shellcheck disable=SC2046 # an endpoint has no spaces
   played "$scenario" kubedsm "$WORK/kubeconfig" "$EXPLAINS" "$folder" $(proxies)
-  of_lab draw_dashboard "http://127.0.0.1:$PROMETHEUS" "$folder/dashboard.png" --minutes 3 \
-    --scraped-every 2 --choose "node=$(IFS='|' && echo "${NAMES[*]}")" --note "the emulated cluster"
   of_lab emulated_lab.check "http://127.0.0.1:$API" "http://127.0.0.1:$PROMETHEUS" \
     "$WORK/config.yaml" "$folder"
   say "the report: $folder"

@@ -17,9 +17,9 @@ from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.events.event_writer import EventWriter
 from kubedsm.events.workload_events import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
-from kubedsm.execution.limits import DRY_RUN, Limits, MoveLimits, suggest_only
+from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
-from kubedsm.execution.migrations import Moves
+from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
@@ -145,9 +145,9 @@ class Runtime:
             EventWriter(cluster, clock, said, instance, timeout, listener), supervisor
         )
         self.effects = MoveEffects(self.decisions, clock, current, listener)
-        calls = MigrationCalls(cluster, clock, timeout, current, said, recorder.left_to_collector)
+        calls = MigrationCalls(cluster, clock, timeout, said, recorder.left_to_collector)
         begun, ended = self.effects.note_begin, self._end_migration
-        moves = Moves(mirror, MoveLimits(current), clock, self._requeue_pod, begun, ended)
+        moves = Migrations(mirror, current, clock, queue.add, begun, ended)
         orphans = OrphanSweep(
             mirror,
             calls,
@@ -213,7 +213,7 @@ class Runtime:
             source, namespace, cluster, clock, live_rng, current, recorder, said
         )
         self._tiers = tiers = TierKeeper(mirror, name, recorder.retiered)
-        ignored = IgnoredAnnotations(name, clock, recorder.annotation_ignored)
+        ignored = IgnoredAnnotations(name, clock, partial(recorder.note, "AnnotationIgnored"))
         of_pods = (
             sites.observe,
             changes.observe,
@@ -255,7 +255,7 @@ class Runtime:
         current.observe(self._apply_configuration)
 
     def _add_rebalancing(
-        self, cluster: Cluster, instance: str, moves: Moves, changes: WorkloadChanges
+        self, cluster: Cluster, instance: str, moves: Migrations, changes: WorkloadChanges
     ) -> None:
         """Add suggester, packer and requested migrations, for policies with migrations."""
         clock, config_map = self.scheduler.clock, self._live.config_map
@@ -300,11 +300,6 @@ class Runtime:
 
     def _policy(self) -> Policy:
         return self._other_policy or self.configuration.current.policy
-
-    def _requeue_pod(self, pod: Pod) -> None:
-        """Requeue a pod released by a migration, if the pod is still pending."""
-        if pod.waits_for_node:
-            self.queue.add(pod)
 
     def _end_bind(self, pod: Pod | None, step: Step) -> None:
         self.scheduler.end_bind(pod, step)

@@ -10,7 +10,7 @@ import structlog
 
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
-from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS
 from kubedsm.model.events import Change, ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier

@@ -6,6 +6,7 @@ reported, once; the last valid configuration stays in effect.
 
 import asyncio
 import random
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -43,7 +44,7 @@ async def read_document_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, 
     except NotFound:
         found = None
     if found is None or KEY not in found.data:
-        log.warning("no configuration, the defaults hold", source=source)
+        log.warning("configuration unreadable, defaults in effect", source=source)
         return "", source
     return found.data[KEY], source
 
@@ -146,7 +147,9 @@ class LiveConfiguration:
         self._last: ConfigMap | None = None
         if self._is_source:
             self.config_map.observe(self._apply_state)
-        self.pause_switch = PauseSwitch(self.config_map, said, recorder.pause_switch_refused)
+        self.pause_switch = PauseSwitch(
+            self.config_map, said, partial(recorder.note, "PauseSwitchRefused")
+        )
 
     async def run(self, supervisor: Supervisor) -> None:
         """Follow until cancelled."""
@@ -159,7 +162,7 @@ class LiveConfiguration:
         """Write an Event about the ConfigMap: `services` names nonexistent workloads."""
         found = self.config_map.found
         if found is not None and self._is_source:
-            self._recorder.services_unmatched(found, text)
+            self._recorder.note("ServicesUnmatched", found, text)
 
     def _apply_state(self, found: ConfigMap | None) -> None:
         source = f"ConfigMap {self.config_map.name}"
@@ -171,4 +174,4 @@ class LiveConfiguration:
             why = self._news.apply_document(found.data[KEY], f"{source}, {KEY}")
         self._last = found or self._last
         if why and self._last is not None:
-            self._recorder.configuration_refused(self._last, why)
+            self._recorder.note("ConfigurationRefused", self._last, why)

@@ -40,6 +40,7 @@ BYTES, BYTES_EACH = 4 * 2**20, 768
 #: staleness limit of a measurement, in periods
 STALE = 3
 NOTHING = "nothing there; with an empty query it is not asked for"
+_LOAD_KNOWN = "All Prometheus queries return data again"
 ELSEWHERE = "no series is of a node or pod of this cluster"
 #: causes, and queries of each cause, in a message
 _MOST_SHOWN = 3
@@ -221,7 +222,8 @@ class LoadMonitor:
         else:
             log.info("load known", queries=len(queries))
         if self.config_map.found is not None:
-            self.recorder.load_told(self.config_map.found, text)
+            reason = "LoadUnknown" if text else "LoadKnown"
+            self.recorder.note(reason, self.config_map.found, text or _LOAD_KNOWN)
 
 
 def _query_inputs(configuration: Configuration) -> object:

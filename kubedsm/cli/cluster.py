@@ -19,8 +19,8 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, OutcomeUnknown
 from kubedsm.kube.joining import PATIENCE, TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
@@ -50,7 +50,7 @@ async def describe_scheduler(server: str) -> Answering | None:
     try:
         return await answering(server)
     except SilentError as error:
-        remark(f"{error}; the cluster is asked instead")
+        remark(f"{error}; the cluster is read instead")
         return None
 
 
@@ -72,7 +72,7 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
     if found.cluster == uid:
         return found
     serves = "serves another cluster" if found.cluster else "does not say which cluster it serves"
-    remark(f"the scheduler at {server} {serves}; ignored: {cluster.server} is asked instead")
+    remark(f"the scheduler at {server} {serves}; ignored: {cluster.server} is read instead")
     return None
 
 

@@ -97,7 +97,7 @@ def _find_weight_origin(pod: Pod, origins: Origins) -> str:
     if rate_from == DEFAULT and declared and origins.configuration.tenants.max_rate:
         rate_from = f"annotation {RATE_ANNOTATION} of {pod}"
     if rate_from == DEFAULT:
-        rate_from = "as much for each pod as others"
+        rate_from = "the same for each pod"
     return f"{own}; traffic: {rate_from}"
 
 
@@ -148,7 +148,15 @@ def print_report(
 
 def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
     """Return QoS targets with the underlying response times."""
-    headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
+    headings = (
+        "workload",
+        "QoS factor",
+        "measured: edge",
+        "cloud",
+        "target",
+        "used: edge",
+        "cloud",
+    )
     rows = (
         (
             each.workload,

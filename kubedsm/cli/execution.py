@@ -95,7 +95,7 @@ async def _request(errand: Errand, requests: Requests, leads: str) -> int:
     if not errand.moves:
         raise click.ClickException(
             f"nothing was migrated next to a running scheduler: {leads};"
-            " with optimiser.mode: apply it makes room by itself"
+            " with optimiser.mode: apply it frees capacity by itself"
         )
     return await requests.send(errand.proposal, errand.moves)
 

@@ -125,7 +125,7 @@ async def _ask_scheduler(
     except client.RequestRefusedError as error:
         raise click.ClickException(str(error)) from None
     except client.SilentError as error:
-        remark(f"{error}; the cluster is asked instead")
+        remark(f"{error}; the cluster is read instead")
         return None
     return explanations
 
@@ -174,8 +174,8 @@ def _explain_without_scheduler(
 def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
     if snapshot.nodes and not has_tiers(snapshot):
         remark(
-            f"no node has a label {' or '.join(configuration.tiers.labels)}, and until one has no"
-            " pod is placed; judged by kube-scheduler's rules alone"
+            f"no node has a label {' or '.join(configuration.tiers.labels)}, and without one no pod"
+            " is placed; verdicts are by kube-scheduler's rules alone"
         )
     return Explainer(snapshot, configuration.policy)
 

@@ -81,4 +81,6 @@ def warn_if_others_may_read(path: Path) -> None:
     """Report a token file readable by users other than the owner."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        remark(f"{path} holds a token and is open to others (mode {mode:04o}); chmod 600 {path}")
+        remark(
+            f"{path} contains a token, and others may read it (mode {mode:04o}); chmod 600 {path}"
+        )

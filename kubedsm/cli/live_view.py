@@ -141,7 +141,7 @@ async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
         async for update in updates:
             if isinstance(update, Away):
                 connected = False
-                remark(f"{update.why}; asked again")
+                remark(f"{update.why}; retrying")
                 continue
             if not connected:
                 connected = True

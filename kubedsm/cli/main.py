@@ -16,6 +16,13 @@ PLUGIN = "kubectl kubedsm"
 ENTRY_POINTS = "kubedsm.commands"
 #: commands of the distribution kubedsm-lab, for an error message without the installed distribution
 LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "replay")
+#: commands by purpose, as `--help` lists them; commands of other distributions are listed last
+GROUPS = {
+    "Operate": ("run", "suggest", "approve", "pack"),
+    "Inspect": ("explain", "watch", "record"),
+    "Configure": ("config", "rbac"),
+    "Try": ("place", "demo", "emulate", "replay", "compare", "bench", "chaos"),
+}
 _NAMES = ("approve", "config", "explain", "pack", "place", "rbac", "run", "suggest", "watch")
 #: module of each command, imported only when the command is requested
 MODULES = {name: f"kubedsm.cli.{name}" for name in _NAMES}
@@ -38,6 +45,18 @@ class KubeDSMCommands(Commands):
             command: click.Command = registered.load()
             return command
         return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups, each with its short help."""
+        left = self.list_commands(ctx)
+        for title, group in (*GROUPS.items(), ("Other", tuple(left))):
+            names = [name for name in group if name in left]
+            left = [name for name in left if name not in names]
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, each.get_short_help_str(80)) for name, each in found if each]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -63,7 +82,7 @@ class KubeDSMCommands(Commands):
 )
 @click.version_option(__version__, prog_name="kubedsm")
 def commands() -> None:
-    """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
+    """Schedule pods in an edge-cloud cluster, and keep edge shares at their QoS targets."""
 
 
 def main() -> NoReturn:

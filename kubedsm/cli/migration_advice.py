@@ -55,7 +55,7 @@ class Advice:
 
 
 def _limits(configuration: Configuration) -> dict[str, Any]:
-    """Return the limits within which `proven` holds."""
+    """Return the limits within which `proven` is meant."""
     suggester = configuration.suggester
     return {
         "maxMoves": suggester.max_moves,
@@ -136,7 +136,7 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
         parts.append(Text(f"order: {steps}"))
         parts.append(Text(f"proposal {advice.suggestion.id}"))
     else:
-        parts.append(Text("No migration is worth its cost."))
+        parts.append(Text("No migration has a benefit that exceeds its cost."))
     before, after = advice.suggestion.before, advice.suggestion.after
     if before.shares:
         parts.append(shares_table(before.shares, after.shares))

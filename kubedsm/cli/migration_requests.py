@@ -91,8 +91,8 @@ class Requests:
             answer = await self._await_answer(holder, request, taken_within=0.0)
         if answer is None:
             raise click.ClickException(
-                f"no scheduler took the request within {TAKEN_WITHIN:g} s: does one run, and"
-                f" follow ConfigMap {where}? If one does, its log says why it left it"
+                f"no scheduler accepted the request within {TAKEN_WITHIN:g} s: does one run, and"
+                f" follow ConfigMap {where}? If one does, its log has the reason"
             )
         return _report_answer(answer)
 
@@ -116,7 +116,7 @@ class Requests:
             except Conflict:
                 continue
             return found
-        raise click.ClickException(f"ConfigMap {where} is changed all the time by others")
+        raise click.ClickException(f"ConfigMap {where} is changed by other clients all the time")
 
     async def _refuse_beside_another(self, found: ConfigMap, mine: str) -> None:
         """Raise ClickException if the ConfigMap holds another unfinished request."""
@@ -152,7 +152,7 @@ class Requests:
                     return answer
             if answers and not taken:
                 taken = True
-                remark(f"the running scheduler has taken request {request.id}")
+                remark(f"the running scheduler has accepted request {request.id}")
             if not taken and waited >= taken_within:
                 return None
             if waited >= OVER_WITHIN:

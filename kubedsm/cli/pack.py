@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(epilog=EXIT_CODES)
 @migration_options("Pack", "Execute the migrations, and wait for their end.")
 def pack(options: MigrationOptions) -> None:
-    """Plan migrations that make room for pods; --apply executes them.
+    """Plan migrations that free capacity; --apply executes them.
 
     A migrated pod serves until its replacement is ready. Pods are evicted only with
     optimiser.allowEvictions, and only for pods of higher priority.

@@ -64,8 +64,8 @@ class PackAdvice:
         if not self.waiting:
             return "No pod is pending."
         if packed.placed_proven:
-            return "No migration makes room for a pending pod: proven."
-        return "No migration was found that makes room for a pending pod; not proven."
+            return "No migration frees capacity for a pending pod: proven."
+        return "No migration was found that frees capacity for a pending pod; not proven."
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `kubedsm pack -o json`."""

@@ -45,7 +45,7 @@ from kubedsm.solvers.available import explain_missing
 
 
 async def serve(options: RunOptions, stop: Stop) -> None:
-    """Connect, schedule, and end in good order once `stop` is asked for."""
+    """Connect, schedule, and end in good order once `stop` is requested."""
     configuration = configuration_at(options.config_path)
     source: Path | ConfigMapName | None = options.config_map
     if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change
@@ -181,7 +181,9 @@ async def _read_config_map(
         text, source = await read_document_in(cluster, name)
     except Forbidden as error:
         # No migration begins meanwhile: an unreadable pause switch counts as set.
-        structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
+        structlog.get_logger().warning(
+            "configuration unreadable, defaults in effect", error=str(error)
+        )
         return default
     return load(text, source)
 

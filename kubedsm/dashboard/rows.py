@@ -19,7 +19,9 @@ from kubedsm.terminal.echo import escape_strings
 PodState = Literal["waiting", "gated", "starting", "not ready", "ready", "leaving"]
 #: alone: without leader election; watching: the process follows the cluster and decides nothing
 Role = Literal["leading", "standby", "alone", "watching"]
-MoveState = Literal["proposed", "planned", "moving", "completed", "taken back", "failed", "dropped"]
+MoveState = Literal[
+    "proposed", "planned", "moving", "completed", "rolled back", "failed", "dropped"
+]
 
 
 class _Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

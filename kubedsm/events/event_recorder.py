@@ -9,10 +9,9 @@ could not be written is lost, and counted.
 
 import asyncio
 import contextlib
-import heapq
 import re
 from collections.abc import Callable, Container, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import structlog
@@ -63,42 +62,39 @@ TRIES = 5
 RETRY = 1.0
 #: seconds between two checks whether everything is written
 FLUSH_POLL = 0.02
-LOAD_KNOWN = "All Prometheus queries return data again"
 #: errors that a retry would not change
 FINAL = (Conflict, Forbidden, Invalid, NotFound)
 _NUMBER = re.compile(r"\d+")
 
 
 @attrs.frozen(slots=True)
-class Scheduled:
-    topic: ClassVar[str] = "scheduling"
-    pod: Pod
-    node: NodeName
-
-
-@attrs.frozen(slots=True)
-class FailedScheduling:
-    topic: ClassVar[str] = "scheduling"
-    once: ClassVar[bool] = True
-    warning: ClassVar[bool] = True
-    pod: Pod
-    text: str
-    reason: str
-    times: int = 1
-
-
-@attrs.frozen(slots=True)
 class Notice:
-    """Event about a migration, a preemption, or a problem."""
+    """Event about a pod or a ConfigMap."""
 
     about: Pod | ConfigMap
     reason: str
     text: str
-    topic: str = "migrating"
+    topic: str
     warning: bool = False
     #: counted when repeated
     once: bool = False
     times: int = 1
+    #: node of a bind, whose text is composed when it is written
+    node: NodeName | None = None
+    #: reason of the PodScheduled condition, written before the Event
+    condition: str = ""
+
+    @property
+    def gist(self) -> str:
+        """Condition and text without the numbers of nodes, which change often."""
+        return f"{self.condition} {_NUMBER.sub('', self.text)}" if self.condition else self.text
+
+    def is_same(self, other: "Notice") -> bool:
+        return (self.reason, self.condition, self.text) == (
+            other.reason,
+            other.condition,
+            other.text,
+        )
 
 
 @attrs.frozen(slots=True)
@@ -106,51 +102,52 @@ class Retiered:
     """Tier labels and annotations of a pod whose node changed tier."""
 
     topic: ClassVar[str] = "tier"
-    pod: Pod
+    about: Pod
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-Entry = Scheduled | FailedScheduling | Notice | Retiered
+Entry = Notice | Retiered
 #: uid of the object, and topic
 Key = tuple[Uid, str]
-TOPICS = ("scheduling", "migrating", "preempting", "packing", "configuring", "collecting", "tier")
-
-
-def subject_of(entry: Entry) -> Pod | ConfigMap:
-    return entry.about if isinstance(entry, Notice) else entry.pod
+#: topic of each reason; a new Event replaces an unwritten one of its topic
+TOPICS = {
+    "Scheduled": "scheduling",
+    "FailedScheduling": "scheduling",
+    "MigrationProposed": "migrating",
+    "Migrated": "migrating",
+    "MigrationFailed": "migrating",
+    "MigrationMarkIgnored": "migrating",
+    "Preempted": "preempting",
+    "PreemptionFailed": "preempting",
+    "PackingProposed": "packing",
+    "Packed": "packing",
+    "PackingFailed": "packing",
+    "AnnotationIgnored": "configuring",
+    "ConfigurationRefused": "configuring",
+    "ServicesUnmatched": "matching",
+    "PauseSwitchRefused": "pausing",
+    "LoadUnknown": "measuring",
+    "LoadKnown": "measuring",
+}
+_COUNTED = {"FailedScheduling", "MigrationProposed", "PackingProposed", "Packed", "PackingFailed"}
+_WARNING_SUFFIXES = ("Failed", "Ignored", "Refused", "Unmatched", "Unknown")
+#: topics of pods whose entries are void once the pod is gone; the others report an outcome
+_VOID = ("scheduling", Retiered.topic)
+_COLLECTING = "collecting"
 
 
 def key_of(entry: Entry) -> Key:
-    about = subject_of(entry)
+    about = entry.about
     return Uid((about if isinstance(about, Pod) else about.identity).uid), entry.topic
-
-
-def gist_of(entry: FailedScheduling | Notice) -> tuple[str, str]:
-    """Return reason and text without the numbers of nodes, which change often."""
-    if isinstance(entry, Notice):
-        return entry.reason, entry.text
-    return entry.reason, _NUMBER.sub("", entry.text)
 
 
 def with_older(entry: Entry, older: Entry | None) -> Entry:
     """Return the entry, with the count of the older one if both have the same gist."""
-    if not isinstance(entry, FailedScheduling | Notice) or type(older) is not type(entry):
+    if not (isinstance(entry, Notice) and isinstance(older, Notice)):
         return entry
-    same = gist_of(older) == gist_of(entry)
+    same = (entry.reason, entry.gist) == (older.reason, older.gist)
     return attrs.evolve(entry, times=entry.times + older.times) if same else entry
-
-
-@attrs.frozen(slots=True)
-class _Written:
-    """The last Event written of those that are counted when repeated; `at`: on the clock."""
-
-    reason: str
-    text: str
-    at: float
-
-    def is_same(self, entry: FailedScheduling | Notice) -> bool:
-        return (self.reason, self.text) == (entry.reason, entry.text)
 
 
 class EventRecorder:
@@ -188,11 +185,10 @@ class EventRecorder:
         self._ready: dict[Key, None] = {}
         self._writing: set[Key] = set()
         self._arrived = asyncio.Event()
-        #: time at which each postponed key is due; the same as a heap
-        self._put_off: dict[Key, float] = {}
-        self._dues: list[tuple[float, Key]] = []
-        self._sooner = asyncio.Event()
-        self._written: dict[Key, _Written] = {}
+        #: timers of postponed keys
+        self._postponed: dict[Key, asyncio.TimerHandle] = {}
+        #: last Event written of those that are counted when repeated, and its time
+        self._written: dict[Key, tuple[Notice, float]] = {}
         #: failed tries by key
         self._failures: dict[Key, int] = {}
         self._rate = TokenBucket(BURST, EACH)
@@ -206,66 +202,43 @@ class EventRecorder:
         """Events that could not be written."""
         return self._events.lost + self._passed_over
 
+    def note(
+        self, reason: str, about: Pod | ConfigMap, text: str, *, topic: str = "", **fields: Any
+    ) -> None:
+        """Report by an Event, which replaces an unwritten one of its topic."""
+        topic = topic or TOPICS[reason]
+        warning = reason.endswith(_WARNING_SUFFIXES)
+        once = reason in _COUNTED or topic == _COLLECTING
+        self._add(Notice(about, reason, text, topic, warning, once, **fields))
+
     def scheduled(self, pod: Pod, node: NodeName) -> None:
-        self._written.pop((pod.uid, Scheduled.topic), None)
-        self._add(Scheduled(pod, node))
+        self._written.pop((pod.uid, TOPICS["Scheduled"]), None)
+        self.note("Scheduled", pod, "", node=node)
 
     def failed_scheduling(self, pod: Pod, text: str, reason: str = "Unschedulable") -> None:
         """Report why the pod waits; the same reason again is counted."""
-        self._add(FailedScheduling(pod, text, reason))
-
-    def proposed(self, pod: Pod, text: str) -> None:
-        """Report a proposed migration; the same again is counted."""
-        self._add(Notice(pod, "MigrationProposed", text, once=True))
+        self.note("FailedScheduling", pod, text, condition=reason)
 
     def moved(self, pod: Pod, text: str, *, completed: bool) -> None:
         reason = "Migrated" if completed else "MigrationFailed"
-        note = Notice(pod, reason, text, warning=not completed)
-        self._written.pop((pod.uid, note.topic), None)
-        self._add(note)
+        self._written.pop((pod.uid, TOPICS[reason]), None)
+        self.note(reason, pod, text)
 
     def stuck(self, pod: Pod, reason: str) -> None:
-        self._add(Notice(pod, "MigrationFailed", note_orphan(reason), warning=True))
+        self.note("MigrationFailed", pod, note_orphan(reason))
 
     def taken_over(self, pod: Pod, target: str, completed: bool) -> None:
         """Report the end of a migration that an earlier leader began."""
         self.moved(pod, note_earlier_migration(target, completed=completed), completed=completed)
 
     def left_to_collector(self, pod: Pod, refused: str) -> None:
-        text = note_left_to_collector(refused)
-        self._add(Notice(pod, "MigrationFailed", text, topic="collecting", warning=True, once=True))
+        self.note("MigrationFailed", pod, note_left_to_collector(refused), topic=_COLLECTING)
 
     def preempted(self, victim: Pod, by: Pod, node: NodeName) -> None:
-        text = f"Preempted by pod {by.uid} on node {node}"
-        self._add(Notice(victim, "Preempted", text, topic="preempting"))
-
-    def not_preempted(self, pod: Pod, text: str) -> None:
-        self._add(Notice(pod, "PreemptionFailed", text, topic="preempting", warning=True))
-
-    def packing(self, pod: Pod, reason: str, text: str) -> None:
-        """Report the result of packing for the pod; the same again is counted."""
-        warning = reason == "PackingFailed"
-        self._add(Notice(pod, reason, text, topic="packing", warning=warning, once=True))
+        self.note("Preempted", victim, f"Preempted by pod {by.uid} on node {node}")
 
     def mark_ignored(self, pod: Pod) -> None:
-        self._add(Notice(pod, "MigrationMarkIgnored", note_forged_label(), warning=True))
-
-    def annotation_ignored(self, pod: Pod, text: str) -> None:
-        self._add(Notice(pod, "AnnotationIgnored", text, topic="configuring", warning=True))
-
-    def configuration_refused(self, about: ConfigMap, text: str) -> None:
-        self._add(Notice(about, "ConfigurationRefused", text, topic="configuring", warning=True))
-
-    def services_unmatched(self, about: ConfigMap, text: str) -> None:
-        self._add(Notice(about, "ServicesUnmatched", text, topic="matching", warning=True))
-
-    def pause_switch_refused(self, about: ConfigMap, text: str) -> None:
-        self._add(Notice(about, "PauseSwitchRefused", text, topic="pausing", warning=True))
-
-    def load_told(self, about: ConfigMap, unknown: str) -> None:
-        """Report the reason why load is unknown; empty if all load is known again."""
-        reason, text = ("LoadUnknown", unknown) if unknown else ("LoadKnown", LOAD_KNOWN)
-        self._add(Notice(about, reason, text, topic="measuring", warning=bool(unknown)))
+        self.note("MigrationMarkIgnored", pod, note_forged_label())
 
     def retiered(self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
         """Write other tier labels on the pod: the tier of its node changed."""
@@ -276,14 +249,13 @@ class EventRecorder:
         if change.pod_before is None:
             return
         self._events.series.forget(change.pod_before.uid)
-        for key in ((change.pod_before.uid, topic) for topic in TOPICS):
+        for topic in {*TOPICS.values(), _COLLECTING, *_VOID}:
+            key = change.pod_before.uid, topic
             self._written.pop(key, None)
             self._failures.pop(key, None)
-            entry = self._newest.get(key)
-            if entry is not None and not isinstance(entry, Notice):
-                del self._newest[key]
+            if topic in _VOID and self._newest.pop(key, None) is not None:
                 self._ready.pop(key, None)
-                self._passed_over += not isinstance(entry, Retiered)
+                self._passed_over += topic != Retiered.topic
 
     def _add(self, entry: Entry) -> None:
         key = key_of(entry)
@@ -305,38 +277,29 @@ class EventRecorder:
 
     def _due(self, key: Key, entry: Entry) -> float:
         """Return the time when the entry is due, on the clock."""
-        written = self._written.get(key)
-        if written is None or not isinstance(entry, FailedScheduling | Notice) or not entry.once:
+        if key not in self._written or not isinstance(entry, Notice) or not entry.once:
             return 0.0
-        return written.at + (SAME if written.is_same(entry) else CHANGED)
+        written, at = self._written[key]
+        return at + (SAME if written.is_same(entry) else CHANGED)
 
     def _look_again(self, due: float, key: Key) -> None:
-        if due < self._put_off.get(key, due + 1):
-            self._put_off[key] = due
-            heapq.heappush(self._dues, (due, key))
-            self._sooner.set()
+        known = self._postponed.get(key)
+        if known is not None and known.when() <= due:
+            return
+        if known is not None:
+            known.cancel()
+        loop = asyncio.get_running_loop()
+        self._postponed[key] = loop.call_at(due, self._end_pause, key)
+
+    def _end_pause(self, key: Key) -> None:
+        del self._postponed[key]
+        self._make_ready(key)
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._bring_up())
             for _ in range(WRITERS):
                 tasks.create_task(self._write_forever())
-
-    async def _bring_up(self) -> None:
-        """Queue postponed entries when they are due."""
-        while True:
-            now = self._clock.monotonic() + RESOLUTION
-            while self._dues and self._dues[0][0] <= now:
-                due, key = heapq.heappop(self._dues)
-                if self._put_off.get(key) == due:
-                    del self._put_off[key]
-                    self._make_ready(key)
-            self._sooner.clear()
-            pause = self._dues[0][0] - self._clock.monotonic() if self._dues else None
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._sooner.wait()
 
     async def flushed(self) -> None:
         """Return when nothing is left to write, except for later retries."""
@@ -371,22 +334,23 @@ class EventRecorder:
         try:
             is_written = await self._write(entry)
         except (ClusterError, WireError) as error:
-            about = type(entry).__name__
-            subject = str(subject_of(entry))
-            self._said.log(log.warning, "not written", error, pod=subject, about=about)
+            about = entry.reason if isinstance(entry, Notice) else "Retiered"
+            self._said.log(log.warning, "not written", error, pod=str(entry.about), about=about)
             # A newer entry replaces this one.
             if not (isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest):
                 self._newest[key], self._failures[key] = entry, failures + 1
                 self._look_again(self._clock.monotonic() + RETRY * 2**failures, key)
             return
-        if isinstance(entry, Scheduled) or self._mirror.pod(key[0]) is None:
+        if not isinstance(entry, Notice):
+            return
+        if entry.node is not None or self._mirror.pod(key[0]) is None:
             self._events.series.forget(key[0])
-        elif is_written and isinstance(entry, FailedScheduling | Notice) and entry.once:
-            self._written[key] = _Written(entry.reason, entry.text, self._clock.monotonic())
+        elif is_written and entry.once:
+            self._written[key] = entry, self._clock.monotonic()
 
     def _in_ending_namespace(self, entry: Entry) -> bool:
         """Return whether the API server would refuse the Event; log it once for each namespace."""
-        about = subject_of(entry)
+        about = entry.about
         name = (about if isinstance(about, Pod) else about.identity).namespace
         is_ending = self._mirror.surroundings.namespace_terminating
         if not is_ending(name):
@@ -398,32 +362,40 @@ class EventRecorder:
 
     def _overtaken(self, entry: Entry) -> bool:
         """Return whether the pod no longer waits, or the end of a bind will be reported."""
-        if not isinstance(entry, FailedScheduling):
+        if not isinstance(entry, Notice) or not entry.condition:
             return False
-        pod = self._mirror.pod(entry.pod.uid)
+        pod = self._mirror.pod(key_of(entry)[0])
         return pod is None or not pod.waits_for_node or pod.uid in self._followed
 
     async def _write(self, entry: Entry) -> bool:
         """Write the entry. Return whether users can read it. Raise ClusterError for a retry."""
-        match entry:
-            case Scheduled(pod, node):
-                note = note_bind(pod, node, self._why(pod))
-                return await self._event(entry, "Scheduled", "Binding", note)
-            case FailedScheduling(pod, text, reason):
-                written = self._written.get(key_of(entry))
-                shown = written is not None and written.is_same(entry)
-                shown = shown or await self._condition(pod, reason, text)
-                return await self._event(entry, "FailedScheduling", "Scheduling", text) or shown
-            case Notice(_, reason, text, topic):
-                return await self._event(entry, reason, topic.capitalize(), text)
-            case Retiered(pod, labels, annotations):
-                await self._turn()
-                known_by = await reads.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
-                kept = {k: v for k, v in labels.items() if k not in known_by}
-                await writes.annotate(
-                    self._cluster, pod, kept, dict(annotations), timeout=REQUEST_TIMEOUT
-                )
-        return True
+        if isinstance(entry, Retiered):
+            timeout = REQUEST_TIMEOUT
+            await self._turn()
+            known_by = await reads.owner_knows_by(self._cluster, entry.about, timeout=timeout)
+            labels = {key: value for key, value in entry.labels.items() if key not in known_by}
+            await writes.annotate(
+                self._cluster, entry.about, labels, dict(entry.annotations), timeout=timeout
+            )
+            return True
+        pod, text, is_shown = entry.about, entry.text, False
+        if isinstance(pod, Pod) and entry.node is not None:
+            text = note_bind(pod, entry.node, self._why(pod))
+        elif isinstance(pod, Pod) and entry.condition:
+            written = self._written.get(key_of(entry))
+            is_shown = written is not None and written[0].is_same(entry)
+            is_shown = is_shown or await self._condition(pod, entry.condition, text)
+        await self._turn()
+        occurred = Occurrence(
+            writes.Regarding.of(entry.about),
+            entry.reason,
+            "Binding" if entry.node is not None else entry.topic.capitalize(),
+            text,
+            gist=entry.gist or text,
+            times=entry.times,
+            warning=entry.warning,
+        )
+        return await self._events.write(occurred) or is_shown
 
     async def _turn(self) -> None:
         """Wait until a request may be sent."""
@@ -443,18 +415,3 @@ class EventRecorder:
             self._said.log(log.warning, "condition not written", error, pod=str(pod))
             return False
         return True
-
-    async def _event(self, entry: Entry, reason: str, action: str, note: str) -> bool:
-        await self._turn()
-        counted = entry if isinstance(entry, FailedScheduling | Notice) else None
-        return await self._events.write(
-            Occurrence(
-                writes.Regarding.of(subject_of(entry)),
-                reason,
-                action,
-                note,
-                gist=note if counted is None else " ".join(gist_of(counted)),
-                times=1 if counted is None else counted.times,
-                warning=counted is not None and counted.warning,
-            )
-        )

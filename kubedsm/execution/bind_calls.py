@@ -1,7 +1,6 @@
 """Bind calls: each is sent once, with tier labels, and its outcome is reported to the plan."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -22,8 +21,7 @@ from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.process.log_throttle import SaidByCause
-from kubedsm.process.supervisor import Work
-from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone
+from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.steps import Step
 
 log = structlog.get_logger()
@@ -31,6 +29,16 @@ log = structlog.get_logger()
 
 #: reports an event to the plan of a call
 Report = Callable[[PlanEvent], None]
+#: returns whether the step still waits for its call
+IsPending = Callable[[], bool]
+
+
+def observation(pod: Pod, *, live: bool = False) -> PodSeen:
+    """Return the observation of a pod for its plan."""
+    return PodSeen(
+        pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
+    )
+
 
 #: makes controllers scale down cloud pods first
 DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
@@ -46,15 +54,16 @@ class BindCalls:
     _said: SaidByCause
     _at_once: int = attrs.field(kw_only=True)
     _timeout: float = attrs.field(kw_only=True)
-    #: number of tasks that make calls, and calls that no task has begun
-    _callers: int = attrs.field(default=0, init=False)
-    _calls: deque[Work] = attrs.field(factory=deque, init=False)
-    #: set while no bind is in flight
+    _slots: asyncio.Semaphore = attrs.field(init=False)
+    #: number of binds in flight, or waiting for a slot
+    _under_way: int = attrs.field(default=0, init=False)
+    #: set while no bind is under way
     none_under_way: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: workloads that lost pods by the tier label: their pods are bound without the label
     _unlabelled: set[Workload] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self._at_once)
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
@@ -71,27 +80,21 @@ class BindCalls:
             log.warning("owner releases labelled pods", owner=owner, label=TIER_LABEL)
             self._unlabelled.add(before.workload)
 
-    def enqueue(self, call: Work, spawn: Callable[[Work], None]) -> None:
-        """Make the call in a task that `spawn` begins, once fewer than `at_once` are in flight."""
-        if self._callers < self._at_once:
-            spawn(self._make_calls)
-            self._callers += 1
-            self.none_under_way.clear()
-        self._calls.append(call)
-
-    async def _make_calls(self) -> None:
+    async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
+        """Bind the pod once fewer than `at_once` binds are in flight, unless the step is over."""
+        self._under_way += 1
+        self.none_under_way.clear()
         try:
-            while self._calls:
-                await self._calls.popleft()()
+            async with self._slots:
+                pod = self._mirror.pod(Uid(step.pod))
+                if pod is not None and is_pending():
+                    await self._send_bind(step, pod, report)
         finally:
-            self._callers -= 1
-            if not self._callers:
+            self._under_way -= 1
+            if not self._under_way:
                 self.none_under_way.set()
 
-    async def bind(self, step: Step, report: Report) -> None:
-        pod = self._mirror.pod(Uid(step.pod))
-        if pod is None:
-            return  # the plan knows
+    async def _send_bind(self, step: Step, pod: Pod, report: Report) -> None:
         node = self._mirror.node(NodeName(step.node))
         labels, annotations = tier_marks(pod, None if node is None else node.tier)
         try:
@@ -112,23 +115,21 @@ class BindCalls:
             self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
             report(CallRefused(step.id, str(error)))
 
-    async def read_pod(self, step: Step, report: Report, apply_live: Callable[[Pod], None]) -> None:
-        """Read the step's pod live, and pass it to `apply_live`."""
+    async def read_pod(self, step: Step) -> Pod | PodGone | None:
+        """Read the step's pod live; None if it cannot be read."""
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
-            report(PodGone(step.pod))
-            return
+            return PodGone(step.pod)
         try:
             live = await reads.get_pod(
                 self._cluster, pod.namespace, pod.name, timeout=self._timeout
             )
         except (ClusterError, WireError) as error:
             self._said.log(log.warning, "pod unreadable", error, pod=str(pod))
-            return  # the step stays overdue and is verified again, unless the watch shows the pod
+            return None  # the step is verified again, unless the watch shows the pod before
         if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
-            report(PodGone(step.pod))
-        else:
-            apply_live(live)
+            return PodGone(step.pod)
+        return live
 
 
 def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,6 +1,7 @@
 """Limits of binds and migrations in flight, cooldowns of workloads, and limits of a dry run."""
 
 from collections import Counter
+from collections.abc import Collection
 
 import attrs
 
@@ -14,18 +15,6 @@ from kubedsm.process.backoff import Doubling
 BACK_OFF = Doubling(10.0, 300.0)
 #: seconds after its cooldown for which failures of a workload count
 FORGOTTEN = 600.0
-
-
-@attrs.frozen(slots=True)
-class Underway:
-    """Migration under way."""
-
-    workload: Workload
-    source: str
-    target: str
-    since: float
-    #: the pod is evicted before its replacement exists
-    breaks_first: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -57,79 +46,62 @@ def suggest_only(configuration: Configuration) -> Configuration:
     )
 
 
-class MoveLimits:
-    """Limits of concurrent migrations, in all, by node and by workload, and cooldowns."""
+@attrs.frozen(slots=True)
+class Underway:
+    """Migration under way."""
+
+    workload: Workload
+    source: str
+    target: str
+    since: float
+    #: the pod is evicted before its replacement exists
+    breaks_first: bool = False
+
+
+def is_admissible(
+    migration: Underway, running: Collection[Underway], limits: MigrationSettings
+) -> bool:
+    """Return whether the limits allow this migration next to the running ones.
+
+    A migration that evicts first relies on the workload's other pods, and so runs alone. A slow
+    migration counts only for the limits of its own namespace.
+    """
+    slow = migration.since - limits.deadline
+    quick = [u for u in running if u.since > slow]
+    neighbours = [u for u in running if u.workload.namespace == migration.workload.namespace]
+    same = [u for u in neighbours if u.workload == migration.workload]
+    per_node = Counter(node for u in quick for node in {u.source, u.target})
+    return (
+        max(len(quick), len(neighbours)) < limits.max_concurrent
+        and len(same) < limits.max_per_workload
+        and not (same and (migration.breaks_first or any(u.breaks_first for u in same)))
+        and max(per_node[migration.source], per_node[migration.target]) < limits.max_per_node
+    )
+
+
+class Cooldowns:
+    """Workloads that rest after a migration, longer after repeated failures."""
 
     def __init__(self, configuration: CurrentConfiguration) -> None:
         self._configuration = configuration
-        self._underway: dict[str, Underway] = {}
-        self._rests: dict[Workload, float] = {}
+        self._ends: dict[Workload, float] = {}
         self._failures: Counter[Workload] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of migrations under way."""
-        return len(self._underway)
+        return len(self._ends)
 
-    @property
-    def _limits(self) -> MigrationSettings:
-        return self._configuration.current.migration
-
-    @property
-    def slow_after(self) -> float:
-        """Return the seconds after which a migration is slow: others do not wait for it."""
-        return self._limits.deadline
-
-    def admit(self, move: str, underway: Underway) -> bool:
-        """Admit the migration if the limits allow one more.
-
-        A migration that evicts first relies on the workload's other pods, and so runs alone. A slow
-        migration counts only for the limits of its own namespace.
-        """
-        slow = underway.since - self.slow_after
-        running = self._underway.values()
-        quick = [u for u in running if u.since > slow]
-        neighbours = [u for u in running if u.workload.namespace == underway.workload.namespace]
-        same = [u for u in neighbours if u.workload == underway.workload]
-        per_node = Counter(node for u in quick for node in {u.source, u.target})
-        full = (
-            max(len(quick), len(neighbours)) >= self._limits.max_concurrent
-            or len(same) >= self._limits.max_per_workload
-            or (same and (underway.breaks_first or any(u.breaks_first for u in same)))
-            or any(
-                per_node[node] >= self._limits.max_per_node
-                for node in (underway.source, underway.target)
-            )
-        )
-        if not full:
-            self._underway[move] = underway
-        return not full
-
-    def mark_slow(self, move: str, at: float) -> None:
-        """Count the migration as slow from then on: only its old pod still terminates."""
-        underway = self._underway.get(move)
-        if underway is not None:
-            since = min(underway.since, at - self.slow_after)
-            self._underway[move] = attrs.evolve(underway, since=since)
-
-    def moving_each(self) -> list[Workload]:
-        """Return the workload of each migration under way."""
-        return [underway.workload for underway in self._underway.values()]
-
-    def remove(self, move: str) -> None:
-        self._underway.pop(move, None)
-
-    def begin_cooldown(self, workload: Workload, now: float, *, failed: bool) -> None:
+    def begin(self, workload: Workload, now: float, *, failed: bool) -> None:
         """Begin the cooldown of a workload whose plan has ended."""
-        self._rests = {of: end for of, end in self._rests.items() if now < end + FORGOTTEN}
-        self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})
-        until = now + self._limits.cooldown
+        self._ends = {of: end for of, end in self._ends.items() if now < end + FORGOTTEN}
+        self._failures = Counter({of: n for of, n in self._failures.items() if of in self._ends})
+        until = now + self._configuration.current.migration.cooldown
         if failed:
             until += BACK_OFF.delay_after(self._failures[workload])
             self._failures[workload] += 1
         else:
             del self._failures[workload]
-        self._rests[workload] = until
+        self._ends[workload] = until
 
-    def resting(self, now: float) -> frozenset[Workload]:
+    def list_resting(self, now: float) -> frozenset[Workload]:
         """Return the workloads in their cooldown."""
-        return frozenset(workload for workload, until in self._rests.items() if until > now)
+        return frozenset(workload for workload, until in self._ends.items() if until > now)

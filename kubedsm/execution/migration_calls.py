@@ -14,8 +14,7 @@ from typing import Literal
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
-from kubedsm.execution.bind_calls import TIER_LABEL, Report
+from kubedsm.execution.bind_calls import TIER_LABEL, IsPending, Report, observation
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.calls.reads import LiveOwner, LivePod
 from kubedsm.kube.client.port import (
@@ -36,7 +35,7 @@ from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from plans.events import CallRefused, OutcomeLost, PodGone, PodSeen
+from plans.events import CallRefused, OutcomeLost, PodGone
 from plans.migration import MoveMode
 from plans.steps import Step
 
@@ -45,9 +44,6 @@ log = structlog.get_logger()
 #: seconds between two attempts, and the back-off of refused ones
 RETRY = 1.0
 REFUSED = Doubling(RETRY, most=16.0)
-
-#: returns whether the step still waits for its call
-IsPending = Callable[[], bool]
 
 
 @attrs.frozen(slots=True)
@@ -62,26 +58,14 @@ class Accepted:
     found: LivePod
 
 
-def observation(pod: Pod, *, live: bool = False) -> PodSeen:
-    return PodSeen(
-        pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
-    )
-
-
 @attrs.frozen(slots=True)
 class MigrationCalls:
     cluster: Cluster
     clock: Clock
     timeout: float
-    configuration: CurrentConfiguration
     said: SaidByCause
     #: called with a detached pod that the garbage collector is to delete, and the reason
     on_collected: Callable[[Pod, str], None]
-
-    @property
-    def drain_delay(self) -> float:
-        """Return the seconds from a replacement's readiness to the eviction of the old pod."""
-        return self.configuration.current.migration.drain_delay
 
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
         """Check the migration on live objects; return a reason if it must not begin."""

@@ -1,4 +1,4 @@
-"""Migrations under way: groups, admission, reservations and claims, and outcomes.
+"""Migrations under way: groups, admission by the limits, reservations, claims, and outcomes.
 
 A group of migrations is one plan. They start as the limits allow. A group of which no migration has
 started is cancelled when new pods arrive.
@@ -9,11 +9,13 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 
 import attrs
 
-from kubedsm.execution.limits import MoveLimits, Underway
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.sections import MigrationSettings
+from kubedsm.execution.limits import Cooldowns, Underway, is_admissible
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
-from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.model import NodeName, Pod, Resources, Uid, Workload
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.process.clock import Clock
@@ -41,7 +43,7 @@ class Group:
     for_others: bool = False
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False)
 class _Group:
     group: Group
     #: one of its migrations has started
@@ -49,15 +51,17 @@ class _Group:
     cancelled: bool = False
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False)
 class Migration:
     """Migration of a group under way."""
 
     order: MoveOrder
     planned: MoveOutcome
     plan_id: str
-    #: as of the start of the migration
+    #: pod as of the admission
     pod: Pod | None = None
+    #: from the admission to the end
+    underway: Underway | None = None
     accepted: Accepted | None = None
     ended: bool = False
 
@@ -70,22 +74,67 @@ class Migration:
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class Moves:
-    """Migrations under way."""
+class Migrations:
+    """Migrations under way, and cooldowns of their workloads."""
 
     _mirror: ClusterMirror
-    limits: MoveLimits
+    _configuration: CurrentConfiguration
     _clock: Clock
-    #: called with a pod that a migration claimed and no longer needs
+    #: called with a pending pod that a migration claimed and no longer needs
     _on_released: Callable[[Pod], None]
     #: called for each migration once its capacity is reserved, before any API call
     _on_begun: Callable[[MoveOutcome], None]
     #: called at the end of each migration, even if it never began
     _on_ended: Callable[[MoveOutcome], None]
+    _cooldowns: Cooldowns = attrs.field(init=False)
     _groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps that wait for the limits, by migration, in order of arrival
     _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
+
+    @_cooldowns.default
+    def _begin_without_cooldowns(self) -> Cooldowns:
+        return Cooldowns(self._configuration)
+
+    @property
+    def limits(self) -> MigrationSettings:
+        return self._configuration.current.migration
+
+    def __len__(self) -> int:
+        """Return the number of migrations under way."""
+        return len(self._list_underway())
+
+    def _list_underway(self) -> list[Underway]:
+        return [move.underway for move in self._moves.values() if move.underway is not None]
+
+    # Restrictions of new suggestions.
+
+    def moving_each(self) -> list[Workload]:
+        """Return the workload of each migration under way."""
+        return [underway.workload for underway in self._list_underway()]
+
+    def resting(self) -> frozenset[Workload]:
+        """Return the workloads in their cooldown."""
+        return self._cooldowns.list_resting(self._clock.monotonic())
+
+    def arriving(self) -> dict[NodeName, Resources]:
+        """Return the capacity that migrations without a reservation will use, by node."""
+        arriving: dict[NodeName, Resources] = {}
+        for move in self._moves.values():
+            if not move.ended and move.accepted is None:
+                target, pod = NodeName(move.order.target), move.planned.move.pod
+                arriving[target] = arriving.get(target, Resources()) + pod.requests
+        return arriving
+
+    def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
+        """Return the targets of migrations of these plans that have no reservation yet."""
+        return {
+            NodeName(move.order.target)
+            for move in self._moves.values()
+            if move.plan_id in plan_ids and not move.ended and move.accepted is None
+        }
+
+    # Groups.
 
     def add(self, plan_id: str, group: Group) -> None:
         self._groups[plan_id] = _Group(group)
@@ -95,6 +144,14 @@ class Moves:
     def find(self, move: str) -> Migration | None:
         """Return the migration; None for that of a plan that only restores."""
         return self._moves.get(move)
+
+    def under_way(self, plan_ids: Iterable[str]) -> bool:
+        """Return whether any of these plans is under way."""
+        return any(plan_id in self._groups for plan_id in plan_ids)
+
+    def for_others(self, plan_id: str) -> bool:
+        """Return whether the plan frees capacity for waiting pods."""
+        return plan_id in self._groups and self._groups[plan_id].group.for_others
 
     def touches(self, step: Step, nodes: Container[NodeName]) -> bool:
         """Return whether the step's migration is from or to one of the nodes."""
@@ -112,42 +169,7 @@ class Moves:
                 mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
                 yield plan_id, [self._waiting.pop(move) for move in mine]
 
-    def under_way(self, plan_ids: Iterable[str]) -> bool:
-        """Return whether any of these plans is under way."""
-        return any(plan_id in self._groups for plan_id in plan_ids)
-
-    def for_others(self, plan_id: str) -> bool:
-        """Return whether the plan frees capacity for waiting pods."""
-        return plan_id in self._groups and self._groups[plan_id].group.for_others
-
-    def arriving(self) -> dict[NodeName, Resources]:
-        """Return the capacity that migrations without a reservation will use, by node."""
-        arriving: dict[NodeName, Resources] = {}
-        for move in self._moves.values():
-            if not move.ended and move.accepted is None:
-                target, pod = NodeName(move.order.target), move.planned.move.pod
-                arriving[target] = arriving.get(target, Resources()) + pod.requests
-        return arriving
-
-    def awaits_termination(self, plan: Plan, step: Step, soon: float) -> bool:
-        """Return whether only the termination of the old pod is left of the step's migration.
-
-        If this takes longer than `soon`, the migration counts as slow for the limits.
-        """
-        steps = [s for s in plan.steps if s.move == step.move and s.state not in TERMINAL]
-        kinds = {s.kind for s in steps} - {StepKind.RESTORE}
-        only_termination = kinds == {StepKind.AWAIT_GONE} and step.move in self._moves
-        if only_termination:
-            self.limits.mark_slow(step.move, self._clock.monotonic() + soon)
-        return only_termination
-
-    def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
-        """Return the targets of migrations of these plans that have no reservation yet."""
-        return {
-            NodeName(move.order.target)
-            for move in self._moves.values()
-            if move.plan_id in plan_ids and not move.ended and move.accepted is None
-        }
+    # Start.
 
     def queue_start(self, step: Step) -> None:
         """Queue a start step until the limits admit it."""
@@ -158,24 +180,24 @@ class Moves:
 
         Namespaces with fewer migrations under way come first, then steps that waited longer.
         """
-        busy = Counter(workload.namespace for workload in self.limits.moving_each())
+        busy = Counter(workload.namespace for workload in self.moving_each())
         of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
-        for move, step in sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]]):
-            known = self._moves.get(move)
-            if move not in self._waiting or known is None:
+        for name, step in sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]]):
+            move = self._moves.get(name)
+            if name not in self._waiting or move is None:
                 continue  # the refusal of another step has ended this one
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
-                del self._waiting[move]
-                yield known, step, None
+                del self._waiting[name]
+                yield move, step, None
                 continue
-            breaks_first = known.order.mode is MoveMode.RECREATE
+            breaks_first = move.order.mode is MoveMode.RECREATE
             now = self._clock.monotonic()
             underway = Underway(pod.workload, pod.node_name, step.node, now, breaks_first)
-            if self.limits.admit(move, underway):
-                del self._waiting[move]
-                known.pod = pod
-                yield known, step, pod
+            if is_admissible(underway, self._list_underway(), self.limits):
+                del self._waiting[name]
+                move.pod, move.underway = pod, underway
+                yield move, step, pod
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve the target's capacity and claim the replacement, or return why not."""
@@ -210,16 +232,32 @@ class Moves:
             return str(error)
         return ""
 
-    def end_step(self, plan: Plan, step: Step) -> bool:
-        """Record the end of a step; return whether its migration has ended, so others may start."""
+    # End.
+
+    def end_step(self, plan: Plan, step: Step, soon: float) -> float | None:
+        """Record the end of a step; return the seconds until other migrations may start.
+
+        These are 0 if its migration has ended. If only the old pod has to terminate, the migration
+        counts as slow for the limits after `soon` seconds.
+        """
         move = self._moves.get(step.move)
+        if move is None:
+            return None
         steps = [s for s in plan.steps if s.move == step.move]
-        ends = move is not None and not move.ended and all(s.state in TERMINAL for s in steps)
-        if move is not None and ends:
+        left = {s.kind for s in steps if s.state not in TERMINAL}
+        wait = None
+        if not left and not move.ended:
             self._end_migration(move, steps)
-        if plan.finished and plan.id in self._groups:
-            self._begin_cooldowns(plan)
-        return ends
+            wait = 0.0
+        elif left - {StepKind.RESTORE} == {StepKind.AWAIT_GONE}:
+            wait = soon
+            if move.underway is not None:
+                slow_since = self._clock.monotonic() + soon - self.limits.deadline
+                since = min(move.underway.since, slow_since)
+                move.underway = attrs.evolve(move.underway, since=since)
+        if plan.finished:
+            self._end_group(plan)
+        return wait
 
     def _end_migration(self, move: Migration, steps: Sequence[Step]) -> None:
         name, move.ended = move.order.id, True
@@ -227,31 +265,27 @@ class Moves:
         self._mirror.release(name)
         replacement = self._mirror.find_replacement(name)
         self._mirror.end_claim(name)
-        outcome = Outcome.DROPPED
-        if move.pod is not None:
-            self.limits.remove(name)
-            outcome = _judge_outcome(steps)
+        outcome = Outcome.DROPPED if move.pod is None else _judge_outcome(steps)
+        move.underway = None
         reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
         self._on_ended(MoveOutcome(name, move.present.move, outcome, reason, replacement))
-        if replacement is not None:
+        if replacement is not None and replacement.waits_for_node:
             self._on_released(replacement)
 
-    def _begin_cooldowns(self, plan: Plan) -> None:
-        under_way = self._groups.pop(plan.id)
-        group = under_way.group
-        failures = (
-            set()
-            if under_way.cancelled
-            else {order.pod for order in group.orders if self._has_failed(plan, order)}
-        )
-        for order in group.orders:
+    def _end_group(self, plan: Plan) -> None:
+        """Forget the migrations of a finished plan, and begin the cooldowns of their workloads."""
+        ended = self._groups.pop(plan.id, None)
+        if ended is None:
+            return
+        failed: dict[Workload, bool] = {}
+        for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
             del self._moves[order.id]
-        pods = [planned.move.pod for planned in group.moves]
-        unlucky = {pod.workload for pod in pods if pod.uid in failures}
-        for workload in dict.fromkeys(pod.workload for pod in pods):
-            self.limits.begin_cooldown(
-                workload, self._clock.monotonic(), failed=workload in unlucky
-            )
+            workload = planned.move.pod.workload
+            # The second leg of a detour has no pod of its own.
+            lost = order.pod != "" and not ended.cancelled and self._has_failed(plan, order)
+            failed[workload] = failed.get(workload, False) or lost
+        for workload, has_failed in failed.items():
+            self._cooldowns.begin(workload, self._clock.monotonic(), failed=has_failed)
 
     def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
         """Return whether the migration failed, and not because its pod was deleted before."""
@@ -270,4 +304,4 @@ def _judge_outcome(steps: Sequence[Step]) -> Outcome:
     restored = of.get(StepKind.RESTORE)
     went = of[StepKind.EVICT].state is StepState.DONE
     back = restored is not None and restored.state is StepState.DONE and not went
-    return Outcome.TAKEN_BACK if back else Outcome.FAILED
+    return Outcome.ROLLED_BACK if back else Outcome.FAILED

@@ -19,10 +19,16 @@ import attrs
 import structlog
 from structlog import contextvars
 
-from kubedsm.execution.bind_calls import BindCalls, Report
-from kubedsm.execution.limits import Limits, MoveLimits
-from kubedsm.execution.migration_calls import Accepted, IsPending, MigrationCalls, observation
-from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT, Group, Migration, Moves
+from kubedsm.execution.bind_calls import BindCalls, IsPending, Report, observation
+from kubedsm.execution.limits import Limits
+from kubedsm.execution.migration_calls import Accepted, MigrationCalls
+from kubedsm.execution.migrations import (
+    STARTS,
+    WAITS_FOR_REPLACEMENT,
+    Group,
+    Migration,
+    Migrations,
+)
 from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
 from kubedsm.explain.listener import Listener
 from kubedsm.model.events import Change, PodApplied
@@ -109,14 +115,14 @@ class PlacementManager:
     _clock: Clock
     _binds: BindCalls
     _calls: MigrationCalls
-    _moves: Moves
+    migrations: Migrations
     _orphans: OrphanSweep
     _on_bound: Callable[[Pod | None, Step], None]
     _supervisor: Supervisor
     _limits: Limits
     _listener: Listener
     _plans: dict[str, Running] = attrs.field(factory=dict, init=False)
-    _batches: Iterator[int] = attrs.field(factory=partial(itertools.count, 1), init=False)
+    _numbers: Iterator[int] = attrs.field(factory=partial(itertools.count, 1), init=False)
     #: events not handled yet, those that follow from the present one too
     _inbox: deque[tuple[str, PlanEvent, float]] = attrs.field(factory=deque, init=False)
     _handling: bool = attrs.field(default=False, init=False)
@@ -127,25 +133,11 @@ class PlacementManager:
     _sweeping: bool = attrs.field(default=False, init=False)
     #: set while no plan is under way
     quiet: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _handlers: dict[StepKind, Callable[[str, Step], None]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.quiet.set()
-        self._handlers = {
-            StepKind.START: self._queue_start,
-            StepKind.BIND: self._bind,
-            StepKind.DETACH: partial(self._call, self._calls.detach),
-            StepKind.AWAIT_REPLACEMENT: partial(self._call, self._calls.await_replacement),
-            StepKind.EVICT: partial(self._call, self._calls.evict),
-            StepKind.RESTORE: partial(self._call, self._calls.restore),
-            StepKind.AWAIT_READY: self._report_known,
-            StepKind.SETTLE: self._report_known,
-            StepKind.AWAIT_GONE: self._report_known,
-        }
 
-    @property
-    def move_limits(self) -> MoveLimits:
-        return self._moves.limits
+    # Background tasks.
 
     async def run(self) -> None:
         """Carry out plans until cancelled."""
@@ -161,16 +153,7 @@ class PlacementManager:
                         await self._deadlines_changed.wait()
                 except TimeoutError:
                     for plan_id in list(self._plans):
-                        self.report(plan_id, TimePassed(), due)
-
-    def _spawn_step(self, plan_id: str, step: Step, work: Work) -> None:
-        """Carry out a step as a task, if the step is still in this state by then."""
-        self._spawn(partial(self._run_step, plan_id, step, work))
-
-    def _spawn(self, work: Work) -> None:
-        if self._tasks is None:
-            raise RuntimeError("the placement manager is not running")
-        self._tasks.create_task(work())
+                        self.report(plan_id, TimePassed(), due or 0.0)
 
     async def sweep(self, synced: asyncio.Event) -> None:
         """Restore every detached pod without a plan: now, when one is observed, and repeatedly."""
@@ -189,21 +172,15 @@ class PlacementManager:
                 await work()
 
         with plan_logged(None):
-            self._spawn(run)
+            self._spawn(run())
 
-    async def _run_step(self, plan_id: str, step: Step, work: Work) -> None:
-        # Since the task was created the plan or the step may have ended.
-        running = self._plans.get(plan_id)
-        if running is None or running.plan.steps[step.id].state is not step.state:
-            return
-        with (
-            plan_logged(plan_id),
-            self._supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
-        ):
-            await work()
-        if caught and step.pod:
-            # The call may have been applied: a live read of the pod shows it.
-            self.report(plan_id, OutcomeLost(step.id))
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._tasks is None:
+            work.close()
+            raise RuntimeError("the placement manager is not running")
+        self._tasks.create_task(work)
+
+    # Plans.
 
     def place(self, bindings: Sequence[Binding]) -> None:
         """Reserve capacity for all bindings, and begin their binds.
@@ -220,19 +197,25 @@ class PlacementManager:
             for uid in reserved:
                 self._mirror.release(uid)
             raise
-        if bindings:
-            targets = ((pod.uid, node) for pod, node, _ in bindings)
-            plan_id = f"bind-{next(self._batches)}"
-            self.begin(bind_plan(plan_id, targets, self._limits.bind_deadline))
+        for pod, node, _ in bindings:
+            plan_id = f"bind-{next(self._numbers)}"
+            self.begin(bind_plan(plan_id, pod.uid, node, self._limits.bind_deadline))
 
     def migrate(self, plan_id: str, group: Group) -> None:
         """Begin a group of migrations."""
-        self._moves.add(plan_id, group)
+        self.migrations.add(plan_id, group)
         self.begin(migration_plan(plan_id, group.orders))
+
+    def begin(self, plan: Plan) -> None:
+        now = self._clock.monotonic()
+        self._plans[plan.id] = Running(plan, begun=now, progressed=now)
+        self._followed |= {Uid(step.pod): plan.id for step in plan.steps if step.pod}
+        self.quiet.clear()
+        self.report(plan.id, Begun())
 
     def cancel_unstarted(self, reason: str) -> None:
         """Cancel the groups of which no migration has started."""
-        for plan_id, starts in self._moves.cancel_unstarted():
+        for plan_id, starts in self.migrations.cancel_unstarted():
             self.report(plan_id, Cancelled(reason))
             for step in starts:
                 self.report(plan_id, CallRefused(step.id, reason))
@@ -247,7 +230,7 @@ class PlacementManager:
         for plan_id, running in list(self._plans.items()):
             steps = running.plan.steps
             if nodes is not None:
-                steps = tuple(step for step in steps if self._moves.touches(step, nodes))
+                steps = tuple(step for step in steps if self.migrations.touches(step, nodes))
             if steps:
                 self.report(plan_id, Cancelled(reason))
             for step in steps:
@@ -260,27 +243,19 @@ class PlacementManager:
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
-    def begin(self, plan: Plan) -> None:
-        now = self._clock.monotonic()
-        self._plans[plan.id] = Running(plan, begun=now, progressed=now)
-        for step in plan.steps:
-            if step.pod:
-                self._followed[Uid(step.pod)] = plan.id
-        self.quiet.clear()
-        self.report(plan.id, Begun())
-
     def at_rest(self) -> bool:
         """Return whether no plan is under way but slow ones.
 
         Suggestions hold the workloads of slow plans fixed, and the capacity that these plans use.
         """
-        return not any(map(self._is_awaited, self._plans.values()))
-
-    def _is_awaited(self, running: Running) -> bool:
         now = self._clock.monotonic()
-        if running.plan.restores_only or running.begun <= now - self.move_limits.slow_after:
-            return False
-        return self._moves.for_others(running.plan.id) or not running.is_slow(now)
+        slow = now - self.migrations.limits.deadline
+        return not any(
+            running.begun > slow
+            and not running.plan.restores_only
+            and (self.migrations.for_others(plan_id) or not running.is_slow(now))
+            for plan_id, running in self._plans.items()
+        )
 
     @property
     def under_way(self) -> int:
@@ -295,36 +270,29 @@ class PlacementManager:
     def follows(self, pod: Uid) -> bool:
         return pod in self._followed
 
-    def _is_pending(self, plan_id: str, step: Step) -> bool:
-        """Return whether the step still waits for its call."""
-        running = self._plans.get(plan_id)
-        return running is not None and running.plan.steps[step.id].state is StepState.ASKED
+    # Events.
 
     def observe(self, change: Change) -> None:
-        """Report a change of a pod to its plan."""
-        pod = change.pod_after or change.pod_before
+        """Report a change of a pod to its plan; find out if the pod is a replacement or orphan."""
+        pod, gone = change.pod_after or change.pod_before, change.pod_after is None
         if pod is None:
             return
-        gone = change.pod_after is None
-        if pod.uid not in self._followed and not gone:
-            self._adopt(pod)
         plan_id = self._followed.get(pod.uid)
         if plan_id is not None:
             self.report(plan_id, PodGone(pod.uid) if gone else observation(pod))
-
-    def _adopt(self, pod: Pod) -> None:
-        """Find out whether a pod without a plan is a replacement, or an orphan."""
-        move = self._mirror.claimant(pod.uid)
-        known = self._moves.find(move) if move else None
-        if move and known:
-            self._followed[pod.uid] = known.plan_id
-            self.report(known.plan_id, ReplacementClaimed(move, pod.uid))
-        elif self._sweeping and MIGRATING_LABEL in pod.labels:
+            return
+        name = None if gone else self._mirror.claimant(pod.uid)
+        migration = self.migrations.find(name) if name else None
+        if name and migration:
+            self._followed[pod.uid] = migration.plan_id
+            self.report(migration.plan_id, ReplacementClaimed(name, pod.uid))
+            self.report(migration.plan_id, observation(pod))
+        elif self._sweeping and not gone and MIGRATING_LABEL in pod.labels:
             self._orphans.inspect(pod, self)
 
-    def report(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
+    def report(self, plan_id: str, event: PlanEvent, due: float = 0.0) -> None:
         """Have a plan handle an event; by rounding, the clock may show a moment before `due`."""
-        self._inbox.append((plan_id, event, due or 0.0))
+        self._inbox.append((plan_id, event, due))
         if self._handling:
             return
         self._handling = True
@@ -332,14 +300,14 @@ class PlacementManager:
         try:
             while self._inbox:
                 recipient, event, due = self._inbox.popleft()
-                self._handle(recipient, event, max(due, now))
+                running = self._plans.get(recipient)
+                if running is not None:
+                    self._handle(running, event, max(due, now))
         finally:
             self._handling = False
 
-    def _handle(self, plan_id: str, event: PlanEvent, now: float) -> None:
-        running = self._plans.get(plan_id)
-        if running is None:
-            return
+    def _handle(self, running: Running, event: PlanEvent, now: float) -> None:
+        plan_id = running.plan.id
         running.plan, effects = advance(running.plan, event, now)
         running.history.append((now, event, effects))
         if not effects:
@@ -356,75 +324,124 @@ class PlacementManager:
                     failed = Abandoned("internal error of the scheduler", only)
                     self._inbox.appendleft((plan_id, failed, now))
         if running.plan.finished:
-            self._forget(running)
+            del self._plans[plan_id]
+            for step in running.plan.steps:
+                self._unfollow(running.plan, step)
+            self._listener.plan_ended(running.plan, self._clock.monotonic() - running.begun)
+            if not self._plans:
+                self.quiet.set()
         elif any(step.deadline and step.deadline < self._alarm for step in effects):
             self._deadlines_changed.set()
-
-    def _forget(self, running: Running) -> None:
-        plan = running.plan
-        del self._plans[plan.id]
-        for step in plan.steps:
-            self._unfollow(plan, step)
-        self._listener.plan_ended(plan, self._clock.monotonic() - running.begun)
-        if not self._plans:
-            self.quiet.set()
 
     def _unfollow(self, plan: Plan, step: Step) -> None:
         if self._followed.get(Uid(step.pod)) == plan.id:
             del self._followed[Uid(step.pod)]
 
+    # Steps.
+
     def _apply_effect(self, running: Running, step: Step) -> None:
-        plan = running.plan
+        plan_id = running.plan.id
         match step.state:
             case StepState.ASKED:
-                self._handlers[step.kind](plan.id, step)
+                self._ask(plan_id, step)
             case StepState.VERIFYING:
-                self._spawn_step(plan.id, step, partial(self._verify, plan.id, step))
-            case _ if step.move:
-                self._end_move_step(plan, step)
+                self._spawn_step(plan_id, step, partial(self._verify, plan_id, step))
             case _:
-                self._end_bind(running, step)
+                self._end_step(running, step)
 
-    async def _verify(self, plan_id: str, step: Step) -> None:
-        def apply_live(live: Pod) -> None:
-            # The mirror must count a bound pod before its reservation is released.
-            self.observe(self._mirror.apply(PodApplied(live)))
-            self.report(plan_id, observation(live, live=True))
-
-        await self._binds.read_pod(step, partial(self.report, plan_id), apply_live)
-
-    def _bind(self, plan_id: str, step: Step) -> None:
-        if step.move:
-            self._mirror.hand_over(step.move, step.pod)
-        call = partial(self._binds.bind, step, partial(self.report, plan_id))
-        self._binds.enqueue(partial(self._run_step, plan_id, step, call), self._spawn)
-
-    def _call(self, call: MigrationCall, plan_id: str, step: Step) -> None:
-        known = self._moves.find(step.move)
-        pod = (known and known.pod) or self._mirror.pod(Uid(step.pod))
-        if pod is None:
-            self._report_known(plan_id, step)
-            return
+    def _ask(self, plan_id: str, step: Step) -> None:
+        """Carry out a step that is asked."""
+        pod, migration = self._mirror.pod(Uid(step.pod)), self.migrations.find(step.move)
         pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
-        accepted = None if known is None else known.accepted
+        match step.kind:
+            case StepKind.START:
+                self.migrations.queue_start(step)
+                self._admit()
+                return
+            case StepKind.BIND:
+                if step.move:
+                    self._mirror.hand_over(step.move, step.pod)
+                self._spawn_step(plan_id, step, partial(self._binds.bind, step, pending, report))
+                return
+            case StepKind.DETACH:
+                call: MigrationCall | None = self._calls.detach
+            case StepKind.AWAIT_REPLACEMENT:
+                call, pod = self._calls.await_replacement, migration.pod if migration else None
+            case StepKind.EVICT:
+                call = self._calls.evict
+            case StepKind.RESTORE:
+                call = self._calls.restore
+            case StepKind.AWAIT_READY | StepKind.SETTLE | StepKind.AWAIT_GONE:
+                call = None
+        if pod is None or call is None:
+            # The step may be done already.
+            report(PodGone(step.pod) if pod is None else observation(pod))
+            return
+        accepted = migration.accepted if migration else None
         self._spawn_step(plan_id, step, partial(call, step, pod, accepted, pending, report))
 
-    def _report_known(self, plan_id: str, step: Step) -> None:
-        """Report the present pod to the plan, because the step may be done already."""
-        known = self._mirror.pod(Uid(step.pod))
-        self.report(plan_id, PodGone(step.pod) if known is None else observation(known))
+    def _spawn_step(self, plan_id: str, step: Step, work: Work) -> None:
+        """Carry out a step as a task, if the step is still in this state by then."""
+        self._spawn(self._run_step(plan_id, step, work))
 
-    def _queue_start(self, plan_id: str, step: Step) -> None:  # noqa: ARG002 - the table's
-        self._moves.queue_start(step)
-        self._admit()
+    async def _run_step(self, plan_id: str, step: Step, work: Work) -> None:
+        # Since the task was created the plan or the step may have ended.
+        running = self._plans.get(plan_id)
+        if running is None or running.plan.steps[step.id].state is not step.state:
+            return
+        with (
+            plan_logged(plan_id),
+            self._supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
+        ):
+            await work()
+        if caught and step.pod:
+            # The call may have been applied: a live read of the pod shows it.
+            self.report(plan_id, OutcomeLost(step.id))
+
+    def _is_pending(self, plan_id: str, step: Step) -> bool:
+        """Return whether the step still waits for its call."""
+        running = self._plans.get(plan_id)
+        return running is not None and running.plan.steps[step.id].state is StepState.ASKED
+
+    async def _verify(self, plan_id: str, step: Step) -> None:
+        found = await self._binds.read_pod(step)
+        if isinstance(found, Pod):
+            # The mirror must count a bound pod before its reservation is released.
+            self.observe(self._mirror.apply(PodApplied(found)))
+            self.report(plan_id, observation(found, live=True))
+        elif found is not None:
+            self.report(plan_id, found)
+
+    def _end_step(self, running: Running, step: Step) -> None:
+        if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
+            self._mirror.release(step.pod)
+        if step.kind is StepKind.RESTORE:
+            self._orphans.end_restoring(step, self)
+        if not step.move:
+            self._unfollow(running.plan, step)
+            self._listener.bind_ended(self._clock.monotonic() - running.begun)
+            self._on_bound(self._mirror.pod(Uid(step.pod)), step)
+            return
+        wait = self.migrations.end_step(running.plan, step, STALLED)
+        if wait:
+            self.spawn_task("turns", partial(self._admit_later, wait))
+        elif wait is not None:
+            self._admit()
+
+    # Starts of migrations.
 
     def _admit(self) -> None:
-        for migration, step, pod in self._moves.admit_starts():
+        for migration, step, pod in self.migrations.admit_starts():
             if pod is None:
                 self.report(migration.plan_id, CallRefused(step.id, "the pod is gone"))
             else:
                 start = partial(self._start, migration, step, pod)
                 self._spawn_step(migration.plan_id, step, start)
+
+    async def _admit_later(self, wait: float) -> None:
+        """Admit other migrations when a pod takes long to terminate."""
+        await self._clock.sleep(wait)
+        self._admit()
 
     async def _start(self, migration: Migration, step: Step, pod: Pod) -> None:
         plan_id, mode = migration.plan_id, migration.order.mode
@@ -435,33 +452,11 @@ class PlacementManager:
         reason = (
             checked
             if isinstance(checked, str)
-            else self._moves.reserve_capacity(step, pod, checked)
+            else self.migrations.reserve_capacity(step, pod, checked)
         )
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))
             return
         log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
-        settle = checked.min_ready + self._calls.drain_delay
+        settle = checked.min_ready + self.migrations.limits.drain_delay
         self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))
-
-    def _end_move_step(self, plan: Plan, step: Step) -> None:
-        if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
-            self._mirror.release(step.pod)
-        if step.kind is StepKind.RESTORE:
-            self._orphans.end_restoring(step, self)
-        if self._moves.end_step(plan, step):
-            self._admit()
-        elif self._moves.awaits_termination(plan, step, STALLED):
-            self.spawn_task("turns", self._admit_later)
-
-    async def _admit_later(self) -> None:
-        """Admit other migrations when a pod takes long to terminate."""
-        await self._clock.sleep(STALLED)
-        self._admit()
-
-    def _end_bind(self, running: Running, step: Step) -> None:
-        self._unfollow(running.plan, step)  # and not only at the end of the whole batch
-        self._listener.bind_ended(self._clock.monotonic() - running.begun)
-        if step.state is not StepState.DONE:
-            self._mirror.release(step.pod)
-        self._on_bound(self._mirror.pod(Uid(step.pod)), step)

@@ -104,7 +104,7 @@ class MigrationExplainer:
         if step:
             done, count = self.progress.count_steps()
             yield (f"Step {done + 1} of {count} is in progress: {step}.",)
-        if outcome.outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.TAKEN_BACK):
+        if outcome.outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.ROLLED_BACK):
             reason = f": {outcome.reason}" if outcome.reason else ""
             yield (f"It was {outcome.outcome}{reason}.",)
         elif outcome.reason:

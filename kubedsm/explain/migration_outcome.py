@@ -20,7 +20,7 @@ class Outcome(enum.StrEnum):
     DROPPED = "dropped"
     COMPLETED = "completed"
     #: the old pod belongs to its owner again
-    TAKEN_BACK = "taken back"
+    ROLLED_BACK = "rolled back"
     #: nothing was changed, or the old pod is gone and its replacement had to be placed again
     FAILED = "failed"
 

@@ -143,7 +143,7 @@ class WorkloadExplainer:
         if not edge:
             return "there is no edge node"
         if len(rules) < len(edge):
-            return "an edge node would accept it; no migration there pays now"
+            return "an edge node would accept it; the benefit of a migration is below its cost now"
         return f"no edge node is feasible: {count_rejections(rules)}"
 
     def _tier(self, name: NodeName | None) -> str:

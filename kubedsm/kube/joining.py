@@ -13,8 +13,8 @@ from kubedsm.kube.calls import reads
 from kubedsm.kube.calls.explained_cluster import MissingRightError, missing_right
 from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
+from kubedsm.kube.wire.decoding import NODES, PODS
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.watched import NODES, PODS
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import cause_of

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Workload
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Workload, levels_of
 from kubedsm.model.residents import keys_looked_at
 
 K = TypeVar("K", bound=Hashable)
@@ -34,12 +34,7 @@ class Census:
     @property
     def levels(self) -> dict[Workload, int] | None:
         """Highest priority of each workload; None if all pods have equal priority."""
-        if len({priority for _, priority in self.priorities}) <= 1:
-            return None
-        levels: dict[Workload, int] = {}
-        for workload, priority in self.priorities:
-            levels[workload] = max(priority, levels.get(workload, priority))
-        return levels
+        return levels_of(self.priorities)
 
 
 @attrs.define(eq=False)
@@ -52,68 +47,53 @@ class Tally:
     _requests: Counter[Resources] = attrs.field(factory=Counter, init=False)
     _priorities: Counter[tuple[Workload, int]] = attrs.field(factory=Counter, init=False)
     _classes: Counter[PodClass] = attrs.field(factory=Counter, init=False)
-    #: number of classes with rules between pods, and by label
-    _looking: int = attrs.field(default=0, init=False)
-    _looked_at: Counter[str] = attrs.field(factory=Counter, init=False)
+    #: derived from the classes; not valid after another class came or went
+    _looked_at: frozenset[str] | None = attrs.field(default=None, init=False)
+    _classes_changed: bool = attrs.field(default=False, init=False)
     _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
     #: inner mappings are published: replaced, never changed
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
         """Count the pod in, or with times = -1, out."""
-        known = pod.pod_class in self._classes
+        classes = len(self._classes)
         _add_count(self._classes, pod.pod_class, times)
-        if known is not (pod.pod_class in self._classes):
-            self._count_labels(pod.pod_class, times)
-        self._place_pod(pod, node, times)
+        self._classes_changed |= len(self._classes) != classes
+        if node is not None and pod.counts_for_qos:
+            there = dict(self._standing.get(pod.workload, {}))
+            _add_count(there, node, times)
+            self._standing[pod.workload] = there
+            if not there:
+                del self._standing[pod.workload]
         if pod.scheduler_name != self.scheduler_name:
             return
         if pod.wishes is not None:
             _add_count(self._wishing, pod.workload, times)
         if not pod.counts_for_qos:
             return
-        self._change_share(pod.workload, times * on_edge, times)
-        _add_count(self._requests, pod.requests, times)
-        _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
-
-    def _count_labels(self, pod_class: PodClass, times: int) -> None:
-        keys = keys_looked_at((pod_class,))
-        if keys is not None:
-            self._looking += times
-            for key in keys:
-                _add_count(self._looked_at, key, times)
-
-    def _place_pod(self, pod: Pod, node: NodeName | None, times: int) -> None:
-        if node is None or not pod.counts_for_qos:
-            return
-        there = dict(self._standing.get(pod.workload, {}))
-        _add_count(there, node, times)
-        if there:
-            self._standing[pod.workload] = there
-        else:
-            del self._standing[pod.workload]
-
-    def _change_share(self, workload: Workload, edge: int, total: int) -> None:
-        known = self._shares.get(workload)
+        known = self._shares.get(pod.workload)
         if known is None:
             known, self._in_order = Share(), False
-        changed = Share(known.edge + edge, known.total + total)
-        if changed.total:
-            self._shares[workload] = changed
-        else:
-            del self._shares[workload]
+        changed = Share(known.edge + times * on_edge, known.total + times)
+        self._shares[pod.workload] = changed
+        if not changed.total:
+            del self._shares[pod.workload]
+        _add_count(self._requests, pod.requests, times)
+        _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
 
     def census(self) -> Census:
         """Return the current census."""
         if not self._in_order:
             self._shares = {workload: self._shares[workload] for workload in sorted(self._shares)}
             self._in_order = True
+        if self._classes_changed:
+            self._looked_at, self._classes_changed = keys_looked_at(self._classes), False
         return Census(
             dict(self._shares),
             dict(self._requests),
             dict(self._priorities),
             dict(self._classes),
-            frozenset(self._looked_at) if self._looking else None,
+            self._looked_at,
             dict(self._wishing),
             dict(self._standing),
         )

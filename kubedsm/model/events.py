@@ -67,14 +67,15 @@ class MeasuredApplied:
     measured: Measured
 
 
-SurroundingEvent = SurroundingApplied | SurroundingDeleted | KindKnown
 ClusterEvent = (
     PodApplied
     | PodDeleted
     | HistoryRewound
     | NodeApplied
     | NodeDeleted
-    | SurroundingEvent
+    | SurroundingApplied
+    | SurroundingDeleted
+    | KindKnown
     | MeasuredApplied
 )
 

@@ -27,7 +27,6 @@ from kubedsm.model.events import (
     PodDeleted,
     SurroundingApplied,
     SurroundingDeleted,
-    SurroundingEvent,
     is_older,
 )
 from kubedsm.model.measured import NOTHING_MEASURED
@@ -181,14 +180,16 @@ class ClusterMirror:
             case _:
                 return self._apply_surrounding(event)
 
-    def _apply_surrounding(self, event: SurroundingEvent) -> Change:
+    def _apply_surrounding(
+        self, event: SurroundingApplied | SurroundingDeleted | KindKnown
+    ) -> Change:
         match event:
             case SurroundingApplied(thing):
-                former = self.surroundings.get(type(thing), key_of(thing))
+                former = self.surroundings.of(type(thing)).get(key_of(thing))
                 self.surroundings = self.surroundings.with_object(thing)
                 return Change(surrounding_before=former, surrounding_after=thing)
             case SurroundingDeleted(kind, key):
-                former = self.surroundings.get(kind, key)
+                former = self.surroundings.of(kind).get(key)
                 self.surroundings = self.surroundings.without_object(kind, key)
                 return Change(surrounding_before=former)
             case KindKnown(kind):
@@ -402,26 +403,19 @@ class ClusterMirror:
                 self._residents = None
         if before is not pod:
             self._pods = self._pods.delete(uid) if pod is None else self._pods.set(uid, pod)
-        if source != node:
-            self._place_pod(uid, source, node)
-        if source != node or before is None or pod is None or not counts_alike(before, pod):
-            # The new state first: a count that fell to zero would lose its place in the order.
-            if pod is not None:
-                self._tally.count(pod, node, on_edge=self._is_edge(node))
-            if before is not None:
-                self._tally.count(before, source, on_edge=self._is_edge(source), times=-1)
-        return self._rebook_pod(before.held if before else None, pod.held if pod else None)
-
-    def _place_pod(self, uid: Uid, source: NodeName | None, node: NodeName | None) -> None:
-        if source is not None:
+        if source is not None and source != node:
             self._here[source].discard(uid)
             if not self._here[source]:
                 del self._here[source]
-        if node is None:
             self._placed = self._placed.delete(uid)
-        else:
+        if node is not None and source != node:
             self._placed = self._placed.set(uid, node)
             self._here[node].add(uid)
+        if source != node or before is None or pod is None or not counts_alike(before, pod):
+            # The new state first: a count that fell to zero would lose its place in the order.
+            self._tally_pod(pod, node)
+            self._tally_pod(before, source, times=-1)
+        return self._rebook_pod(before.held if before else None, pod.held if pod else None)
 
     def _rebook_pod(self, held: Held | None, holds: Held | None) -> Freed | None:
         """Update the used capacity; return the freed capacity."""
@@ -435,9 +429,11 @@ class ClusterMirror:
         at, amount = held
         return Freed(at, amount - holds[1] if holds and holds[0] == at else amount)
 
-    def _is_edge(self, name: NodeName | None) -> bool:
-        node = None if name is None else self._nodes.get(name)
-        return node is not None and node.tier is Tier.EDGE
+    def _tally_pod(self, pod: Pod | None, name: NodeName | None, times: int = 1) -> None:
+        if pod is not None:
+            node = None if name is None else self._nodes.get(name)
+            on_edge = node is not None and node.tier is Tier.EDGE
+            self._tally.count(pod, name, on_edge=on_edge, times=times)
 
     def _book_capacity(self, name: NodeName, amount: Resources, sign: int = 1) -> None:
         """Account for capacity that is used or reserved on the node, or no longer (-1)."""
@@ -456,13 +452,12 @@ class ClusterMirror:
     # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        unproven = self._list_unproven()
-        for uid, pod in unproven.items():
-            self._recount_pod(self._pods[uid], pod)
+        pods = self._pods
+        if unproven := self._list_unproven():
+            pods = pods.update(unproven)
+            self._recount_pods(self._pods, pods, unproven)
         census = self._tally.census()
-        for uid, pod in unproven.items():
-            self._recount_pod(pod, self._pods[uid])
-        pods = self._pods.update(unproven) if unproven else self._pods
+        self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
             self._room = Room(self._index, self._free)
@@ -492,10 +487,12 @@ class ClusterMirror:
         doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
-    def _recount_pod(self, before: Pod, after: Pod) -> None:
-        node = self._placed.get(after.uid)
-        self._tally.count(after, node, on_edge=self._is_edge(node))
-        self._tally.count(before, node, on_edge=self._is_edge(node), times=-1)
+    def _recount_pods(
+        self, before: Map[Uid, Pod], after: Map[Uid, Pod], uids: Iterable[Uid]
+    ) -> None:
+        for uid in uids:
+            self._tally_pod(after[uid], self._placed.get(uid))
+            self._tally_pod(before[uid], self._placed.get(uid), times=-1)
 
     def _count_residents(self, keys: frozenset[str] | None, index: NodeIndex) -> Residents:
         known = self._residents

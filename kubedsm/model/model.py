@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
@@ -75,7 +76,7 @@ class Resources:
         return ("cpu", self.cpu), ("memory", self.memory), ("pods", self.pods), *self.other
 
     def amount(self, name: str) -> int:
-        return next((amount for other, amount in self.items() if other == name), 0)
+        return dict(self.items()).get(name, 0)
 
     @property
     def beyond_any_node(self) -> bool:
@@ -390,12 +391,7 @@ def serving_order(pod: Pod) -> tuple[int, float, str, str]:
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
 
 
-def levels_of(pods: Iterable[Pod]) -> dict[Workload, int] | None:
-    """Return the highest priority of each workload; None if all pods have equal priority."""
-    levels: dict[Workload, int] = {}
-    priorities = set()
-    for pod in pods:
-        priority = pod.pod_class.priority
-        priorities.add(priority)
-        levels[pod.workload] = max(priority, levels.get(pod.workload, priority))
-    return levels if len(priorities) > 1 else None
+def levels_of(priorities: Iterable[tuple[Workload, int]]) -> dict[Workload, int] | None:
+    """Return the highest priority of each workload; None if all priorities are equal."""
+    ranked = sorted(priorities, key=itemgetter(1))
+    return dict(ranked) if ranked and ranked[0][1] != ranked[-1][1] else None

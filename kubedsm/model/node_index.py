@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple, Self
 
 import attrs
 import numpy as np
+from immutables import Map
 from numpy.typing import NDArray
 
 from kubedsm.model.model import (
@@ -83,6 +85,7 @@ Positions = NDArray[np.intp]
 MISSING = 0
 #: 64 bits hold no amount beyond this.
 _LARGEST = 2**63 - 1
+_READERS = {name: attrgetter(name) for name in ("cpu", "memory", "pods")}
 #: cached pod classes
 _CLASSES = 1024
 
@@ -121,23 +124,16 @@ class Column:
         return sums
 
 
-def clip_amount(amount: int) -> int:
+def _clip_amount(amount: int) -> int:
     return min(max(amount, -_LARGEST), _LARGEST)
 
 
 def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
     """Return the amounts of the resource."""
-    match resource:
-        case "cpu":
-            column = [each.cpu for each in amounts]
-        case "memory":
-            column = [each.memory for each in amounts]
-        case "pods":
-            column = [each.pods for each in amounts]
-        case _:
-            column = [each.amount(resource) for each in amounts]
+    read = _READERS.get(resource) or methodcaller("amount", resource)
+    column = list(map(read, amounts))
     if column and not (-_LARGEST <= min(column) <= max(column) <= _LARGEST):
-        column = [clip_amount(amount) for amount in column]
+        column = list(map(_clip_amount, column))
     return np.array(column, dtype=np.int64)
 
 
@@ -301,17 +297,13 @@ class Room:
         nodes: NodeIndex,
         free: Mapping[NodeName, Resources],
         columns: Mapping[str, Ints] | None = None,
-        otherwise: Mapping[int, Resources] | None = None,
     ) -> None:
-        """free: must not change any more. otherwise: overrides by position."""
+        """free: must not change any more."""
         self._nodes = nodes
         self._free = free
         self._columns = dict(columns or {})
-        self._otherwise = otherwise or {}
 
     def of(self, position: int) -> Resources:
-        if position in self._otherwise:
-            return self._otherwise[position]
         return self._free[self._nodes.names[position]]
 
     def column(self, resource: str) -> Ints:
@@ -332,22 +324,17 @@ class Room:
 
     def with_free(self, position: int, free: Resources) -> Self:
         """Return the capacity with another amount on one node."""
-        columns = self._copy_columns({position: free})
-        return type(self)(self._nodes, self._free, columns, {**self._otherwise, position: free})
+        name = self._nodes.names[position]
+        return self.now(Map(self._free).set(name, free), (name,))
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return the capacity with new amounts on the changed nodes."""
-        positions = self._nodes.positions
-        columns = self._copy_columns({positions[name]: free[name] for name in changed})
-        return type(self)(self._nodes, free, columns)
-
-    def _copy_columns(self, free: Mapping[int, Resources]) -> dict[str, Ints]:
         columns = {resource: column.copy() for resource, column in self._columns.items()}
-        for position, of_node in free.items():
-            amounts = dict(of_node.items())
+        for name in changed:
+            position, amounts = self._nodes.positions[name], dict(free[name].items())
             for resource, column in columns.items():
-                column[position] = clip_amount(amounts.get(resource, 0))
-        return columns
+                column[position] = _clip_amount(amounts.get(resource, 0))
+        return type(self)(self._nodes, free, columns)
 
 
 @attrs.frozen(eq=False)

@@ -5,7 +5,7 @@ the labels that selectors use. Updates are incremental.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -33,6 +33,10 @@ Step = tuple[Pod, NodeName, int]
 _REMEMBERED = 64
 #: kube-scheduler's default
 HARD_POD_AFFINITY_WEIGHT = 1
+#: counts of `Residents`
+_BOOKS = (
+    "peers", "holders", "keepers", "wishes", "ports", "claims", "disks", "volumes", "attached",
+)  # fmt: skip
 
 
 @attrs.frozen(slots=True, cache_hash=True)
@@ -189,45 +193,32 @@ class Residents:
 
     def after(self, steps: Iterable[Step]) -> Self:
         """Return the counts after these arrivals and departures."""
-        peers, holders, keepers = _Draft(self.peers), _Draft(self.holders), _Draft(self.keepers)
-        wishes, ports = _Draft(self.wishes), _Draft(self.ports)
-        claims, disks = _Draft(self.claims), _Draft(self.disks)
-        volumes, attached = _Draft(self.volumes), _Draft(self.attached)
+        drafts: dict[str, _Draft[Any]] = {name: _Draft(getattr(self, name)) for name in _BOOKS}
         known = _Columns(self, dict(self._known))
         for pod, node, by in steps:
             rules = pod.pod_class.rules
             if self.keys is not None:
                 peer = Peer(*self.visible_labels(pod), pod.terminating)
-                peers.count((peer,), node, by)
+                drafts["peers"].count((peer,), node, by)
                 if self._known:
                     known.count(peer, node, by)
                 if rules.anti_affinity:
-                    holders.count(rules.anti_affinity, node, by)
+                    drafts["holders"].count(rules.anti_affinity, node, by)
                 if (rules.affinity or rules.spread) and not pod.terminating:
-                    keepers.count((Keeper(pod.pod_class, *self.visible_labels(pod)),), node, by)
+                    keeper = Keeper(pod.pod_class, peer.namespace, peer.labels)
+                    drafts["keepers"].count((keeper,), node, by)
                 if rules.affinity or rules.preferences:
-                    wishes.count(wishes_of(rules), node, by)
+                    drafts["wishes"].count(wishes_of(rules), node, by)
             if not (rules.ports or rules.claims or rules.disks):
                 continue
-            ports.count(rules.ports, node, by)
-            disks.count(rules.disks, node, by)
+            drafts["ports"].count(rules.ports, node, by)
+            drafts["disks"].count(rules.disks, node, by)
+            drafts["claims"].count(rules.claim_keys, node, by)
             for claim in rules.claim_keys:
-                claims.count((claim,), node, by)
                 bound = self.surroundings.csi_volumes_at((claim,))
-                _attach_volumes((volumes, attached), bound, node, by)
-        return attrs.evolve(
-            self,
-            peers=peers.books,
-            holders=holders.books,
-            keepers=keepers.books,
-            wishes=wishes.books,
-            ports=ports.books,
-            claims=claims.books,
-            disks=disks.books,
-            volumes=volumes.books,
-            attached=attached.books,
-            known=known.columns,
-        )
+                _attach_volumes((drafts["volumes"], drafts["attached"]), bound, node, by)
+        books: dict[str, Any] = {name: draft.books for name, draft in drafts.items()}
+        return attrs.evolve(self, known=known.columns, **books)
 
     def counts(self, selections: tuple[Selection, ...]) -> Ints:
         """Return the number of pods per node that satisfy all selections."""

@@ -103,48 +103,37 @@ class Surroundings:
 
     def with_kind(self, kind: type[Surrounding]) -> Self:
         """Return a copy that observes the kind: missing objects do not exist."""
-        return self._replace_things(kind, {})
+        return attrs.evolve(self, **{_FIELDS[kind]: dict(self.of(kind))})
 
     def with_object(self, thing: Surrounding) -> Self:
         """Return a copy with this object, which replaces its namesake."""
-        return self._replace_things(type(thing), {key_of(thing): thing})
+        return attrs.evolve(
+            self, **{_FIELDS[type(thing)]: {**self.of(type(thing)), key_of(thing): thing}}
+        )
 
     def without_object(self, kind: type[Surrounding], key: Key) -> Self:
         """Return a copy without the object."""
-        things = dict(self._things_of(kind))
-        things.pop(key, None)
-        return attrs.evolve(self, **{_FIELDS[kind]: things})
+        left = {other: thing for other, thing in self.of(kind).items() if other != key}
+        return attrs.evolve(self, **{_FIELDS[kind]: left})
 
-    def get(self, kind: type[Surrounding], key: Key) -> Surrounding | None:
-        thing: Surrounding | None = self._things_of(kind).get(key)
-        return thing
+    def of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
+        """Return the objects of the kind; none for an unobserved kind."""
+        return getattr(self, _FIELDS[kind]) or {}
 
     def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
         """Yield the observed kinds with their objects."""
         for kind, field in _FIELDS.items():
-            things: Mapping[Key, Surrounding] | None = getattr(self, field)
-            if things is not None:
-                yield kind, things.values()
-
-    def _things_of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
-        return getattr(self, _FIELDS[kind]) or {}
-
-    def _replace_things(self, kind: type[Surrounding], more: Mapping[Key, Any]) -> Self:
-        return attrs.evolve(self, **{_FIELDS[kind]: {**self._things_of(kind), **more}})
+            if getattr(self, field) is not None:
+                yield kind, self.of(kind).values()
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
-        """Yield the existing claims."""
-        for key in keys:
-            claim = (self.claims or {}).get(key)
-            if claim is not None:
-                yield claim
+        """Return the existing claims."""
+        return filter(None, map(self.of(Claim).get, keys))
 
     def volumes_at(self, keys: Iterable[Key]) -> Iterator[Volume]:
-        """Yield the existing volumes of these claims."""
-        for claim in self.claims_at(keys):
-            volume = (self.volumes or {}).get((claim.volume,))
-            if volume is not None:
-                yield volume
+        """Return the existing volumes of these claims."""
+        volumes = self.of(Volume)
+        return filter(None, (volumes.get((claim.volume,)) for claim in self.claims_at(keys)))
 
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
         """Return the CSI volumes of these claims."""

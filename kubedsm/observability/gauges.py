@@ -104,21 +104,21 @@ def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) ->
         pods.add_metric(labels, now.total)
     yield from (share, promised, missing, pods)
     total = sum(each.total for each in shares.values())
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_edge_share",
         "Part of all opted-in pods at the edge.",
-        value=sum(each.edge for each in shares.values()) / total if total else 0.0,
+        sum(each.edge for each in shares.values()) / total if total else 0.0,
     )
-    yield GaugeMetricFamily("kubedsm_workloads", "Opted-in workloads.", value=len(shares))
-    yield GaugeMetricFamily(
+    yield _gauge("kubedsm_workloads", "Opted-in workloads.", len(shares))
+    yield _gauge(
         "kubedsm_workloads_below_promise",
         "Workloads below their QoS target.",
-        value=sum(qos_gap(each, promises(workload).qos) > 0 for workload, each in shares.items()),
+        sum(qos_gap(each, promises(workload).qos) > 0 for workload, each in shares.items()),
     )
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_workloads_without_series",
         f"Workloads above the limit of {MOST} with series of their own.",
-        value=len(shares) - len(shown),
+        len(shares) - len(shown),
     )
 
 
@@ -143,10 +143,10 @@ def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
         if workload in measured.answers or workload in measured.slower:
             slower.add_metric(labels, workload in measured.slower)
     yield from (seconds, slower)
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_workloads_edge_slower",
         "Workloads whose response time is longer at the edge.",
-        value=len(measured.slower & snapshot.shares().keys()),
+        len(measured.slower & snapshot.shares().keys()),
     )
 
 
@@ -160,23 +160,21 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
     away = {"cut": len(reading.away.cut), "unsteady": len(reading.away.unsteady)}
     text = "Edge sites that are partitioned, and those in their stabilisation period."
     yield _gauges("kubedsm_sites", text, "state", away.items())
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_edge_fragmentation",
         "Edge capacity that no pod can use, in nodes (configuration key: fragmentation).",
-        value=_fragmentation(reading, snapshot),
+        _fragmentation(reading, snapshot),
     )
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_detached_pods",
         "Pods that a migration has detached from their owner.",
-        value=sum(pod.detached for pod in snapshot.pods.values()),
+        sum(pod.detached for pod in snapshot.pods.values()),
     )
 
 
 def _load(reading: Reading) -> Iterator[Metric]:
     measured = reading.snapshot.measured
-    yield GaugeMetricFamily(
-        "kubedsm_load_nodes", "Nodes with known resource usage.", value=len(measured.nodes)
-    )
+    yield _gauge("kubedsm_load_nodes", "Nodes with known resource usage.", len(measured.nodes))
     age = GaugeMetricFamily(
         "kubedsm_load_age_seconds", "Age of the measured load; no sample: nothing is known."
     )
@@ -196,12 +194,7 @@ def _watches(reading: Reading) -> Iterator[Metric]:
         (_gauges, "troubled", "Whether a watch currently fails.", "troubled"),
         (_counts, "restarts", "Reopened watches.", "reconnects"),
         (_counts, "relists", "Relists of all objects.", "relists"),
-        (
-            _counts,
-            "unreadable_objects",
-            "Objects that cannot be decoded.",
-            "malformed",
-        ),
+        (_counts, "unreadable_objects", "Objects that cannot be decoded.", "malformed"),
     ):
         by_kind = [(kind, getattr(watch, field)) for kind, watch in reading.watches.items()]
         yield family(f"kubedsm_watch_{name}", text, "kind", by_kind)
@@ -214,29 +207,27 @@ def _process(reading: Reading) -> Iterator[Metric]:
         "name",
         [(ELECTION, reading.leadership.leading)],
     )
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_configuration_generation",
         "Configurations that came into force, the initial one included.",
-        value=reading.generation,
+        reading.generation,
     )
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_configuration_age_seconds",
         "Age of the configuration in force.",
-        value=max(0.0, reading.now - reading.configured_at),
+        max(0.0, reading.now - reading.configured_at),
     )
-    yield GaugeMetricFamily(
+    yield _gauge(
         "kubedsm_configuration_valid",
         "Whether the newest configuration is in force; 0: it is refused.",
-        value=reading.configuration_valid,
+        reading.configuration_valid,
     )
-    yield GaugeMetricFamily("kubedsm_plans_in_progress", "Plans in progress.", value=reading.plans)
-    yield GaugeMetricFamily(
-        "kubedsm_migrations_in_progress", "Migrations in progress.", value=reading.moves
-    )
-    yield GaugeMetricFamily(
+    yield _gauge("kubedsm_plans_in_progress", "Plans in progress.", reading.plans)
+    yield _gauge("kubedsm_migrations_in_progress", "Migrations in progress.", reading.moves)
+    yield _gauge(
         "kubedsm_paused",
         "Whether the pause switch is set, or cannot be read: no migration begins.",
-        value=reading.paused,
+        reading.paused,
     )
     yield _counts(
         "kubedsm_caught_errors",
@@ -252,6 +243,10 @@ def _process(reading: Reading) -> Iterator[Metric]:
     )
     build.add_metric((kubedsm.__version__, platform.python_version()), 1)
     yield build
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)
 
 
 def _gauges(

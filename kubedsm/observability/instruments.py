@@ -15,7 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.listener import DecisionKind, Listener, LoadResult, Packing, Result
-from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.measured_cluster import Answered
@@ -89,203 +89,177 @@ class Instruments(Listener):
         self._host = host
         self._waiting: dict[Uid, _Waiting] = {}
         self.registry = Registry()
-        self._scheduling(self.registry)
-        self._preempting(self.registry)
-        self._moving(self.registry)
-        self._asking(self.registry)
+        self._define_scheduling()
+        self._define_rebalancing()
+        self._define_process()
 
-    def _scheduling(self, registry: CollectorRegistry) -> None:
-        self._attempts = Counter(
+    def _counter(self, name: str, text: str, labels: str = "") -> Counter:
+        return Counter(name, text, labels.split(), registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: Sequence[float], labels: str = ""
+    ) -> Histogram:
+        return Histogram(name, text, labels.split(), buckets=buckets, registry=self.registry)
+
+    def _define_scheduling(self) -> None:
+        self._attempts = self._counter(
             "scheduler_schedule_attempts",
             "Attempts to schedule pods by result: scheduled, unschedulable (no feasible node),"
             " error (the bind failed) or late (the batch was split, and the pod waits for the next"
             " one).",
-            ["result", "profile"],
-            registry=registry,
+            "result profile",
         )
         for result in ("scheduled", "unschedulable", "error", "late"):
             self._attempts.labels(result, self._profile)
-        self._attempt_seconds = Histogram(
+        self._attempt_seconds = self._histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Time from the begin of an attempt to its result; a bind ends when it is observed.",
-            ["result", "profile"],
-            buckets=COARSE,
-            registry=registry,
+            COARSE,
+            "result profile",
         )
-        self._pod_seconds = Histogram(
+        self._pod_seconds = self._histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from the first observation of a pending pod to its observed bind.",
-            ["attempts"],
-            buckets=COARSE,
-            registry=registry,
+            COARSE,
+            "attempts",
         )
-        self._batch_size = Histogram(
-            "kubedsm_batch_size_pods",
-            "Pods per batch.",
-            buckets=tuple(2**n for n in range(11)),
-            registry=registry,
+        self._batch_size = self._histogram(
+            "kubedsm_batch_size_pods", "Pods per batch.", tuple(2**n for n in range(11))
         )
-        self._thought = Histogram(
+        self._thought = self._histogram(
             "kubedsm_decision_duration_seconds",
             "Solving time by decision type: a batch of new pods, a suggestion of migrations, or"
             " packing.",
-            ["kind"],
-            buckets=FINE,
-            registry=registry,
+            FINE,
+            "kind",
         )
-        self._unproven = Counter(
+        self._unproven = self._counter(
             "kubedsm_unproven_decisions",
             "Decisions that are not proven optimal, by decision type.",
-            ["kind"],
-            registry=registry,
+            "kind",
         )
         for kind in get_args(DecisionKind):
             self._unproven.labels(kind)
-        self._gaps = Histogram(
+        self._gaps = self._histogram(
             "kubedsm_decision_gap_ratio",
             "Relative optimality gap of decisions not proven optimal, by decision type and goal.",
-            ["kind", "goal"],
-            buckets=GAPS,
-            registry=registry,
+            GAPS,
+            "kind goal",
         )
-        self._cloud_nodes = Histogram(
+        self._cloud_nodes = self._histogram(
             "kubedsm_cloud_nodes_looked_at",
             "Cloud nodes sampled per batch, for batches that sampled: cloud.percentageOfNodes.",
-            buckets=tuple(100 * 2**n for n in range(8)),
-            registry=registry,
+            tuple(100 * 2**n for n in range(8)),
         )
-        self._bind_seconds = Histogram(
+        self._bind_seconds = self._histogram(
             "kubedsm_bind_duration_seconds",
             "Time from the request of a bind to its observation or failure, without those of"
             " migrations.",
-            buckets=FINE,
-            registry=registry,
+            FINE,
         )
 
-    def _preempting(self, registry: CollectorRegistry) -> None:
-        self._preemptions = Counter(
-            "scheduler_preemption_attempts",
-            "Attempts to preempt pods of lower priority.",
-            registry=registry,
+        self._preemptions = self._counter(
+            "scheduler_preemption_attempts", "Attempts to preempt pods of lower priority."
         )
-        self._victims = Histogram(
+        self._victims = self._histogram(
             "scheduler_preemption_victims",
             "Victims chosen per preemption.",
-            buckets=tuple(2**n for n in range(7)),
-            registry=registry,
+            tuple(2**n for n in range(7)),
         )
 
-    def _moving(self, registry: CollectorRegistry) -> None:
-        self._suggested = Counter(
+    def _define_rebalancing(self) -> None:
+        self._suggested = self._counter(
             "kubedsm_suggested_moves",
             "Suggested migrations; in the mode suggest they are only proposed.",
-            ["kind", "mode"],
-            registry=registry,
+            "kind mode",
         )
-        self._packings = Counter(
+        self._packings = self._counter(
             "kubedsm_packings",
             "Packings for unschedulable pods by result: applied, proposed, nothing, or overtaken"
             " (the cluster changed meanwhile).",
-            ["result"],
-            registry=registry,
+            "result",
         )
         for result in get_args(Packing):
             self._packings.labels(result)
-        self._migrations = Counter(
+        self._migrations = self._counter(
             "kubedsm_migrations",
             "Finished migrations by result: completed, taken_back (rolled back), failed, or"
             " dropped (never begun).",
-            ["kind", "result"],
-            registry=registry,
+            "kind result",
         )
         for kind in MoveKind:
             for result in ("completed", "taken_back", "failed", "dropped"):
                 self._migrations.labels(_label(kind), result)
-        self._judged = Counter(
+        self._judged = self._counter(
             "kubedsm_move_effects",
             "Completed migrations by effect on the service's mean response time: shorter, longer,"
             " or untold (not measurable).",
-            ["kind", "result"],
-            registry=registry,
+            "kind result",
         )
         for kind in MoveKind:
             for result in ("shorter", "longer", "untold"):
                 self._judged.labels(_label(kind), result)
-        self._response_change = Histogram(
+        self._response_change = self._histogram(
             "kubedsm_move_response_change_seconds",
             "Expected and measured change of the service's mean response time per migration,"
             " where it was measured; negative: shorter.",
-            ["kind", "of"],
-            buckets=CHANGES,
-            registry=registry,
+            CHANGES,
+            "kind of",
         )
-        self._plans = Counter(
+        self._plans = self._counter(
             "kubedsm_plans",
             "Finished plans by kind (bind: of a batch; migration, restore) and outcome"
             " (completed, failed, dropped).",
-            ["kind", "outcome"],
-            registry=registry,
+            "kind outcome",
         )
-        self._steps = Counter(
+        self._steps = self._counter(
             "kubedsm_plan_steps",
             "Steps of finished plans by kind and outcome (done, failed, cancelled).",
-            ["kind", "outcome"],
-            registry=registry,
+            "kind outcome",
         )
-        self._migration_seconds = Histogram(
+        self._migration_seconds = self._histogram(
             "kubedsm_migration_plan_duration_seconds",
             "Duration of plans that migrate pods.",
-            buckets=tuple(0.5 * 2**n for n in range(12)),
-            registry=registry,
+            tuple(0.5 * 2**n for n in range(12)),
         )
 
-    def _asking(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+    def _define_process(self) -> None:
+        self._requests = self._counter(
             "rest_client_requests",
             "Requests to the API server by method and code; <error>: no response.",
-            ["code", "method", "host"],
-            registry=registry,
+            "code method host",
         )
-        self._request_seconds = Histogram(
+        self._request_seconds = self._histogram(
             "rest_client_request_duration_seconds",
             "Time from sending a request to its response; of a watch, to its headers.",
-            ["verb", "host"],
-            buckets=FINE,
-            registry=registry,
+            FINE,
+            "verb host",
         )
-        self._errors = Counter(
+        self._errors = self._counter(
             "kubedsm_api_errors",
             "Failed requests by verb and resource, as RBAC names them, and code.",
-            ["verb", "resource", "code"],
-            registry=registry,
+            "verb resource code",
         )
-        self.loop_lag = Histogram(
-            "kubedsm_event_loop_lag_seconds",
-            "Event loop lag, sampled 20 times a second.",
-            buckets=LAGS,
-            registry=registry,
+        self.loop_lag = self._histogram(
+            "kubedsm_event_loop_lag_seconds", "Event loop lag, sampled 20 times a second.", LAGS
         )
-        self._workers = Counter(
-            "kubedsm_worker_starts",
-            "Worker processes that were started and brought up to date.",
-            registry=registry,
+        self._workers = self._counter(
+            "kubedsm_worker_starts", "Worker processes that were started and brought up to date."
         )
-        self._unanswered = Counter(
+        self._unanswered = self._counter(
             "kubedsm_unanswered_questions",
             "Requests without a response of the worker process, because it ended, was not started"
             " yet, or exceeded the deadline. Suggestion, packing, preemption and explanation are"
             " retried; placing uses the fallback.",
-            ["question"],
-            registry=registry,
+            "question",
         )
         for question in ("suggestion", "packing", "preemption", "explanation"):
             self._unanswered.labels(question)
-        self._load_queries = Counter(
+        self._load_queries = self._counter(
             "kubedsm_load_queries",
             "Prometheus queries for measured load by result: answered, partial (some series are"
             " unusable), empty (no usable series) or failed.",
-            ["query", "result"],
-            registry=registry,
+            "query result",
         )
 
     def changed(self, change: Change) -> None:
@@ -363,7 +337,8 @@ class Instruments(Listener):
             self._migration_seconds.observe(seconds)
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        result = ended.outcome.replace(" ", "_")
+        rolled_back = ended.outcome is Outcome.ROLLED_BACK
+        result = "taken_back" if rolled_back else ended.outcome.value
         self._migrations.labels(_label(ended.move.kind), result).inc()
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:

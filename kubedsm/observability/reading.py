@@ -71,7 +71,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         paused=runtime.paused,
         away=runtime.sites.away(),
         plans=runtime.manager.under_way,
-        moves=len(runtime.manager.move_limits),
+        moves=len(runtime.manager.migrations),
         leadership=leadership,
         generation=configuration.generation,
         configured_at=configuration.since,

@@ -191,6 +191,9 @@ def _compare_shares(
     return shares
 
 
+_NO_SHORTFALL = "the edge has free capacity for more than its QoS target"
+
+
 def describe_purpose(
     move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: QosTargets
 ) -> str:
@@ -201,7 +204,7 @@ def describe_purpose(
     if move.evens or move.room_for:
         return move.purpose
     if move.kind is MoveKind.CLOUD_TO_EDGE:
-        return _describe_shortfall("its promise", move, shares, promises)
+        return _describe_shortfall(move, shares, promises)
     to_edge = [
         other
         for other in suggested
@@ -209,21 +212,19 @@ def describe_purpose(
     ]
     if to_edge:
         names = sorted({other.pod.workload.name for other in to_edge})
-        shortfall = _describe_shortfall("whose promise", to_edge[0], shares, promises)
-        more = f", {shortfall}" if len(names) == 1 and shortfall.startswith("whose") else ""
-        return f"to make room at the edge for {' and '.join(names)}{more}"
+        shortfall = _describe_shortfall(to_edge[0], shares, promises)
+        more = f", {shortfall}" if len(names) == 1 and shortfall != _NO_SHORTFALL else ""
+        return f"to free edge capacity for {' and '.join(names)}{more}"
     if move.kind is MoveKind.EDGE_TO_EDGE:
-        return "to join what is left of the edge's room"
+        return "to join fragments of free edge capacity"
     return move.purpose
 
 
-def _describe_shortfall(
-    whose: str, move: Move, shares: Mapping[Workload, Share], promises: QosTargets
-) -> str:
+def _describe_shortfall(move: Move, shares: Mapping[Workload, Share], promises: QosTargets) -> str:
     workload = move.pod.workload
     share = shares.get(workload, Share())
     wanted = count_target_pods(promises(workload).qos, share.total)
     missing = wanted - share.edge
     if missing > 0:
-        return f"{whose} lacks {counted(missing, 'pod')} of {wanted}"
-    return "the edge has room for more than its promise"
+        return f"{missing} of {counted(wanted, 'pod')} missing at the edge"
+    return _NO_SHORTFALL

@@ -32,7 +32,7 @@ CHECK = 0.5
 #: limit of an execution, as a multiple of the deadline of a migration step
 LONGEST = 10
 #: outcomes of a migration that leave the pod on its node
-_LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.TAKEN_BACK})
+_LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.ROLLED_BACK})
 
 
 @attrs.define
@@ -191,7 +191,7 @@ class Packer:
         count = counted(len(found.legs), "move")
         for awaited in found.awaited:
             text = f"Packing: {count} would make room on {awaited.target}: {moves}"
-            self.migrator.recorder.packing(awaited.pod, "PackingProposed", text)
+            self.migrator.recorder.note("PackingProposed", awaited.pod, text)
 
     async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
         """Execute a packing; return True if a pending pod was placed.
@@ -257,7 +257,7 @@ class Execution:
             await self.migrator.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
             text = f"Packing: no room is made: {refusal}"
-            self.migrator.recorder.packing(by, "PackingFailed", text)
+            self.migrator.recorder.note("PackingFailed", by, text)
             return False
         while any(mirror.pod(victim.uid) for victim in victims):
             if self._is_late():
@@ -309,10 +309,10 @@ class Execution:
         placed = [pod for pod in pods if pod is not None and not pod.waits_for_node]
         for pod in placed:
             text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
-            migrator.recorder.packing(pod, "Packed", text)
+            migrator.recorder.note("Packed", pod, text)
         left = [move.pod for move in self._list_waiting()]
         for pod in left:
             migrator.record.packing_came_to(pod.uid, f"no room was made: {why}")
-            migrator.recorder.packing(pod, "PackingFailed", f"Packing: no room was made: {why}")
+            migrator.recorder.note("PackingFailed", pod, f"Packing: no room was made: {why}")
         log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
         return bool(placed)

@@ -19,7 +19,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.execution.migrations import Group, Moves
+from kubedsm.execution.migrations import Group, Migrations
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.listener import Listener
@@ -63,7 +63,7 @@ class Migrator:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    moves: Moves
+    moves: Migrations
     preemptor: Preemptor
     recorder: EventRecorder
     record: DecisionRecord
@@ -84,10 +84,9 @@ class Migrator:
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
         """Return a planner request with everything that restricts migrations now."""
-        limits = self.manager.move_limits
         return request(
-            moving=frozenset(limits.moving_each()),
-            resting=limits.resting(self.clock.monotonic()),
+            moving=frozenset(self.moves.moving_each()),
+            resting=self.moves.resting(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
             arriving=self.moves.arriving(),
@@ -303,7 +302,9 @@ class Suggester:
             return
         migrator.propose(snapshot, suggestion)
         for move in suggestion.moves:
-            migrator.recorder.proposed(move.pod, _proposal_text(move, suggestion.id))
+            migrator.recorder.note(
+                "MigrationProposed", move.pod, _proposal_text(move, suggestion.id)
+            )
 
 
 def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:

@@ -381,7 +381,7 @@ class Preemptor:
         self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
-            self.recorder.not_preempted(pod, text)
+            self.recorder.note("PreemptionFailed", pod, text)
 
     def _list_shunned(self, uid: Uid) -> frozenset[NodeName]:
         now = self.clock.monotonic()

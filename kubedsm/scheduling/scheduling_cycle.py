@@ -511,7 +511,7 @@ class Scheduler:
         return {
             "bound": self._bound,
             "moves_done": self._migrations[Outcome.COMPLETED],
-            "moves_taken_back": self._migrations[Outcome.TAKEN_BACK],
+            "moves_taken_back": self._migrations[Outcome.ROLLED_BACK],
             "moves_failed": self._migrations[Outcome.FAILED],
         }
 

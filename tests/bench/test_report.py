@@ -1,9 +1,12 @@
 """Numbers and durations as benchmarks show them, and the commands that show them."""
 
-import pytest
+import json
 
-from kubedsm_lab.bench.report import format_duration, format_number, measure_cpu
-from support.command_line import kubedsm
+import pytest
+from click.testing import CliRunner
+
+from kubedsm_lab.bench.report import Report, format_duration, format_number, measure_cpu
+from kubedsm_lab.cli.bench import bench
 
 
 @pytest.mark.parametrize(
@@ -34,9 +37,12 @@ def test_other_processes_are_not_measured(monkeypatch):
     assert measure_cpu(lambda: "done") == ("done", 2.5)
 
 
-def test_people_get_tables_and_programs_get_json():
-    options = ("bench", "match", "--pods", 3, "--nodes", 2)
-    shown = " ".join(kubedsm(*options).stdout.split())
-    assert "times as long" in shown
-    assert "Both find the same optimum." in shown
-    assert '"bitmaskMs":' in kubedsm(*options, "-o", "json").stdout
+@pytest.mark.parametrize("options", [[], ["-o", "json"]])
+def test_people_get_tables_and_programs_get_json(monkeypatch, options):
+    found = Report({"ratio": 2}, ["a table"], ["a note"])
+    monkeypatch.setattr("kubedsm_lab.bench.sites.run", lambda: found)
+    printed = CliRunner().invoke(bench, ["site", *options]).stdout
+    if options:
+        assert json.loads(printed) == {"ratio": 2}
+    else:
+        assert printed.splitlines() == ["a table", "a note"]

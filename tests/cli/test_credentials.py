@@ -45,7 +45,7 @@ def test_a_token_file_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_
     assert ensure_token(path) == "let-me-in"
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"kubedsm: {path} holds a token and is open to others (mode 0640); chmod 600 {path}"
+        f"kubedsm: {path} contains a token, and others may read it (mode 0640); chmod 600 {path}"
     )
     assert mode(path) == 0o640
 

@@ -169,7 +169,7 @@ def test_without_any_tier_kube_schedulers_rules_decide_alone(explain):
     said = json.loads(result.stdout)
     assert said["chosen"] == "n2"
     assert [n["tierRule"] for n in said["nodes"]] == [None, None]
-    assert "judged by kube-scheduler's rules alone" in result.stderr
+    assert "verdicts are by kube-scheduler's rules alone" in result.stderr
 
 
 def test_a_bound_pod_is_explained_as_if_it_came_anew(explain):

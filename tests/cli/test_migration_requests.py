@@ -65,7 +65,7 @@ async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
 
         scene.world.api.store.subscribe(spoil)
         assert await beside(scene.world).send("", moves) == NOT_ALL
-    assert " to e1 taken back: " in capsys.readouterr().err
+    assert " to e1 rolled back: " in capsys.readouterr().err
 
 
 async def test_what_does_not_hold_any_more_has_an_exit_code_of_its_own(capsys):
@@ -100,7 +100,9 @@ async def test_the_scheduler_has_the_last_word_on_the_pause():
 async def test_a_request_that_nobody_takes_is_withdrawn():
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
-        with pytest.raises(click.ClickException, match="no scheduler took the request within 30 s"):
+        with pytest.raises(
+            click.ClickException, match="no scheduler accepted the request within 30 s"
+        ):
             await beside(world).send("0badf00d")
         assert world.clock.monotonic() < TAKEN_WITHIN + 5
         assert not standing(world)

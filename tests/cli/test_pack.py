@@ -62,7 +62,7 @@ def test_it_says_that_nothing_makes_room_and_whether_that_is_proven(said_of):
     assert (said["moves"], said["awaited"], said["placedProven"]) == ([], [], True)
     assert said["waiting"] == ["shop/large"]
     told = said_of(*IN_PIECES, waiting("large", memory="5Gi"), output="text")
-    assert "No migration makes room for a pending pod: proven." in told
+    assert "No migration frees capacity for a pending pod: proven." in told
     assert "No pod is pending." in said_of(*IN_PIECES, output="text")
 
 

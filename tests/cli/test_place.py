@@ -13,8 +13,7 @@ from kubedsm.cli.placement import explain_unplaced, place_pods, placement_tables
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.wire import dump as dumps
-from kubedsm.optimizer.placing.proof import NO_PROOF
-from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.optimizer.programming.programme import Status
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod

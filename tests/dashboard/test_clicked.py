@@ -42,7 +42,7 @@ async def test_a_click_on_a_move_tells_its_story(browser):
         await there.world.until(lambda: there.world.events("Migrated"), 20)
         await page.get_by_role("region", name="Migrations").get_by_role("button").first.click()
         why = page.get_by_role("complementary")
-        await expect(why).to_contain_text("its promise lacks 1 pod of 1")
+        await expect(why).to_contain_text("1 of 1 pod missing at the edge")
         await expect(why).to_contain_text("evicted")
         await keep(page, "why-move")
 

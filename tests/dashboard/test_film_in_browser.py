@@ -1,4 +1,4 @@
-"""What a page keeps of what it was told, and what is drawn and compared of it."""
+"""Recording in the browser: messages kept, and what the timeline draws of them."""
 
 import pytest_asyncio
 
@@ -9,8 +9,7 @@ pytestmark = in_browser
 
 _WITH = """async ({ test }) => {
   const { Recording, after } = await import("/page/recording.js");
-  const { differences } = await import("/page/comparison.js");
-  const { scale, shareLine, spans } = await import("/page/tracks.js");
+  const { scale, spans } = await import("/page/tracks.js");
   const { stretch, zoomed, including, lasting } = await import("/page/formats.js");
   const snapshot = (version, at, rows, run) => ({ type: "snapshot", version, at, rows, run });
   const changes = (version, at, rows) => ({ type: "changes", version, at, rows });
@@ -113,16 +112,6 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
     assert anew == [50, 50, {"other": {}}, []]
 
 
-async def test_the_line_of_shares_breaks_where_nothing_is_known(modules):
-    lines = await modules("""
-      const x = scale({ from: 0, to: 100 }, 100, 90);
-      const points = [{ at: 0, edge: 1, total: 2 }, { at: 30, edge: 2, total: 2 },
-        { at: 60, edge: 0, total: 0 }, { at: 80, edge: 0, total: 1 }];
-      return [shareLine(points, [], x, 63, 0), shareLine(points, [{ from: 10, to: 30 }], x, 63, 0)];
-    """)
-    assert lines == ["M0 26.8H30H30V1H60M80 52.5H90", "M0 26.8H10M30 1H60M80 52.5H90"]
-
-
 async def test_moves_at_the_same_time_are_below_each_other(modules):
     found = await modules("""
       const x = scale({ from: 0, to: 100 }, 100);
@@ -143,27 +132,3 @@ async def test_what_keeps_up_with_now_rests_in_between(modules):
     assert near == later == {"from": 660, "to": 1260}
     assert zoom == {"from": 40, "length": 50}
     assert shown["from"] <= 70 <= shown["from"] + shown["length"]
-
-
-async def test_two_moments_differ_by_what_moved_came_and_went(modules):
-    """A pod in whose place another one is, in its turn replaced, was moved."""
-    found = await modules("""
-      const tables = (pods, moves, edge, state) => after(new Recording().last, [snapshot(1, 1, {
-        pods: Object.fromEntries(Object.entries(pods).map(([key, node]) => [key, {
-          workload: "w", node }])),
-        moves: Object.fromEntries(Object.entries(moves).map(([pod, replacement]) => [pod, {
-          pod, replacement }])),
-        workloads: { w: { edge, total: 3 } }, nodes: { n: { state } } })]);
-      const found = differences(tables({ a: "n", b: "n", c: "n", s: "n" }, {}, 1, ""),
-        tables({ a3: "m", b: "n", d: "n", s: "m" }, { a: "a2", a2: "a3" }, 2, "cordoned"));
-      const { moved, came, went, shares, nodes } = found;
-      return [[...moved], [...came.keys()], [...went.keys()], shares, nodes];
-    """)
-    moved, came, went, shares, nodes = found
-    assert moved == [
-        ["s", {"from": "n", "to": "m"}],
-        ["a3", {"from": "n", "to": "m", "replaced": "a"}],
-    ]
-    assert (came, went) == (["d"], ["c"])
-    assert shares == [{"key": "w", "was": "1 of 3", "is": "2 of 3"}]
-    assert nodes == [{"key": "n", "was": "in use", "is": "cordoned"}]

@@ -17,7 +17,7 @@ MOVE = MoveRow(
     source="cloud-1",
     target="edge-1",
     kind="cloud-to-edge",
-    purpose="its promise lacks 1 pod of 3",
+    purpose="1 of 3 pods missing at the edge",
     state="moving",
     at=990.0,
     began=991.0,
@@ -82,17 +82,17 @@ CASES = {
     ),
     "between two steps": (
         ALONE, moves(having(MOVE, step="", since=0.0)), {},
-        "migrating shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3",
+        "migrating shop/cart-a from cloud-1 to edge-1: 1 of 3 pods missing at the edge",
     ),
     "moves that are over": (
         ALONE, moves(OVER, having(OVER, pod="shop/cart-b", ended=997.5)), {},
         (
-            "migrated shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3"
+            "migrated shop/cart-a from cloud-1 to edge-1: 1 of 3 pods missing at the edge"
             " (and 1 migration more)"
         ),
     ),
     "one that was taken back": (
-        ALONE, moves(having(OVER, state="taken back", reason="overdue")), {},
+        ALONE, moves(having(OVER, state="rolled back", reason="overdue")), {},
         "migration rolled back: shop/cart-a from cloud-1 to edge-1 (overdue)",
     ),
     "one over for long": (

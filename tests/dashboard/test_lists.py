@@ -50,7 +50,7 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
         moving=1,
     )
     moves = {
-        "over": moved(state="taken back", ended=1.0, reason="it was not Ready in time"),
+        "over": moved(state="rolled back", ended=1.0, reason="it was not Ready in time"),
         "proposed": moved(state="proposed", pod="a/q"),
         "moving": moved(step="waiting for a/x to be Ready", since=-8.0, done=2, steps=6),
     }
@@ -63,7 +63,7 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
     async with told(rows) as url, browser.page(url) as page:
         await expect(page.get_by_role("list", name="What is wrong")).to_contain_text("north is cut")
         await expect(page.get_by_text("standby; other-host leads")).to_be_visible()
-        await expect(page).to_have_title("trouble, moving 1 - KubeDSM")
+        await expect(page).to_have_title("trouble, migrating 1 - KubeDSM")
         await expect(page.get_by_role("status")).to_have_text("moving 1 of 1")
         under_way, proposed, over = await page.locator(".moves li").all_inner_texts()
         assert re.search(r"waiting for a/x to be Ready, (9|1\d) s", under_way)

@@ -67,7 +67,7 @@ async def test_a_move_is_followed_from_its_decision_to_its_end():
             [new] = viewer["pods"]
             pod = row["pod"]
             assert (row["state"], row["source"], row["target"]) == ("completed", "c1", "e1")
-            assert row["purpose"] == "its promise lacks 1 pod of 1"
+            assert row["purpose"] == "1 of 1 pod missing at the edge"
             assert row["replacement"] == new
             names = {"pod": pod, "new": new}
             assert "helped" not in row  # nothing is measured
@@ -83,8 +83,8 @@ async def test_a_move_is_followed_from_its_decision_to_its_end():
             assert f"{moving}: waiting until {new} has stayed Ready for a while, 2 s" in headlines
             assert headlines[-1] == "idle: every QoS target is met"
             assert viewer.news("move") == [
-                f"{moving}: its promise lacks 1 pod of 1",
-                f"migrated {pod} from c1 to e1: its promise lacks 1 pod of 1",
+                f"{moving}: 1 of 1 pod missing at the edge",
+                f"migrated {pod} from c1 to e1: 1 of 1 pod missing at the edge",
             ]
             assert viewer.news("suggestion") == [f"decided to migrate {pod} from c1 to e1"]
             assert not viewer.news("event")  # which would say the same again
@@ -135,7 +135,7 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
             When(world, replacement(world), spoil)
             open_edge(world, ONE_PLACE)
             await viewer.watch(20)
-            [row] = [row for row in viewer["moves"].values() if row["state"] == "taken back"]
+            [row] = [row for row in viewer["moves"].values() if row["state"] == "rolled back"]
             new = row["replacement"]
             assert row["reason"] == "the replacement was not Ready in time"
             *_, lost, back = [text for _, text in row["story"]]

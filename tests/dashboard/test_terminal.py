@@ -30,7 +30,7 @@ WHERE = "http://127.0.0.1:10270"
 HEADLINE = "moving 1 of 2: waiting for shop/cart-7 to be Ready, 4 s"
 REFUSED = "0/4 nodes are available: 3 Insufficient cpu, 1 node(s) were unschedulable."
 MOVE = MoveRow(
-    "shop/cart-6", "shop/cart", "n9", "e1", "cloud-to-edge", "its promise lacks 1 pod of 3",
+    "shop/cart-6", "shop/cart", "n9", "e1", "cloud-to-edge", "1 of 3 pods missing at the edge",
     "moving", 90.0, step="waiting for shop/cart-7 to be Ready", since=96.0, done=3, steps=8,
 )  # fmt: skip
 SEEN = TypedSnapshot(

@@ -1,10 +1,9 @@
-"""The timeline of a recording: moments by key and pointer, playing, and comparison."""
+"""The timeline of a recording: moments by key and pointer, and playing."""
 
 from contextlib import asynccontextmanager
 
 from support.browser import expect, in_browser
 from support.modules import modules_served
-from support.watched import watched
 
 pytestmark = in_browser
 
@@ -30,7 +29,7 @@ _FILM = """
     return recording;
   };
   let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000,
-    compared: null, chosen: null };
+    chosen: null };
   const recordings = [filmed(1000)];
   if (!live) recordings.push(filmed(1000));
   const set = (more) => {
@@ -104,33 +103,6 @@ async def test_a_film_is_played_on_from_any_moment(browser):
         await expect(page.get_by_role("button", name="Pause")).to_be_visible()
         await page.get_by_role("button", name="Back to now").click()
         await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
-
-
-async def test_two_moments_are_compared_in_words(browser):
-    async with timeline(browser) as (page, moment):
-        await moment.press("Home")
-        await page.keyboard.press("c")
-        await moment.press("PageUp")
-        told = page.get_by_role("region", name="From")
-        await expect(told).to_contain_text("p n1 to n2")
-        await expect(told).to_contain_text("w 0 of 2, then 1 of 2")
-        await page.get_by_role("button", name="Compare").click()
-        await expect(told).to_have_count(0)
-
-
-async def test_what_is_different_from_a_moment_is_marked_in_the_picture(browser):
-    async with watched() as (there, url), browser.page(url) as page:
-        there.world.deploy("early", 1)
-        await expect(page.locator(".picture [data-pod*=early]")).to_have_count(1)
-        # A letter does nothing where something else has the focus.
-        await page.get_by_role("button", name="Closer").press("c")
-        await page.evaluate("document.activeElement.blur()")
-        await page.keyboard.press("c")
-        there.world.deploy("late", 1)
-        await expect(page.locator(".picture [data-pod*=late].different")).to_have_count(1)
-        await expect(page.locator(".picture [data-pod*=early].different")).to_have_count(0)
-        await page.keyboard.press("c")
-        await expect(page.locator(".picture .different")).to_have_count(0)
 
 
 async def test_two_recordings_go_on_together(browser):

@@ -77,7 +77,7 @@ async def test_each_is_told_with_its_reason_first():
         outcome = next(m for m in record.entry(3).moves if m.move.pod.workload.name == "web")
         move = explained(runtime, "migration", outcome.id)
         assert lines_of(move)[0] == (
-            f"{outcome.move.pod} was migrated from c1 to e1: its promise lacks 2 pods of 2."
+            f"{outcome.move.pod} was migrated from c1 to e1: 2 of 2 pods missing at the edge."
         )
         assert ("pod", str(outcome.replacement)) in links_of(move)
         assert section(move, "Benefit")[1] == (
@@ -96,7 +96,7 @@ async def test_each_is_told_with_its_reason_first():
 
         pod = explained(runtime, "pod", str(outcome.replacement))
         assert (
-            f"it replaces {outcome.move.pod} on c1, its promise lacks 2 pods of 2"
+            f"it replaces {outcome.move.pod} on c1, 2 of 2 pods missing at the edge"
             in lines_of(pod)[0]
         )
         assert ("move", outcome.id) in links_of(pod)

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from kubedsm.config.settings import load
+from kubedsm.events.event_recorder import TOPICS
 from kubedsm.plugins.plugin import never
 from kubedsm.plugins.plugins import BY_NAME, PLUGINS
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
@@ -47,16 +48,11 @@ def test_every_plugin_rejects_and_has_advice(plugin):
 
 
 def test_every_event_reason_is_on_the_page():
-    pattern = re.compile(
-        r"(?:Notice\(\w+, |_event\(entry, |reason(?:, text)? = \(?|packing\([\w.]+, "
-        r"|\w+\": )\"([A-Z][A-Za-z]+)\""
-    )
-    folders = ("events", "rebalancing", "app")
-    texts = (p.read_text() for name in folders for p in (ROOT / "kubedsm" / name).rglob("*.py"))
-    reasons = {found for text in texts for found in pattern.findall(text)}
+    others = re.compile(r'"(MoveRequest[A-Z]\w+|Edge[A-Z]\w+)"')
+    texts = [p.read_text() for p in (ROOT / "kubedsm").rglob("*.py")]
+    reasons = {*TOPICS, *(found for text in texts for found in others.findall(text))}
     listed = set(re.findall(r"^\| `([A-Z]\w+)`", read("reference/events.md"), re.MULTILINE))
-    assert reasons <= listed
-    assert len(reasons) >= 20
+    assert listed == reasons
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def config_map(text):
 
 def test_an_edited_config_map_holds_or_is_refused_and_can_be_shown(server):
     with Following(server, "--configmap", NAME) as running:
-        missing = running.until("no configuration, the defaults hold")
+        missing = running.until("configuration unreadable, defaults in effect")
         assert NAME in missing["source"]
         running.until("synced")
         server.call("POST", PATH, config_map("services: {shop/*: {qos: 0.5}}"))

@@ -260,6 +260,6 @@ def test_the_cluster_is_asked_when_a_scheduler_says_nothing(tmp_path, monkeypatc
     assert (done.returncode, done.stdout) == (1, "")
     remark, line = done.stderr.splitlines()
     assert remark == (
-        f"kubedsm: what listens at {there} has said nothing for 5 s; the cluster is asked instead"
+        f"kubedsm: what listens at {there} has said nothing for 5 s; the cluster is read instead"
     )
     assert "and in the cluster: " in line

@@ -157,7 +157,7 @@ async def test_without_the_right_to_read_its_configuration_it_places_pods_all_th
         await admin.deploy("first", 4)
         await admin.until_bound("first", 4)
     [line] = complaints(said)
-    assert line["event"] == "no configuration, the defaults hold"
+    assert line["event"] == "configuration unreadable, defaults in effect"
     assert 'cannot get resource "configmaps"' in line["error"]
 
 

@@ -36,8 +36,6 @@ SCENARIO = b"""{"apis": [{"name": "cart", "endpoint": "http://cart.shop/", "inte
     {"api_call_period": 100, "cycle_length": 1000}]}]}"""
 #: commands that end by themselves in a few seconds if they are started like this
 SHORT = {
-    "bench match": "--pods 3 --nodes 2",
-    "bench pack": "--instances 1 --seconds 0.1",
     "chaos": "--injections 1 --workload burst --jobs 1",
     "config check": "manifests/base/config.yaml",
     "config show": "",

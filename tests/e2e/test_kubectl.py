@@ -311,18 +311,6 @@ async def test_a_job_is_waited_for_and_says_what_it_did(kubectl: Kubectl) -> Non
     assert "exit code 0" in said
 
 
-async def test_an_autoscaler_is_made_in_one_line(web: Kubectl) -> None:
-    await web("autoscale", "deployment/web", "--max=3", "--cpu-percent=50")
-    (row,) = table(await web("get", "hpa"))
-    assert (row["REFERENCE"], row["TARGETS"]) == ("Deployment/web", "cpu: <unknown>/50%")
-
-
-async def test_fields_are_explained_by_name_and_type(kubectl: Kubectl) -> None:
-    said = await kubectl("explain", "pod.spec.containers.resources")
-    assert "FIELD: resources <ResourceRequirements>" in said
-    assert "limits\t<map[string]string>" in said
-
-
 async def test_what_it_cannot_do_it_says_in_one_sentence(kubectl: Kubectl) -> None:
     await kubectl("create", "-f", "-", stdin=POD)
     await kubectl("wait", "pod/lone", "--for=condition=Ready", "--timeout=10s")

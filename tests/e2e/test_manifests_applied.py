@@ -1,4 +1,4 @@
-"""The manifests as kubectl applies them, by both of its ways, to an emulated cluster."""
+"""The manifests as kubectl applies them to an emulated cluster."""
 
 import pytest
 import yaml
@@ -21,7 +21,7 @@ def kubectl(tmp_path_factory):
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_applying_twice_changes_nothing_and_conflicts_with_nothing(kubectl, tmp_path, folder):
+def test_applying_twice_changes_nothing(kubectl, tmp_path, folder):
     objects = [given for given in built(folder).values() if given["kind"] not in FOREIGN]
     path = tmp_path / "objects.yaml"
     path.write_text(yaml.safe_dump_all(objects))
@@ -32,6 +32,5 @@ def test_applying_twice_changes_nothing_and_conflicts_with_nothing(kubectl, tmp_
         assert {line.split("/")[0] for line in again if not line.endswith(" unchanged")} <= {
             "poddisruptionbudget.policy"
         }
-        kubectl("apply", "--server-side", "-f", path)
     finally:
         kubectl("delete", "-f", path)

@@ -74,7 +74,7 @@ def test_a_scheduler_of_another_cluster_is_ignored(scheduled, another, command):
     done = kubedsm(*arguments, "--kubeconfig", another.kubeconfig, "--server", url, "-o", "json")
     first, *more = done.stderr.splitlines()
     ignored = f"kubedsm: the scheduler at {url} serves another cluster; ignored: {another.url} is"
-    assert first == f"{ignored} asked instead"
+    assert first == f"{ignored} read instead"
     if command == "config":
         assert (done.returncode, done.stdout) == (1, "")
         assert more == [

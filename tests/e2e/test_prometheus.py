@@ -7,11 +7,9 @@ import urllib.error
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from draw_dashboard.__main__ import main as draw_dashboard
 from support.command_line import kubedsm
-from support.dashboard import PANELS, one_of_each_kind, queries
+from support.dashboard import PANELS, queries
 from support.manifests import MONITORING, made
 from support.metered import total
 from support.processes import Process, Server, free_port
@@ -150,15 +148,6 @@ def pods_wait_and_are_bound(server, prometheus):
     prometheus.until('scheduler_unschedulable_pods{plugin="NodeResourcesFit"} > 0', bool)
 
 
-def draws(tmp_path, prometheus):
-    dashboard, picture = tmp_path / "dashboard.json", tmp_path / "dashboard.png"
-    dashboard.write_text(json.dumps(one_of_each_kind()))
-    given = [prometheus.url, str(picture), "--minutes", "1", "--dashboard", str(dashboard)]
-    done = CliRunner().invoke(draw_dashboard, given)
-    assert (done.exit_code, done.output) == (0, "")
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
 @real
 def test_every_query_of_alerts_and_dashboard_answers_in_a_real_prometheus(tmp_path):
     exporter = f"127.0.0.1:{free_port()}"
@@ -192,7 +181,6 @@ def ask_everything(tmp_path, server, scheduler, targets):
         pods_wait_and_are_bound(server, prometheus)
         empty = {panel["title"] for panel in PANELS if not all(answers(prometheus, panel))}
         assert empty <= set(EMPTY) <= {panel["title"] for panel in PANELS}
-        draws(tmp_path, prometheus)
         share = prometheus.ask('kubedsm_workload_edge_share{workload="web"}')
         assert [(f["metric"]["namespace"], f["value"][1]) for f in share] == [("default", "1")]
         scheduler.stop(signal.SIGKILL)

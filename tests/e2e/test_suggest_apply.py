@@ -37,7 +37,7 @@ def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_pat
                 done = kubedsm(*apply)
                 assert done.returncode == 0, done.stderr
                 *_, taken, moved = done.stderr.splitlines()
-                assert taken.startswith("kubedsm: the running scheduler has taken request ")
+                assert taken.startswith("kubedsm: the running scheduler has accepted request ")
                 assert moved.endswith(" to e1 completed")
                 assert ready(server) == ["e1"]
             code, _, _ = dry.stop(signal.SIGTERM)

@@ -231,18 +231,6 @@ def test_to_list_one_object_can_be_allowed_by_its_name(api, bot):
     assert bot("GET", path)[0] == 403
 
 
-def test_to_apply_what_is_not_there_needs_the_right_to_create_it(api, bot):
-    allow(api, rule("patch", resources="configmaps"))
-    path = "/api/v1/namespaces/default/configmaps/new"
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}}
-    apply = ("PATCH", path, body, "application/apply-patch+yaml")
-    status, answer = bot(*apply, fieldManager="me")
-    assert status == 403
-    assert "cannot create" in answer["message"]
-    allow(api, rule("create", resources="configmaps"), name="more")
-    assert bot(*apply, fieldManager="me")[0] == 201
-
-
 def test_403_comes_before_404_also_for_what_is_not_served(admin, bot):
     path = "/apis/example.com/v1/namespaces/default/widgets/a"
     status, answer = bot("GET", path)

@@ -7,7 +7,6 @@ import random
 import pytest
 
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -65,7 +64,7 @@ def replaced(api, resource, obj, half):
     """As a PUT over HTTP would. Returns what came of it."""
     part = "status" if half == "status" and "status" in resource.subresources else ""
     try:
-        sent = json.dumps(obj, default=to_json).encode()
+        sent = json.dumps(obj).encode()
         api.update(resource, object_in(resource, sent, ""), subresource=part)
     except ApiError as refused:
         return refused.status

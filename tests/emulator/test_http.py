@@ -80,7 +80,6 @@ async def test_a_request_arrives_whole() -> None:
             accept="application/json;as=Table",
             body=b"{}",
             token="secret",  # noqa: S106 - the one that was sent
-            user_agent="kubectl/v1.36",
         )
     ]
 

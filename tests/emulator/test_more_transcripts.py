@@ -9,8 +9,6 @@ import pytest
 
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.access.rbac import User
-from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.resources import NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.http.routes import Routes
 from kubedsm_lab.emulator.http.server import HttpFront
@@ -28,7 +26,6 @@ EXCHANGES = [
 ]
 SCENES = list(dict.fromkeys(exchange.scene for exchange in EXCHANGES))
 ACCESS = [e for e in EXCHANGES if e.scene == "access"]
-AUTOSCALERS = [e for e in EXCHANGES if e.scene == "autoscaling-v1"]
 DELETION = next(e for e in EXCHANGES if e.method == "DELETE" and e not in ACCESS)
 NAMESPACE = DELETION.response["metadata"]["name"]
 JSON = "application/json"
@@ -70,12 +67,6 @@ def shown_by(exchange):
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def without_controllers():
-    api = ApiServer(SystemClock(), random.Random(0))
-    api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-    return api
-
-
 async def play():
     async with (
         EmulatedCluster(
@@ -84,8 +75,6 @@ async def play():
         HttpFront(Routes(cluster.api)) as front,
         # The recorded server let in nobody without a token.
         HttpFront(Routes(cluster.api, with_alice(cluster.access))) as guarded,
-        # The recorder had read the autoscaler before its controller looked at it, 15 s later.
-        HttpFront(Routes(without_controllers())) as untouched,
         aiohttp.ClientSession() as session,
     ):
         player = Player(
@@ -95,8 +84,7 @@ async def play():
             exchanges=EXCHANGES,
             opened_before={},
             unlogged=UNLOGGED,
-            elsewhere={e.index: (guarded.url, shown_by(e)) for e in ACCESS}
-            | {e.index: (untouched.url, {}) for e in AUTOSCALERS},
+            elsewhere={e.index: (guarded.url, shown_by(e)) for e in ACCESS},
         )
         return await player.play()
 

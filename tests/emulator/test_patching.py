@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.patching import (
-    APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
@@ -261,7 +260,7 @@ def test_outside_known_lists_a_strategic_patch_is_a_merge_patch(current: Any, pa
         ([{"op": "replace", "path": "", "value": 1}], JSON_PATCH, 400),
         ({}, "application/json", 415),
         (pod(containers=[{"image": "x"}]), STRATEGIC_MERGE_PATCH, 400),
-        (pod(containers=["x"]), APPLY_PATCH, 400),
+        (pod(containers=["x"]), STRATEGIC_MERGE_PATCH, 400),
         (pod(containers={"name": "x"}), STRATEGIC_MERGE_PATCH, 400),
         ({"$patch": "frobnicate"}, STRATEGIC_MERGE_PATCH, 400),
         ({"$retainKeys": 1}, STRATEGIC_MERGE_PATCH, 400),

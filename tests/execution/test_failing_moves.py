@@ -255,8 +255,8 @@ async def test_a_burst_is_served_first_and_unstarted_groups_are_dropped():
 
 def may_move(world):
     """The workload web may be moved again now."""
-    limits, clock = world.runtime.manager.move_limits, world.clock
-    return Workload("default", "Deployment", "web") not in limits.resting(clock.monotonic())
+    resting = world.runtime.manager.migrations.resting()
+    return Workload("default", "Deployment", "web") not in resting
 
 
 WITHOUT_COOLDOWN = load("suggester: {mode: 'off'}\nmigration: {cooldown: 0s, drainDelay: 1s}", "t")

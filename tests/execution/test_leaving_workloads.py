@@ -8,7 +8,6 @@ from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
 from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS
 from support.tenants import (
     CLOUD,
@@ -184,7 +183,7 @@ def deployment(world, change):
         if request.method != "GET" or not request.path.endswith(f"/{TENANT}/deployments/web"):
             return None
         found = world().api.get(DEPLOYMENTS, TENANT, "web")
-        return Response(200, orjson.dumps(change(found), to_json))
+        return Response(200, orjson.dumps(change(found)))
 
     return answer
 

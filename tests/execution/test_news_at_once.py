@@ -81,7 +81,7 @@ async def story(mode, at=None, action=None):
             await world.until(runtime.manager.quiet.is_set, 60)
             mirror = runtime.mirror
             assert [mirror._reservations, mirror._claims, mirror._claimed] == [{}, {}, {}]
-            assert not len(runtime.manager.move_limits)
+            assert not len(runtime.manager.migrations)
             left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
             await world.until(lambda: not left, 60)
         return lines
@@ -111,4 +111,4 @@ async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():
         runtime.manager.observe(runtime.mirror.apply(gone))
         assert runtime.manager.quiet.is_set()
         await asyncio.sleep(20)
-        assert not len(runtime.manager.move_limits)
+        assert not len(runtime.manager.migrations)

@@ -26,7 +26,6 @@ from kubedsm.model.model import (
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.process.clock import SystemClock
 from plans.events import CallRefused
-from plans.steps import StepKind
 from support.plan_runner import plan_runner
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -300,7 +299,7 @@ async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_hel
         lambda pod, step: settled.append(step.reason),
         LIMITS,
     ).manager
-    manager._handlers[StepKind.BIND] = lambda *_: 1 / 0
+    manager._ask = lambda *_: 1 / 0
     manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
     assert settled == ["internal error of the scheduler"]
     assert mirror.snapshot().free["n2"] == EDGE.allocatable
@@ -323,12 +322,12 @@ async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_
         lambda pod, step: settled.append((pod.name, step.reason)),
         LIMITS,
     ).manager
-    manager._handlers[StepKind.BIND] = lambda _, step: 1 / (step.id - 1)
+    manager._ask = lambda plan_id, _: 1 / (plan_id != "bind-2")
     manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
     assert settled == [("web-1", "internal error of the scheduler")]
     # It is nobody's any more, while the others are still waited for.
     assert [manager.follows(pod.uid) for pod in pods] == [True, False, True]
-    assert manager.under_way == 1
+    assert manager.under_way == 2
     for number in (0, 2):
         bound = attrs.evolve(pods[number], node_name=NodeName("n2"), resource_version="6")
         manager.observe(mirror.apply(PodApplied(bound)))
@@ -406,7 +405,7 @@ async def test_what_follows_from_an_event_is_told_after_it():
         manager.report(plan_id, CallRefused(step.id, "no"))
         order.append("asked")
 
-    manager._handlers[StepKind.BIND] = ask
+    manager._ask = ask
     manager._on_bound = lambda pod, step: order.append(step.reason)
     manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
     assert order == ["asked", "no"]

@@ -51,7 +51,7 @@ def test_reads_a_pod_of_a_web_service():
     line = watch_line(random.Random(3))
     assert 3800 < len(line) < 4600
     shown = json.loads(line)["object"]
-    read = decoding.pod_line(line)
+    read = decoding.PODS.reader.line(line)
     assert isinstance(read, decoding.Applied)
     metadata = shown["metadata"]
     assert read.identity == decoding.Identity(
@@ -113,7 +113,7 @@ def test_what_pods_have_in_common_is_held_once():
         pod = made_pod(
             metadata=metadata, nodeName="node-17", schedulerName="kubedsm", status={"phase": "Odd"}
         )
-        return decoding.pod_line(json.dumps({"type": "ADDED", "object": pod}).encode())
+        return decoding.PODS.reader.line(json.dumps({"type": "ADDED", "object": pod}).encode())
 
     one, other = line("1"), line("2")
     for field in ("namespace", "node_name", "scheduler_name", "phase", "labels"):
@@ -324,26 +324,23 @@ def test_images_of_pods_are_named_as_nodes_report_them():
 
 def test_lines_of_every_type():
     metadata = {"name": "n2", "uid": "u", "resourceVersion": "7"}
-    deleted = decoding.node_line(
+    deleted = decoding.NODES.reader.line(
         json.dumps({"type": "DELETED", "object": {"metadata": metadata}}).encode()
     )
     assert deleted == decoding.Removed(decoding.Identity("", "n2", "u", "7"))
     bookmark = b'{"object":{"metadata":{"resourceVersion":"9"},"spec":null},"type":"BOOKMARK"}'
-    assert decoding.pod_line(bookmark) == decoding.Bookmark("9")
-    expired = decoding.pod_line(
-        b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"m"}}'
-    )
-    assert isinstance(expired, decoding.Failed)
-    assert isinstance(expired.error, Expired)
-    nameless = decoding.pod_line(b'{"type":"ERROR","object":{}}')
-    assert isinstance(nameless, decoding.Failed)
-    assert isinstance(nameless.error, ServerError)
+    assert decoding.PODS.reader.line(bookmark) == decoding.Bookmark("9")
+    for error, status in ((Expired, {"code": 410, "reason": "Expired"}), (ServerError, {})):
+        with pytest.raises(error):
+            decoding.PODS.reader.line(json.dumps({"type": "ERROR", "object": status}).encode())
 
 
 def test_a_deleted_pod_may_be_malformed():
     spoilt = made_pod(containers="none")
     line = json.dumps({"type": "DELETED", "object": spoilt}).encode()
-    assert decoding.pod_line(line) == decoding.Removed(decoding.Identity("shop", "a", "u1", ""))
+    assert decoding.PODS.reader.line(line) == decoding.Removed(
+        decoding.Identity("shop", "a", "u1", "")
+    )
 
 
 def test_a_page_of_a_list():
@@ -374,7 +371,7 @@ def test_reads_every_object_a_real_api_server_sent():
             nodes += decoding.node(item).allocatable.cpu > 0
         for event in exchange.get("watch") or ():
             if event.get("object", {}).get("kind") == "Pod":
-                pods += bool(decoding.pod_line(json.dumps(event).encode()))
+                pods += bool(decoding.PODS.reader.line(json.dumps(event).encode()))
     assert pods > 50
     assert nodes > 4
 

@@ -11,8 +11,8 @@ from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Conflict, NotFound
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import NODES as ALL_NODES
-from kubedsm.kube.wire.watched import PODS as ALL_PODS
+from kubedsm.kube.wire.decoding import NODES as ALL_NODES
+from kubedsm.kube.wire.decoding import PODS as ALL_PODS
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.process.clock import SystemClock, VirtualClock

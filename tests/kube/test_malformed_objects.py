@@ -50,7 +50,11 @@ def test_a_malformed_pod_is_told_in_one_line(path, value, told):
     put(shown, path, value)
     encoded = json.dumps(shown).encode()
     line = json.dumps({"type": "ADDED", "object": shown}).encode()
-    for read, source in ((decoding.pod, shown), (decoding.pod, encoded), (decoding.pod_line, line)):
+    for read, source in (
+        (decoding.pod, shown),
+        (decoding.pod, encoded),
+        (decoding.PODS.reader.line, line),
+    ):
         with pytest.raises(WireError) as raised:
             read(source)
         assert str(raised.value).startswith(told)
@@ -93,7 +97,12 @@ def test_a_malformed_node_is_told_in_one_line(shown, told):
 def test_anything_else_is_a_wire_error_too(source):
     reads = [decoding.pod, decoding.node, decoding.config_map]
     if isinstance(source, bytes):
-        reads += [decoding.pod_line, decoding.node_line, decoding.pod_item, decoding.server_version]
+        reads += [
+            decoding.PODS.reader.line,
+            decoding.NODES.reader.line,
+            decoding.PODS.reader.item,
+            decoding.server_version,
+        ]
     for read in reads:
         with pytest.raises(WireError):
             read(source)
@@ -134,7 +143,7 @@ def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
     for read, source in (
         (decoding.pod, spoilt),
         (decoding.pod, json.dumps(spoilt).encode()),
-        (decoding.pod_line, json.dumps({"type": "ADDED", "object": spoilt}).encode()),
+        (decoding.PODS.reader.line, json.dumps({"type": "ADDED", "object": spoilt}).encode()),
     ):
         assert "\n" not in complaint(read, source)
 
@@ -144,4 +153,4 @@ def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
 def test_damaged_bytes_are_a_line_or_a_wire_error(at, bytes_, removed):
     line = watch_line(random.Random(0))
     damaged = line[:at] + bytes_ + line[at + removed :]
-    assert "\n" not in complaint(decoding.pod_line, damaged)
+    assert "\n" not in complaint(decoding.PODS.reader.line, damaged)

@@ -16,7 +16,7 @@ from kubedsm.kube.watching.reflector import (
     Reflector,
     ReflectorStatistics,
 )
-from kubedsm.kube.wire.watched import NODES, PODS
+from kubedsm.kube.wire.decoding import NODES, PODS
 from kubedsm.process.clock import VirtualClock
 from support.scripted_cluster import (
     EXPIRED,

@@ -101,6 +101,7 @@ def test_who_stands_where_is_what_a_look_at_all_pods_finds(block):
 def test_what_was_seen_stays_as_it_was():
     seen = []
     for mirror in history(7, events=200, classes=RULED):
+        mirror.check_invariants()
         snapshot = mirror.snapshot()
         copied = {
             name: dict(getattr(snapshot, name)) for name in ("nodes", "pods", "free", "placed")

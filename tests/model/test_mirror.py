@@ -1,5 +1,3 @@
-import random
-
 import pytest
 
 from kubedsm.model.events import (
@@ -275,41 +273,6 @@ def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
     )
     share = made.snapshot().shares()[WEB]
     assert (share.edge, share.total) == (1, 3)
-
-
-def test_the_books_agree_after_any_history():
-    rng = random.Random(7)
-    made = ClusterMirror()
-    for version in range(3000):
-        name = f"p{rng.randrange(12)}"
-        uid = f"{name}-{rng.randrange(2)}"
-        match rng.randrange(6):
-            case 0:
-                made.apply(NodeApplied(node(f"n{rng.randrange(3)}", cpu=rng.randrange(9) * 500)))
-            case 1:
-                made.apply(NodeDeleted(NodeName(f"n{rng.randrange(3)}")))
-            case 2:
-                made.apply(PodDeleted(Uid(uid), "shop", name))
-            case 3:
-                try:
-                    made.reserve(uid, NodeName(f"n{rng.randrange(3)}"), ONE_CORE.requests)
-                except ReservationError:
-                    made.release(uid)
-            case _:
-                made.apply(
-                    PodApplied(
-                        pod(
-                            uid,
-                            name=name,
-                            node_name=rng.choice([None, "n0", "n1"]),
-                            phase=rng.choice(["Pending", "Running", "Failed"]),
-                            resource_version=str(rng.randrange(version + 1)),
-                        )
-                    )
-                )
-        if made.pod(Uid(uid)) is None:
-            made.release(uid)
-        made.check_invariants()
 
 
 def released(made):

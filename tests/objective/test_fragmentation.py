@@ -12,7 +12,7 @@ from kubedsm.objective.fragmentation import (
     request_mix,
     row,
 )
-from kubedsm_lab.bench.match import literal_fragmentation
+from support.literal_match import literal_fragmentation
 from support.placement_instances import GPU, drawn, node, pod, resources, snapshot
 
 ONE_GIB_A_CORE = ((resources(1, 1), 1),)

@@ -31,21 +31,21 @@ UP_A, UP_B = move("a", MoveKind.CLOUD_TO_EDGE), move("b", MoveKind.CLOUD_TO_EDGE
 DOWN_B = move("b", MoveKind.EDGE_TO_CLOUD)
 INSIDE = move("b", MoveKind.EDGE_TO_EDGE)
 CASES = {
-    "to the edge": (why(UP_A), "its promise lacks 1 pod of 4"),
-    "beyond its promise": (why(UP_B), "the edge has room for more than its promise"),
+    "to the edge": (why(UP_A), "1 of 4 pods missing at the edge"),
+    "beyond its promise": (why(UP_B), "the edge has free capacity for more than its QoS target"),
     "to the cloud for one that goes to the edge": (
         why(DOWN_B, UP_A),
-        "to make room at the edge for a, whose promise lacks 1 pod of 4",
+        "to free edge capacity for a, 1 of 4 pods missing at the edge",
     ),
     "to the cloud for several": (
         why(DOWN_B, UP_A, UP_B),
-        "to make room at the edge for a and b",
+        "to free edge capacity for a and b",
     ),
     "beside another group": (
         why(DOWN_B, attrs.evolve(UP_A, group=1)),
         "+0.000 points of QoS a move",
     ),
-    "inside the edge": (why(INSIDE), "to join what is left of the edge's room"),
+    "inside the edge": (why(INSIDE), "to join fragments of free edge capacity"),
     "spread": (
         why(attrs.evolve(INSIDE, rebalances=True)),
         "so that no single node holds all of default/b",

@@ -41,7 +41,7 @@ def order(move, mode, needs=()):
 
 
 PLANS = st.one_of(
-    st.just(bind_plan("b", [("old-a", "e1"), ("old-b", "c1")], 10.0)),
+    st.just(bind_plan("b", "old-a", "e1", 10.0)),
     st.just(restore_plan("old-a")),
     st.builds(
         lambda a, b: migration_plan("p", (order("a", a), order("b", b, "a"))),

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import TIER, unschedulable_message
-from support.literal_fit import static_rejection
+from kubedsm.plugins.fit import TIER
 from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
@@ -29,19 +28,6 @@ def test_the_same_verdicts_as_the_literal_rules(seed):
                 continue  # a pod that contradicts itself
             expected = literal_rule(snapshot, newcomer, node)
             assert (rejection.rule if rejection else None) == expected, (newcomer, node)
-
-
-@given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=150)
-def test_nodes_are_told_apart_as_one_by_one(seed):
-    snapshot, waiting = drawn(seed)
-    feasibility = Feasibility.of(snapshot)
-    for newcomer in waiting:
-        for node in snapshot.nodes.values():
-            alone = static_rejection(newcomer.pod_class, node)
-            together = feasibility.rejection(newcomer, node.name)
-            if alone is not None:
-                assert together == alone
 
 
 def _snapshot_with(snapshot, newcomer, name):
@@ -161,11 +147,3 @@ def test_the_tier_rule_is_told_apart():
     assert refused is not None
     assert refused.rule == TIER.name
     assert feasibility.rejection(newcomer, NodeName("n2"), tier=False) is None
-
-
-def test_no_node_at_all():
-    newcomer = pod("a")
-    feasibility = Feasibility.of(cluster([], [newcomer]))
-    assert feasibility.feasible(newcomer) == []
-    message = unschedulable_message(feasibility.rejections(newcomer))
-    assert message == "no nodes available to schedule pods"

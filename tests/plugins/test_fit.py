@@ -1,5 +1,3 @@
-import pytest
-
 from kubedsm.model.model import (
     NodeName,
     PodClass,
@@ -7,38 +5,14 @@ from kubedsm.model.model import (
     SchedulingRules,
     Taint,
     Tier,
-    Toleration,
 )
 from kubedsm.plugins.fit import shortages, unschedulable_message
 from kubedsm.plugins.plugin import Rejection
-from support.literal_fit import reasons, rejection, static_reasons
-from support.placement_instances import GPU, node, resources
+from support.placement_instances import GPU, resources
 
 EDGE = Tier.EDGE
 PLAIN = PodClass(resources(1, 1), SchedulingRules())
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-
-
-def tolerating(*tolerations):
-    return PodClass(resources(1, 1), SchedulingRules(tolerations=tolerations))
-
-
-def why(pod_class, at):
-    return reasons(pod_class, at, at.allocatable)
-
-
-def test_an_empty_node_takes_a_pod():
-    assert why(PLAIN, node("n", EDGE)) == ()
-
-
-def test_one_reason_for_each_resource_that_is_short():
-    wants = PodClass(resources(2, 9, gpu=1), SchedulingRules())
-    assert why(wants, node("n", EDGE, cpu=1, memory=8, pods=0)) == (
-        "Too many pods",
-        "Insufficient cpu",
-        "Insufficient memory",
-        f"Insufficient {GPU}",
-    )
 
 
 def test_exactly_what_is_left_is_enough():
@@ -50,53 +24,6 @@ def test_who_asks_for_nothing_fits_where_others_took_too_much():
     overcommitted = Resources(cpu=-500, memory=-1, pods=1, other=((GPU, -1),))
     assert shortages(resources(0, 0), overcommitted) == ()
     assert shortages(resources(0.001, 0), overcommitted) == ("Insufficient cpu",)
-
-
-def test_a_cordoned_node_takes_only_who_tolerates_it():
-    cordoned = node("n", EDGE, unschedulable=True, taints=[CORDON])
-    assert why(PLAIN, cordoned) == ("node(s) were unschedulable",)
-    assert why(tolerating(Toleration(CORDON.key, "Exists", "", "NoSchedule")), cordoned) == ()
-    assert why(tolerating(Toleration(CORDON.key, "Exists", "", "NoExecute")), cordoned) != ()
-    assert why(tolerating(Toleration("", "Exists")), cordoned) == ()
-
-
-@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
-def test_the_first_untolerated_taint_is_named(effect):
-    first, second = Taint("a", "1", effect), Taint("b", "", effect)
-    tainted = node("n", EDGE, taints=[first, second])
-    assert why(PLAIN, tainted) == ("node(s) had untolerated taint {a: 1}",)
-    tolerant = tolerating(Toleration("a", "Equal", "1", effect))
-    assert why(tolerant, tainted) == ("node(s) had untolerated taint {b: }",)
-    assert why(tolerating(Toleration("a", "Equal", "2", effect)), tainted) != ()
-
-
-def test_a_preference_keeps_nobody_away():
-    assert why(PLAIN, node("n", EDGE, taints=[Taint("a", "", "PreferNoSchedule")])) == ()
-
-
-def test_every_label_of_the_selector_must_match():
-    picky = PodClass(resources(1), SchedulingRules(node_selector=(("disk", "ssd"), ("zone", "a"))))
-    refusal = ("node(s) didn't match Pod's node affinity/selector",)
-    assert why(picky, node("n", EDGE, labels={"disk": "ssd", "zone": "a", "x": "y"})) == ()
-    assert why(picky, node("n", EDGE, labels={"disk": "ssd", "zone": "b"})) == refusal
-    assert why(picky, node("n", EDGE, labels={"disk": "ssd"})) == refusal
-
-
-def test_a_node_of_neither_tier_is_not_used():
-    assert why(PLAIN, node("n", None)) == ("node(s) had no label that makes them edge or cloud",)
-
-
-def test_the_first_rule_in_kube_schedulers_order_gives_the_reasons():
-    bad = node("n", None, cpu=0, taints=[Taint("a", "1", "NoExecute")], unschedulable=True)
-    rejected = rejection(PLAIN, bad, bad.allocatable)
-    assert rejected is not None
-    assert rejected.rule == "NodeUnschedulable"
-    full = node("n", EDGE, cpu=0)
-    rejected = rejection(PLAIN, full, full.allocatable)
-    assert rejected is not None
-    assert rejected.rule == "NodeResourcesFit"
-    assert static_reasons(PLAIN, full) == ()
-    assert static_reasons(PLAIN, bad) == ("node(s) were unschedulable",)
 
 
 def test_the_message_counts_reasons_and_sorts_them_as_text():

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm.model.model import ClaimReference, Disk, HostPort, NodeName, Toleration
+from kubedsm.model.model import ClaimReference, Disk, HostPort, NodeName, Taint, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
 from kubedsm.plugins.feasibility import Feasibility
@@ -66,6 +66,29 @@ def test_the_rules_go_by_their_plugins_names():
         "tierless": "Tier: node(s) had no label that makes them edge or cloud",
         "good": "",
     }
+
+
+def test_cordons_and_taints_give_way_to_tolerations():
+    key, effects = "node.kubernetes.io/unschedulable", ("NoSchedule", "NoExecute")
+    first, second = ([Taint(name, "1", effect) for effect in effects] for name in "ab")
+    cordoned = zoned("cordoned", unschedulable=True)
+    liked = zoned("liked", taints=[Taint("a", "", "PreferNoSchedule")])
+    tainted = [zoned(f"t{at}", taints=[first[at], second[at]]) for at in range(2)]
+
+    def given(*tolerations):
+        return list(
+            reasons(pod("a", tolerations=tolerations), [cordoned, liked, *tainted]).values()
+        )
+
+    def untolerated(name):
+        return f"node(s) had untolerated taint {{{name}: 1}}"
+
+    closed = "node(s) were unschedulable"
+    assert given() == [closed, "", *[untolerated("a")] * 2]
+    assert given(Toleration("a", "Equal", "2")) == given(Toleration(key, "Exists", "", "NoExecute"))
+    assert given(Toleration(key, "Exists", "", "NoSchedule"))[0] == ""
+    assert given(Toleration("a", "Equal", "1"))[2:] == [untolerated("b")] * 2
+    assert given(Toleration("", "Exists")) == [""] * 4
 
 
 def test_all_that_is_short_is_named():
@@ -421,14 +444,3 @@ def test_a_gated_pod_waits():
     assert rejection.reasons == ("waiting for scheduling gates: [example.com/one two]",)
     assert feasibility.feasible(gated) == []
     assert set(feasibility.rejections(gated)) == {"n1", "n2", "n3", "n4"}
-
-
-def test_the_message_counts_nodes_by_reason():
-    tainted = [zoned(f"t{i}", "x", taints=[TAINT]) for i in range(3)]
-    full = [zoned(f"f{i}", "x", cpu=0.1) for i in range(2)]
-    newcomer = pod("a", tolerations=(Toleration("other", "Exists"),))
-    feasibility = Feasibility.of(cluster([*tainted, *full], [newcomer]))
-    assert unschedulable_message(feasibility.rejections(newcomer)) == (
-        "0/5 nodes are available: 2 Insufficient cpu,"
-        " 3 node(s) had untolerated taint {dedicated: ml}."
-    )

@@ -234,7 +234,7 @@ async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
         await world.until(lambda: settled(world), 60)
         assert len(world.events("Migrated")) == 1
         # That the other was not made is nobody's failure.
-        assert not world.runtime.manager.move_limits.resting(world.clock.monotonic())
+        assert not world.runtime.manager.migrations.resting()
 
 
 async def test_moves_that_have_not_begun_are_not_made_once_moving_is_paused():

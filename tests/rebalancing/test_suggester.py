@@ -164,7 +164,7 @@ async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way
         assert not thinks()
         runtime.preemptor._end_nomination(pod.uid)
         assert thinks()
-        runtime.manager.begin(bind_plan("p", [("elsewhere", "c1")], 10.0))
+        runtime.manager.begin(bind_plan("p", "elsewhere", "c1", 10.0))
         assert not thinks()
 
 

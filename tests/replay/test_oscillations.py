@@ -1,19 +1,28 @@
-"""Loads that change places: what moves gain there does not last."""
+"""Loads that change places: the gain of a migration does not last."""
 
-import msgspec
+import attrs
 import pytest
 
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
+from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.runner import carry_out
-from kubedsm_lab.replay.tuning import OSCILLATIONS, oscillation
+from kubedsm_lab.replay.services import ServiceSpec
 from kubedsm_lab.replay.world import Run, Setup
+from loadgen.generators import serve_replicas
+
+#: Replicas of one service while its twin has the other number: twice the capacity of the edge.
+OSCILLATIONS = {"osc": (20, 26), "osc2": (22, 24)}
+NODES = (("e1", "edge", "3", "8Gi"), ("e2", "edge", "3", "8Gi"), ("c1", "cloud", "100", "200Gi"))
 
 
 def played(name, policy):
-    source, setup = oscillation(name, Setup())
-    whole = source.scenario(1)
-    # Six of the twelve cycles.
-    apis = (msgspec.structs.replace(api, intervals=api.intervals[:6]) for api in whole.apis)
-    scenario = msgspec.structs.replace(whole, apis=tuple(apis))
+    few, many = OSCILLATIONS[name]
+    replicas = {"x": (few, many) * 3, "y": (many, few) * 3}
+    scenario = serve_replicas(replicas, 90.0, "http://{service}/")
+    services = tuple(ServiceSpec(twin, "250m", "256Mi", replicas=(1, 60)) for twin in replicas)
+    usual = Setup()
+    cluster = ClusterSpec(tuple(node(*each) for each in NODES), usual.cluster.timing)
+    setup = attrs.evolve(usual, cluster=cluster, services=services)
     return carry_out(Run(name, scenario, policy, 1, setup)).measures
 
 
@@ -29,15 +38,3 @@ def test_at_no_price_it_is_with_many_moves():
     moving, still = played("osc", "migration.price=0s"), played("osc", "no-migration")
     assert moving.edge_ratio < still.edge_ratio
     assert moving.migrations > 100
-
-
-def test_they_are_of_twins_that_together_ask_for_twice_what_the_edge_holds():
-    for name, numbers in OSCILLATIONS.items():
-        source, setup = oscillation(name, Setup())
-        scenario = source.scenario(1)
-        assert scenario == source.scenario(2)
-        assert scenario.duration == 12 * 90
-        for moment, turn in ((45.0, numbers), (135.0, numbers[::-1])):
-            pods = tuple(scenario.rate(service, moment) / 5 for service in "xy")
-            assert pods == pytest.approx(turn)
-        assert {spec.name: spec.cpu for spec in setup.services} == {"x": "250m", "y": "250m"}

@@ -172,11 +172,11 @@ async def test_what_could_not_be_written_does_not_count_as_said():
     async with recording(lambda request: refusal(403) if down else None) as scene:
         scene.add(A)
         scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.proposed(A, "would be moved")
+        scene.recorder.note("MigrationProposed", A, "would be moved")
         await asyncio.sleep(1)
         down = False
         scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.proposed(A, "would be moved")
+        scene.recorder.note("MigrationProposed", A, "would be moved")
         await asyncio.sleep(1)
         assert scene.paper.conditions == [("a", "Unschedulable", "no room")]
         assert {reason for _, reason, _ in scene.paper.events} == {
@@ -264,7 +264,7 @@ async def test_of_a_pod_that_is_gone_only_its_end_is_told_and_nothing_is_kept():
         scene.add(A, B)
         scene.recorder.failed_scheduling(A, "no room")
         scene.recorder.moved(B, "Moved to e1", completed=True)
-        scene.recorder.proposed(B, "would be moved")
+        scene.recorder.note("MigrationProposed", B, "would be moved")
         scene.recorder.scheduled(B, E1)
         scene.recorder.moved(B, "Moved to e1", completed=True)
         scene.delete(A)

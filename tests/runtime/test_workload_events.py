@@ -52,7 +52,7 @@ async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
         [event] = world.events(failed, about="Deployment")
         assert event["type"] == "Warning"
         assert event["message"].startswith("Did not migrate 1 pod: web-")
-        assert ": taken back, evicting: 409 Conflict" in event["message"]
+        assert ": rolled back, evicting: 409 Conflict" in event["message"]
 
 
 async def test_nothing_is_written_on_a_deployment_that_is_gone():

@@ -97,7 +97,7 @@ async def test_services_return_no_faster_than_other_moves():
             await asyncio.sleep(SETTLE)
             at_once = 0
             while where(world).get("n", 0) < 8:
-                at_once = max(at_once, len(world.runtime.manager.move_limits))
+                at_once = max(at_once, len(world.runtime.manager.migrations))
                 await asyncio.sleep(0.1)
                 assert world.clock.monotonic() < 900.0
             assert at_once == world.configuration.migration.max_concurrent

@@ -18,13 +18,3 @@ def queries(panel, **variables):
         for name, value in filled.items():
             query = query.replace(f"${name}", value)
         yield query
-
-
-def one_of_each_kind():
-    """A dashboard of the first panel of each kind, one below the other."""
-    first = {panel["type"]: panel for panel in reversed(DASHBOARD["panels"])}
-    panels = [
-        {**panel, "gridPos": {"x": 0, "y": 4 * index, "w": 6, "h": 4}}
-        for index, panel in enumerate(first.values())
-    ]
-    return {**DASHBOARD, "panels": panels}

@@ -8,7 +8,7 @@ import numpy as np
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
 from support.placement_instances import drawn
 
 OBJECTIVES = (
@@ -36,7 +36,7 @@ def drawn_batch(seed, most=9):
         attrs.evolve(kind, penalties={n: rng.randint(1, 3) for n in names if rng.random() < 0.4})
         for kind in of_batch
     ]
-    return case, *(Packing.of(picky, rows) for rows in tiers)
+    return case, *(PlacementProblem.of(picky, rows) for rows in tiers)
 
 
 def loads_of(packing, targets):

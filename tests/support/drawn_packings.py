@@ -8,7 +8,7 @@ from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.matching.problem import Kind, Ladders, Packing
+from kubedsm.optimizer.matching.problem import Kind, Ladders, PlacementProblem
 from support.placement_instances import node, pod, resources, snapshot
 
 
@@ -48,7 +48,7 @@ def drawn_packing(seed):
         listed = np.array(which, dtype=np.int64).reshape(len(names), len(of_batch))
         ladders = Ladders(listed, np.array(steps, dtype=np.int64))
     mix, rows = request_mix(shot), NodeRows.of(nodes, shot.free)
-    packing = Packing.of(of_batch, rows, (vector for vector, _ in mix), ladders)
+    packing = PlacementProblem.of(of_batch, rows, (vector for vector, _ in mix), ladders)
     measure = rng.choice((Measure.UNUSABLE, Measure.PRODUCT, None))
     return packing, Fragmentation(measure, mix) if measure else None
 

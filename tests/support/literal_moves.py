@@ -26,8 +26,8 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import NANO, Objective, QosTargets, quality
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm_lab.bench.match import literal_fragmentation, literal_match
 from support.literal_fit import reasons, static_reasons
+from support.literal_match import literal_fragmentation, literal_match
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")

@@ -23,7 +23,7 @@ from kubedsm.objective.fragmentation import Fragmentation, canonical
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.optimizer.matching.best_fit import pod_size
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm_lab.bench.match import literal_fragmentation, literal_match
+from support.literal_match import literal_fragmentation, literal_match
 
 Shares = Mapping[Workload, Share]
 Free = Mapping[NodeName, Resources]

@@ -92,7 +92,7 @@ class MadeCluster:
             pod = self._tables["pods"][key]
             self._tables["moves"][f"plan-1/{key}"] = MoveRow(
                 key, pod.workload, pod.node, self.rng.choice(edges), "cloud-to-edge",
-                "its promise lacks 1 pod of 3", "moving" if number else "planned",
+                "1 of 3 pods missing at the edge", "moving" if number else "planned",
                 at=time.time(), step=f"waiting for {key}x to be Ready", done=number + 1, steps=7,
                 decision=1,
             )  # fmt: skip

@@ -6,8 +6,8 @@ from itertools import pairwise, product
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import Objective, quality
-from kubedsm_lab.bench.match import literal_fragmentation, literal_match
 from support.literal_fit import reasons
+from support.literal_match import literal_fragmentation, literal_match
 
 
 def literal_decision(instance, objective, measure):

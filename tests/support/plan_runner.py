@@ -8,9 +8,9 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.execution.bind_calls import BindCalls
-from kubedsm.execution.limits import Limits, MoveLimits
+from kubedsm.execution.limits import Limits
 from kubedsm.execution.migration_calls import MigrationCalls
-from kubedsm.execution.migrations import Moves
+from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
@@ -40,8 +40,8 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    calls = MigrationCalls(cluster, clock, limits.request_timeout, configuration, said, nothing)
-    moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing, nothing)
+    calls = MigrationCalls(cluster, clock, limits.request_timeout, said, nothing)
+    moves = Migrations(mirror, configuration, clock, nothing, nothing, nothing)
     left_behind = OrphanSweep(mirror, calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
         mirror,

@@ -17,7 +17,7 @@ from kubedsm.kube.client.port import (
     Unauthorized,
 )
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
-from kubedsm.kube.wire.watched import PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import (
     HistoryRewound,
     NodeApplied,

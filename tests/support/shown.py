@@ -11,10 +11,9 @@ from contextlib import suppress
 import orjson
 
 from kubedsm.kube.client.port import Response
-from kubedsm.kube.wire import watched
+from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
@@ -53,7 +52,7 @@ _STORED = {
 }
 #: what is bound to a node by another name runs nowhere; and who is gone never comes back
 _IDENTITY = (("metadata",), ("metadata", "name"), ("metadata", "uid"))
-_WATCHED = {by.kind: by for by in (watched.PODS, watched.NODES, *watched.SURROUNDINGS.values())}
+_WATCHED = {by.kind: by for by in (decoding.PODS, decoding.NODES, *decoding.SURROUNDINGS.values())}
 
 
 class Shown:
@@ -155,7 +154,7 @@ class Shown:
         by = _WATCHED.get(kind)
         try:
             if by is not None:
-                by.reader.item(json.dumps(self.of(obj), default=to_json).encode())
+                by.reader.item(json.dumps(self.of(obj)).encode())
         except WireError as error:
             return error
         return None
@@ -165,7 +164,7 @@ class Shown:
         shown = self.of(event["object"])
         if shown is event["object"]:
             return None
-        return Delivery((json.dumps({**event, "object": shown}, default=to_json).encode(),))
+        return Delivery((json.dumps({**event, "object": shown}).encode(),))
 
     def on_request(self, request):
         if request.method != "GET" or "watch" in request.query or not self._puts:
@@ -177,7 +176,7 @@ class Shown:
             body["items"] = [self.of(item) for item in body["items"]]
         elif "uid" in body.get("metadata", {}):
             body = self.of(body)
-        return RequestFault(Response(answer.status, json.dumps(body, default=to_json).encode()))
+        return RequestFault(Response(answer.status, json.dumps(body).encode()))
 
 
 def _named(obj):

@@ -4,7 +4,6 @@ import random
 
 import orjson
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.calls import reads
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
@@ -12,7 +11,6 @@ from kubedsm.kube.wire.decoding import pod as read
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -107,12 +105,12 @@ class Still:
 
     def known(self):
         """The pod as the mirror has it."""
-        return read(orjson.dumps(self.api.get(PODS, "default", self.pod), to_json))
+        return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
 
     @property
     def step_calls(self):
         said = SaidByCause(self.clock)
-        return MigrationCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
+        return MigrationCalls(self.front, self.clock, 10.0, said, _ignore)
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)

@@ -35,11 +35,12 @@ def literal_paper(case, measure):
     return LiteralPaper(shot, case.promises, case.objective, fragmentation, default_movable(shot))
 
 
-def problem_of(case, measure):
+def problem_of(case, measure, priorities=None):
     shot = case.snapshot
     fragmentation = Fragmentation(measure, request_mix(shot))
-    gains = Gains(shot.shares(), case.promises, case.objective)
-    return EdgeProblem.of(shot, default_movable(shot), fragmentation, SUGGEST_BOUNDS), gains
+    gains = Gains(shot.shares(), case.promises, case.objective, priorities)
+    movable, limits = default_movable(shot), attrs.evolve(case.limits, spread=False)
+    return EdgeProblem.of(shot, movable, fragmentation, gains, limits, SUGGEST_BOUNDS)
 
 
 def item_counts(problem, pods):

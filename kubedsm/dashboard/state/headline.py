@@ -76,8 +76,7 @@ def describe_migration(move: MoveRow) -> str:
     if move.state in ("moving", "completed"):
         verb = "migrating" if move.state == "moving" else "migrated"
         return f"{verb} {migration_route(move)}: {move.purpose}"
-    state = "rolled back" if move.state == "taken back" else move.state
-    return f"migration {state}: {migration_route(move)} ({move.reason})"
+    return f"migration {move.state}: {migration_route(move)} ({move.reason})"
 
 
 def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:

@@ -153,7 +153,7 @@ def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -
         node=after.target,
         move=key,
         decision=after.decision,
-        warning=after.state in ("failed", "taken back"),
+        warning=after.state in ("failed", "rolled back"),
     )
 
 

@@ -58,12 +58,12 @@ def _migrations(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
     lost = [
         move
         for move in moves
-        if move.state in ("failed", "taken back") and now - move.ended < REMEMBERED
+        if move.state in ("failed", "rolled back") and now - move.ended < REMEMBERED
     ]
     if lost:
         last = max(lost, key=lambda move: move.ended)
         more = f"; so did {counted(len(lost) - 1, 'migration')} before" if lost[1:] else ""
-        how = "was rolled back" if last.state == "taken back" else "failed"
+        how = "failed" if last.state == "failed" else "was rolled back"
         yield f"The migration of {migration_route(last)} {how}: {last.reason.rstrip('.')}{more}."
 
 

@@ -1,136 +1,81 @@
-/** Moves, each an arc from where its pod is to where it goes, with its step in words. */
+/** Arcs of migrations, each from the node of its pod to the target. */
 
-import { add, change, shortened } from "./svg.js";
+import { html, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 
-/** How far an arc swings out, as a part of its length. */
-const SWING = 0.16;
-/** Steps are told in words on so few arcs, and one for each so many pixels of width. */
-const [WORDED, WORDS] = [8, 300];
-const [LETTER, LINE] = [6.2, 17];
-/** The longest label, in letters. */
-const LONGEST = 52;
-/** Seconds that an arc stays once its move is over: most take half a second. */
+/** Height of an arc, as a part of its length. */
+const SWING = 0.32;
+/** Seconds for which a finished migration keeps its arc: most take half a second. */
 const STAYS = 2;
 
-/**
- * The moves that have an arc at a moment: those under way and just over, those of the last
- * proposal, and the chosen one.
- */
-export function arched(moves, chosen, at) {
-  let last = 0;
-  for (const [, move] of moves) if (move.state === "proposed") last = Math.max(last, move.decision);
-  return [...moves].filter(([id, move]) => (
-    move.state === "moving" || move.state === "planned" || isJustOver(move, at)
-    || (move.state === "proposed" && move.decision === last)
+/** Return migrations in progress or just over, of the last proposal, and the chosen one. */
+function arched(moves, chosen, at) {
+  const proposed = [...moves.values()].filter(({ state }) => state === "proposed");
+  const last = Math.max(0, ...proposed.map(({ decision }) => decision));
+  return [...moves].filter(([id, { state, decision, began = 0, ended = 0 }]) => (
+    state === "moving" || state === "planned" || (state === "proposed" && decision === last)
+    || (began > 0 && ended > 0 && at - ended < STAYS)
     || (chosen?.kind === "move" && chosen.key === id)));
 }
 
-/** Not those that were dropped before they began. */
-function isJustOver({ began = 0, ended = 0 }, at) {
-  return began > 0 && ended > 0 && at - ended < STAYS;
-}
-
-/** How far a move is, in a few words. */
+/** Describe the progress of a migration in a few words. */
 export function progress({ state, step, done = 0, steps = 0 }) {
   if (state !== "moving") return state;
   return [steps ? `${done} of ${steps}` : "", step].filter(Boolean).join(": ");
 }
 
-export class Arcs {
-  #arcs = new Map();
-
-  constructor(layer) {
-    this.layer = layer;
-  }
-
-  /** `ends(id, move)`: where it begins and ends, two points, or null if it cannot be drawn. */
-  draw(moves, ends, { scale, chosen, width, at }) {
-    const shown = new Map();
-    for (const [id, move] of moves) {
-      const points = ends(id, move);
-      if (points) shown.set(id, { move, points });
-    }
-    for (const [id, arc] of this.#arcs) {
-      if (shown.has(id)) continue;
-      arc.group.remove();
-      this.#arcs.delete(id);
-    }
-    const taken = [];
-    const worded = shown.size <= Math.min(WORDED, width / WORDS);
-    for (const [id, { move, points }] of shown) {
-      const arc = this.#arcs.get(id) ?? this.#made(id);
-      const { d, middle } = curve(...points);
-      const own = chosen?.kind === "move" && chosen.key === id;
-      const gone = isJustOver(move, at) && !own ? Math.max(0, at - move.ended) / STAYS : 0;
-      arc.group.style.opacity = 1 - 0.8 * gone;
-      change(arc.group, {
-        class: `arc ${move.state.replace(" ", "-")}${own ? " chosen" : ""}`,
-        "aria-label": `${move.pod} from ${move.source} to ${move.target}: ${progress(move)}`,
-      });
-      change(arc.under, { d });
-      change(arc.line, { d });
-      const part = move.steps ? (move.done ?? 0) / move.steps : 0;
-      change(arc.done, { d, "stroke-dasharray": `${Math.round(100 * part)} 100` });
-      change(arc.head, { transform: heading(points, scale) });
-      const said = worded || own || move.ended ? progress(move)
-        : `${move.done ?? 0}/${move.steps ?? 0}`;
-      this.#label(arc, shortened(said, LONGEST), middle, { scale, width, taken });
-    }
-  }
-
-  #made(id) {
-    const group = add(this.layer, "g", { class: "arc", role: "img", "data-move": id });
-    const arc = {
-      group,
-      under: add(group, "path", { class: "under" }),
-      line: add(group, "path", { class: "line" }),
-      done: add(group, "path", { class: "done", pathLength: 100 }),
-      head: add(group, "path", { class: "head", d: "M0 0L-9 4.5V-4.5Z" }),
-      plate: add(group, "rect", { class: "plate" }),
-      label: add(group, "text", { class: "step" }),
-    };
-    this.#arcs.set(id, arc);
-    return arc;
-  }
-
-  /** Near the middle of its arc, below whatever label is there already. */
-  #label(arc, text, [x, y], { scale, width, taken }) {
-    const w = (text.length * LETTER + 10) / scale;
-    const line = LINE / scale;
-    const left = Math.max(2, Math.min(width - w - 2, x - w / 2));
-    let top = y - line;
-    const clash = () => taken.some((box) => (
-      left < box.left + box.w && box.left < left + w && Math.abs(top - box.top) < line));
-    while (clash()) top += line;
-    taken.push({ left, w, top });
-    change(arc.plate, {
-      x: left.toFixed(1), y: top.toFixed(1), width: w.toFixed(1), height: (0.94 * line).toFixed(1),
-    });
-    change(arc.label, {
-      x: (left + 5 / scale).toFixed(1), y: (top + 0.7 * line).toFixed(1), text,
-    });
-  }
+/** `picture`: element in which nodes and pods are found by their data attributes. */
+export function Arcs({ moves, picture, chosen, at, scale }) {
+  const [places, setPlaces] = useState({});
+  const shown = arched(moves, chosen, at);
+  useLayoutEffect(() => {
+    const found = Object.fromEntries(
+      shown.map(([id, move]) => [id, ends(picture.current, id, move)]));
+    if (JSON.stringify(found) !== JSON.stringify(places)) setPlaces(found);
+  });
+  return html`
+    <svg class="arcs">
+      <defs><marker id="arrow" viewBox="-9 -5 9 10" refX="0" refY="0" orient="auto"
+        markerWidth="9" markerHeight="9"><path d="M0 0L-9 4.5V-4.5Z" /></marker></defs>
+      ${shown.filter(([id]) => places[id]).map(([id, move]) => {
+        const { d, middle: [x, y] } = curve(...places[id]);
+        const { pod, source, target, state, done = 0, steps = 0 } = move;
+        const own = chosen?.kind === "move" && chosen.key === id ? " chosen" : "";
+        const part = steps ? Math.round((100 * done) / steps) : 0;
+        return html`
+          <g key=${id} class=${`arc ${state.replace(" ", "-")}${own}`} role="img" data-move=${id}
+            aria-label=${`${pod} from ${source} to ${target}: ${progress(move)}`}>
+            <path class="under" d=${d} />
+            <path class="line" d=${d} marker-end="url(#arrow)" />
+            <path class="done" d=${d} pathLength="100" stroke-dasharray=${`${part} 100`} />
+            <text x=${x} y=${y}>${state === "moving" ? `${done} of ${steps}` : state}</text>
+          </g>`;
+      })}
+    </svg>`;
 }
 
-/** From one point to the other, swinging upwards; its middle is where its label goes. */
+/** Return begin and end of a migration's arc, relative to the picture; null if not drawn. */
+function ends(picture, id, { pod, replacement, source, target }) {
+  const frame = picture.getBoundingClientRect();
+  const scale = frame.width / picture.offsetWidth || 1;
+  const find = (kind, key) => key && picture.querySelector(`[data-${kind}="${CSS.escape(key)}"]`);
+  const held = find("node", target)?.querySelector(`.pod[data-move="${CSS.escape(id)}"]`);
+  const from = find("pod", pod) ?? find("node", source);
+  const to = held ?? (find("pod", replacement) || find("node", target));
+  if (!from || !to) return null;
+  return [from, to].map((element) => {
+    const { left, top, width, height } = element.getBoundingClientRect();
+    return [(left + width / 2 - frame.left) / scale, (top + height / 2 - frame.top) / scale];
+  });
+}
+
+/** Return the path of an arc that swings upwards, and its middle. */
 function curve([ax, ay], [bx, by]) {
-  const [cx, cy] = swung([ax, ay], [bx, by]);
-  const at = (value) => value.toFixed(1);
+  const [dx, dy] = [bx - ax, by - ay];
+  const up = dx >= 0 ? SWING : -SWING;
+  const [cx, cy] = [(ax + bx) / 2 + dy * up, (ay + by) / 2 - dx * up];
+  const text = [ax, ay, cx, cy, bx, by].map((value) => value.toFixed(1));
   return {
-    d: `M${at(ax)} ${at(ay)}Q${at(cx)} ${at(cy)} ${at(bx)} ${at(by)}`,
+    d: `M${text[0]} ${text[1]}Q${text[2]} ${text[3]} ${text[4]} ${text[5]}`,
     middle: [(ax + 2 * cx + bx) / 4, (ay + 2 * cy + by) / 4],
   };
-}
-
-function swung([ax, ay], [bx, by]) {
-  const [dx, dy] = [bx - ax, by - ay];
-  const up = dx >= 0 ? 1 : -1;
-  return [(ax + bx) / 2 + 2 * SWING * dy * up, (ay + by) / 2 - 2 * SWING * dx * up];
-}
-
-function heading([from, to], scale) {
-  const [cx, cy] = swung(from, to);
-  const angle = (Math.atan2(to[1] - cy, to[0] - cx) * 180) / Math.PI;
-  const [x, y] = to.map((value) => value.toFixed(1));
-  return `translate(${x},${y}) rotate(${angle.toFixed(1)}) scale(${(1 / scale).toFixed(3)})`;
 }

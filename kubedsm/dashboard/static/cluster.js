@@ -1,88 +1,295 @@
-/** The nodes by tier and site, each with what it holds, and the moves between them. */
+/** Picture of the cluster: nodes by tier and site, their pods, and the migrations between them. */
 
-import { Picture, thing, waiting } from "./picture.js";
-import { title as told } from "./descriptions.js";
-import { ownName } from "./formats.js";
-import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
+import { Arcs } from "./arcs.js";
+import { title as describe } from "./descriptions.js";
+import { percent } from "./formats.js";
+import { NodeBox, requested } from "./node_box.js";
+import { looks } from "./palette.js";
+import {
+  html, useEffect, useLayoutEffect, useMemo, useRef, useState,
+} from "./vendor/htm-preact.js";
 
-/** So many pods that wait are drawn one by one. */
-const SHOWN = 24;
+const GIB = 2 ** 30;
+/** Memory that counts as one core: about the ratio of machines that are sold. */
+const GIB_PER_CORE = 4;
+/** Width of a tier's mean node, divided by its height. */
+const ASPECT = 1.35;
+const TIERS = [["edge", "Edge"], ["cloud", "Cloud"], [null, "Not ours"]];
+const ARROWS = {
+  ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
+};
+/** Largest zoom; milliseconds without a change after which labels get their final size. */
+const [MOST, REST] = [40, 250];
+/** Width in pixels at which a chosen node is shown; pixels that a pointer moves before it drags. */
+const [LEGIBLE, DRAG] = [120, 5];
+const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-export function Cluster({ tables, compared = null, at, title, state: { chosen }, set }) {
-  const host = useRef(null);
+export function Cluster({ tables, at, title, state: { chosen }, set }) {
+  const view = useRef(null);
   const picture = useRef(null);
-  const [hint, setHint] = useState(null);
+  const pods = usePodsByNode(tables);
+  const areas = useMemo(() => groupNodes(tables.nodes), [tables.nodes]);
+  const unit = useUnit(view, picture, JSON.stringify(areas.map(({ sites }) => sites.map(
+    ([site, nodes]) => [site, nodes.map(({ name, width }) => [name, width])]))));
+  const zoom = useZoom(view, picture);
+  const workloads = [...tables.workloads.keys()].sort().join();
+  const look = useMemo(() => (workload) => looks(workload, workloads.split(",")), [workloads]);
   const heading = `cluster-${title ?? ""}`.replace(/\W+/g, "-");
+  const node = chosen?.kind === "node" ? chosen.key : tables.pods.get(chosen?.key)?.node;
+  useEffect(() => zoom.reveal(node), [chosen]);
 
-  useLayoutEffect(() => {
-    picture.current = new Picture(host.current, (what) => set({ chosen: what }));
-    return () => picture.current.close();
-  }, []);
-  useLayoutEffect(() => picture.current.show(tables, chosen, compared, at),
-    [tables, chosen, compared, at]);
-
-  function pointed(event) {
-    const found = event.buttons ? null : thing(event.target);
-    if (!found) return hint && setHint(null);
-    const { left, top, width } = event.currentTarget.getBoundingClientRect();
-    const [x, y] = [event.clientX - left, event.clientY - top];
-    return setHint({ ...found, x: Math.min(x, Math.max(0, width - 260)), y });
+  function pressed(event) {
+    const { key, target, ctrlKey, metaKey, altKey } = event;
+    if (ctrlKey || metaKey || altKey) return;
+    if (ARROWS[key]) nearest(picture.current, target, ARROWS[key])?.focus();
+    else if (key === "Enter" || key === " ") choose(event);
+    else if (key === "+" || key === "=") zoom.by(1.5);
+    else if (key === "-") zoom.by(1 / 1.5);
+    else if (key === "0") zoom.to(1);
+    else return;
+    event.preventDefault();
   }
 
+  function choose({ target }) {
+    const found = thing(target);
+    if (found && !zoom.dragged()) set({ chosen: found });
+  }
+
+  /** Set a tooltip when the pointer first reaches an element: thousands would cost time. */
+  function point({ target }) {
+    const found = thing(target);
+    if (found) target.title = describe(found, tables);
+  }
+
+  const measured = [...tables.nodes.values()].some((row) => row.cpuUsed != null);
   return html`
-    <section class="cluster" aria-labelledby=${heading} onPointerMove=${pointed}
-      onPointerLeave=${() => setHint(null)}>
+    <section class="cluster" aria-labelledby=${heading}>
       <h2 id=${heading}>${title ?? "Nodes"}</h2>
       <div class="zooms" role="group" aria-label="Zoom">
-        <button aria-label="Closer" onClick=${() => picture.current.zoom.by(1.6)}>+</button>
-        <button aria-label="Further" onClick=${() => picture.current.zoom.by(1 / 1.6)}>−</button>
-        <button onClick=${() => picture.current.zoom.whole()}>All</button>
+        <button aria-label="Closer" onClick=${() => zoom.by(1.6)}>+</button>
+        <button aria-label="Further" onClick=${() => zoom.by(1 / 1.6)}>−</button>
+        <button onClick=${() => zoom.to(1)}>All</button>
       </div>
-      <div class="view" ref=${host}></div>
-      <${Waiting} pods=${tables.pods} set=${set} />
-      <${Legend} measured=${[...tables.nodes.values()].some((row) => row.cpuUsed != null)} />
-      <${Hint} hint=${hint} tables=${tables} />
+      <div class="view" ref=${view} ...${zoom.handlers}>
+        <div class="picture" ref=${picture} role="group" tabindex="0" onKeyDown=${pressed}
+          onClick=${choose} onPointerOver=${point}
+          aria-label="Nodes; arrow keys go from one to the next">
+          ${areas.map((area) => html`
+            <${Area} key=${area.name} px=${unit * zoom.scale}
+              ...${{ ...area, pods, chosen, node, look }} />`)}
+          <${Arcs} moves=${tables.moves} ...${{ picture, chosen, at, scale: zoom.scale }} />
+        </div>
+      </div>
+      <${Legend} measured=${measured} />
     </section>`;
 }
 
-function Hint({ hint, tables }) {
-  const words = useMemo(() => hint && told(hint, tables), [hint?.kind, hint?.key, tables]);
-  if (!words) return null;
-  const at = { left: `${hint.x + 12}px`, top: `${hint.y + 16}px` };
-  return html`<p class="hint" style=${at} aria-hidden="true">${words}</p>`;
+function Area({ name, total, height, sites, pods, px, chosen, node, look }) {
+  const lit = chosen?.kind === "workload" ? chosen.key : null;
+  return html`
+    <div class="area ${name.toLowerCase()}" style=${{ flexGrow: total, "--row": height }}>
+      <h3>${name} <span>${requestedOf(sites, pods)}</span></h3>
+      <div class="sites" style=${{ "--columns": Math.min(3, Math.ceil(sites.length / 3)) }}>
+        ${sites.map(([site, nodes]) => html`
+        <div class=${site ? "site" : ""} key=${site}>
+          ${site && html`<h4>${site}</h4>`}
+          <div class="nodes">${nodes.map((each) => html`
+            <${NodeBox} key=${each.name} ...${{ ...each, height, px, lit, look }}
+              pods=${pods.get(each.name) ?? NONE}
+              chosen=${node === each.name ? chosen : null} />`)}</div>
+        </div>`)}</div>
+    </div>`;
 }
 
-/** Those that no node has, at the border of the picture. */
-function Waiting({ pods, set }) {
-  const found = useMemo(() => waiting(pods), [pods]);
-  if (!found.length) return null;
-  return html`
-    <p class="outside">
-      <span>waiting: ${found.length}</span>
-      ${found.slice(0, SHOWN).map(([key, { state }]) => html`
-        <button key=${key} class=${state} data-pod=${key}
-          onClick=${() => set({ chosen: { kind: "pod", key } })}>
-          ${ownName(key)}</button>`)}
-      ${found.length > SHOWN && html`<span>and ${found.length - SHOWN} more</span>`}
-    </p>`;
+const NONE = [];
+
+/** Describe the share of a tier's capacity that is requested. */
+function requestedOf(sites, pods) {
+  const sum = { nodes: 0, cpu: 0, memory: 0, ofCpu: 0, ofMemory: 0 };
+  for (const { name, row } of sites.flatMap(([, nodes]) => nodes)) {
+    const here = pods.get(name) ?? NONE;
+    const parts = requested(row, here.filter(([, { state }]) => state !== "held"));
+    sum.nodes += 1;
+    sum.cpu += parts.cpu * row.cpu;
+    sum.memory += parts.memory * row.memory;
+    sum.ofCpu += row.cpu;
+    sum.ofMemory += row.memory;
+  }
+  return `${sum.nodes} ${sum.nodes === 1 ? "node" : "nodes"}, ${
+    percent(sum.cpu / (sum.ofCpu || 1))} of cpu and ${
+    percent(sum.memory / (sum.ofMemory || 1))} of memory requested`;
+}
+
+function capacity({ cpu, memory }) {
+  return cpu / 1000 + memory / GIB / GIB_PER_CORE;
+}
+
+/**
+ * Tiers that have nodes, with their nodes by site. The area of a node's box is its capacity, on one
+ * scale for all: the boxes of a tier have one height, and `width` is relative to the unit.
+ */
+function groupNodes(nodes) {
+  return TIERS.map(([tier, name]) => {
+    const own = [...nodes].filter(([, row]) => (row.tier ?? null) === tier)
+      .map(([key, row]) => ({ name: key, row, size: capacity(row) }))
+      .sort((one, other) => byName(one.name, other.name));
+    const total = own.reduce((sum, { size }) => sum + size, 0);
+    const height = Math.sqrt(total / own.length / ASPECT);
+    for (const node of own) node.width = node.size / height;
+    const sites = [...Map.groupBy(own, ({ row }) => row.site ?? "")];
+    return { name, total, height, sites: sites.sort(([one], [other]) => byName(one, other)) };
+  }).filter(({ sites }) => sites.length);
+}
+
+/**
+ * Pods by node: [key, row] of the pods there, and of the pods that capacity is reserved for, whose
+ * state is "held". A list without a change is the same object.
+ */
+function usePodsByNode({ pods, moves }) {
+  const before = useRef(new Map());
+  return useMemo(() => {
+    const held = [];
+    for (const [move, { state, pod, replacement, target }] of moves) {
+      const row = pods.get(pod);
+      if (!row || !["moving", "planned"].includes(state)) continue;
+      if (pods.get(replacement)?.node === target) continue;
+      held.push([`move ${move}`, { ...row, node: target, state: "held", move }]);
+    }
+    for (const [key, row] of pods) {
+      if (row.roomOn && !row.node) held.push([key, { ...row, node: row.roomOn, state: "held" }]);
+    }
+    const found = Map.groupBy([...pods, ...held], ([, { node }]) => node);
+    for (const [node, list] of found) {
+      const old = before.current.get(node);
+      if (old?.length === list.length && old.every(([, row], i) => row === list[i][1])) {
+        found.set(node, old);
+      }
+    }
+    before.current = found;
+    return found;
+  }, [pods, moves]);
+}
+
+/** Pixels of the unit: the largest with which everything fits into the view. */
+function useUnit(view, picture, key) {
+  const [unit, setUnit] = useState(0);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(() => {
+      const { clientWidth, clientHeight } = view.current;
+      const { style, classList } = picture.current;
+      classList.add("fitting");
+      let [low, high] = [0, Math.max(clientWidth, clientHeight)];
+      while (high - low > 0.2) {
+        const middle = (low + high) / 2;
+        style.setProperty("--unit", `${middle}px`);
+        const { scrollWidth, scrollHeight } = picture.current;
+        if (scrollWidth <= clientWidth && scrollHeight <= clientHeight) low = middle;
+        else high = middle;
+      }
+      style.setProperty("--unit", `${low}px`);
+      classList.remove("fitting");
+      setUnit(low);
+    });
+    observer.observe(view.current);
+    return () => observer.disconnect();
+  }, [key]);
+  return unit;
+}
+
+/** Zoom by wheel and keys; the view scrolls. Labels are drawn again once the zoom rests. */
+function useZoom(view, picture) {
+  const [scale, setScale] = useState(1);
+  const now = useRef({ scale: 1, resting: 0, from: null, dragged: false }).current;
+
+  function to(wanted, { clientX, clientY } = {}) {
+    const { left, top, width, height } = view.current.getBoundingClientRect();
+    const x = clientX === undefined ? width / 2 : clientX - left;
+    const y = clientY === undefined ? height / 2 : clientY - top;
+    const { scrollLeft, scrollTop } = view.current;
+    const next = Math.min(MOST, Math.max(1, wanted));
+    const factor = next / now.scale;
+    now.scale = next;
+    // The compositor scales what is painted; once the zoom rests, that is painted again.
+    Object.assign(picture.current.style, { willChange: "transform", transform: `scale(${next})` });
+    view.current.scrollTo((scrollLeft + x) * factor - x, (scrollTop + y) * factor - y);
+    clearTimeout(now.resting);
+    now.resting = setTimeout(() => {
+      if (!picture.current) return;
+      picture.current.style.willChange = "";
+      picture.current.style.setProperty("--px", `${1 / next}px`);
+      setScale(next);
+    }, REST);
+  }
+
+  return {
+    scale,
+    to,
+    by: (factor, point) => to(now.scale * factor, point),
+    dragged: () => now.dragged,
+    reveal(name) {
+      const box = name && picture.current.querySelector(`[data-node="${CSS.escape(name)}"]`);
+      if (!box) return;
+      const least = Math.min(LEGIBLE, view.current.clientWidth / 3);
+      to(Math.max(now.scale, least / box.offsetWidth));
+      box.scrollIntoView({ block: "nearest", inline: "nearest" });
+    },
+    handlers: {
+      onWheel(event) {
+        if (now.scale === 1 && event.deltaY > 0) return;
+        event.preventDefault();
+        const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+        to(now.scale * Math.exp(-event.deltaY * lines * (event.ctrlKey ? 0.01 : 0.002)), event);
+      },
+      onPointerDown({ clientX, clientY }) {
+        Object.assign(now, { from: [clientX, clientY], dragged: false });
+      },
+      onPointerMove({ buttons, pointerType, clientX, clientY, movementX, movementY }) {
+        if (buttons !== 1 || pointerType !== "mouse" || !now.from) return;
+        now.dragged ||= Math.hypot(clientX - now.from[0], clientY - now.from[1]) > DRAG;
+        if (now.dragged) view.current.scrollBy(-movementX, -movementY);
+      },
+    },
+  };
+}
+
+/** Kind and key of what an element stands for; null for nothing. */
+function thing(element) {
+  const found = element.closest("[data-pod], [data-move], [data-node]");
+  const kind = ["pod", "move", "node"].find((one) => found?.dataset[one]);
+  return kind ? { kind, key: found.dataset[kind] } : null;
+}
+
+/** Return the node nearest to the focused one in a direction; the first node without one. */
+function nearest(picture, focused, [dx, dy]) {
+  const middle = (box) => {
+    const { x, y, width, height } = box.getBoundingClientRect();
+    return [x + width / 2, y + height / 2];
+  };
+  const boxes = [...picture.querySelectorAll("[data-node]")];
+  if (focused === picture) return boxes[0];
+  const [fx, fy] = middle(focused);
+  let [found, least] = [null, Infinity];
+  for (const box of boxes) {
+    const [x, y] = middle(box);
+    const along = (x - fx) * dx + (y - fy) * dy;
+    const aside = Math.abs((x - fx) * dy) + Math.abs((y - fy) * dx);
+    if (along > 1 && along + 2 * aside < least) [found, least] = [box, along + 2 * aside];
+  }
+  return found;
 }
 
 function Legend({ measured }) {
-  const sample = (kind, words) => html`
-    <li><svg width="18" height="12" aria-hidden="true">
-      <path class="pod ${kind}" d="M1 1h16v10h-16z" /></svg> ${words}</li>`;
+  const sample = (state, words) => html`<li><i class="pod ${state}" /> ${words}</li>`;
   return html`
     <ul class="legend" aria-label="Legend">
       <li>box: a node's capacity</li>
-      <li>filled: requests, of cpu, memory or pods, whichever is scarcest there</li>
+      <li>filled: requests of the scarcest of cpu, memory and pods</li>
       ${sample("ready", "ready")}
       ${sample("not-ready", "not ready")}
       ${sample("starting", "starting")}
       ${sample("leaving", "leaving")}
       ${sample("held", "reserved for a pod")}
-      ${measured && html`<li><svg width="18" height="12" aria-hidden="true">
-        <path class="load" stroke-width="2" d="M1 4h16M1 8h16" />
-        <path class="load used" stroke-width="2" d="M1 4h11M1 8h6" /></svg>
-        measured cpu, memory</li>`}
+      ${measured && html`
+        <li><i class="load" style=${{ "--used": "60%" }} /> measured cpu, memory</li>`}
     </ul>`;
 }

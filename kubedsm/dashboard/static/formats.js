@@ -90,6 +90,14 @@ export function percent(part) {
   return `${Math.round(100 * part)}%`;
 }
 
+/** Return a name without its middle if it is longer than that many letters. */
+export function shortened(name, letters) {
+  if (name.length <= letters) return name;
+  if (letters < 3) return "";
+  const end = Math.floor((letters - 1) / 2);
+  return `${name.slice(0, letters - 1 - end)}…${end ? name.slice(-end) : ""}`;
+}
+
 /** Without its namespace. */
 export function ownName(key) {
   return key.slice(key.indexOf("/") + 1);

@@ -108,7 +108,7 @@ export function subject(row) {
   return kind && { kind, name: String(row[kind]) };
 }
 
-const ENDED = { completed: "good", "taken back": "warn", failed: "bad", dropped: "soft" };
+const ENDED = { completed: "good", "rolled back": "warn", failed: "bad", dropped: "soft" };
 
 /** Those under way, that wait for their turn, that are proposed, and the others, the last first. */
 function sorted(moves) {

@@ -23,8 +23,6 @@ export function show({ recordings, ask, enter, titles = [], about = null }) {
     since: 0,
     /** the moment that is shown, in seconds since the epoch; null: the last one */
     moment: null,
-    /** the moment that it is compared with, or null */
-    compared: null,
     /** what is asked about: { kind: "pod" | "node" | "move" …, key, recording }, or null */
     chosen: null,
   };
@@ -70,10 +68,9 @@ function momentIn(recording, [first], moment) {
 }
 
 function Page({ recordings, titles, about, ask, enter, state, set }) {
-  const { connection, moment, compared, chosen } = state;
+  const { connection, moment, chosen } = state;
   if (connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(recordings, moment);
-  const others = compared === null ? [] : tablesAt(recordings, compared);
   const asked = chosen?.recording ?? 0;
   const live = connection === "connected" && moment === null;
   const clocks = recordings.map((recording) => (live ? now(recording) : momentIn(recording, recordings, moment)));
@@ -82,8 +79,8 @@ function Page({ recordings, titles, about, ask, enter, state, set }) {
     <${Header} tables=${shown[0]} at=${clocks[0]} ...${{ about, state, set }} />
     <main class=${titles.length ? "several" : ""}>
       ${recordings.map((recording, index) => html`
-        <${Shown} key=${index} tables=${shown[index]} compared=${others[index]}
-          at=${clocks[index]} of=${titles[index]} ...${{ index, recording, state, set, ask }} />`)}
+        <${Shown} key=${index} tables=${shown[index]} at=${clocks[index]} of=${titles[index]}
+          ...${{ index, recording, state, set, ask }} />`)}
       <${Why} tables=${shown[asked]} set=${within(asked, set)} ...${{ state, ask }} />
     </main>
     <${Timeline} ...${{ recordings, titles, state, set }} />`;
@@ -95,7 +92,7 @@ function within(recording, set) {
 }
 
 /** One recording at the moment: its drawing, and its lists. `of` is its name, if there are several. */
-function Shown({ index, recording, tables, compared, of, at, state, set: setAll, ask }) {
+function Shown({ index, recording, tables, of, at, state, set: setAll, ask }) {
   const set = useMemo(() => within(index, setAll), [index, setAll]);
   const lists = { tables, recording, at, state, set, ask, of };
   return html`
@@ -103,7 +100,7 @@ function Shown({ index, recording, tables, compared, of, at, state, set: setAll,
       ${of && html`<header><h2>${of}</h2>
         <${Headline} text=${tables.status.get("now")?.headline} /></header>`}
       <div class="scene">
-        <${Cluster} title=${of} ...${{ tables, compared, at, state, set }} /></div>
+        <${Cluster} title=${of} ...${{ tables, at, state, set }} /></div>
       <div class="lists">
         <${Moves} ...${lists} /><${Waiting} ...${lists} />
         <${Workloads} ...${lists} /><${News} ...${lists} />
@@ -117,7 +114,7 @@ function title(status) {
   const { moving = 0, waiting = 0, troubles = [] } = status;
   const says = [
     troubles.length && (troubles.length > 1 ? `${troubles.length} troubles` : "trouble"),
-    moving && `moving ${moving}`,
+    moving && `migrating ${moving}`,
     waiting && `${waiting} waiting`,
   ].filter(Boolean);
   return says.length ? `${says.join(", ")} - KubeDSM` : "KubeDSM";

@@ -1,9 +1,7 @@
 /** One look for each workload, wherever it is drawn: a colour, and once those are used a pattern. */
 
-const COLOURS = 10;
-
-/** What is drawn over the colour, by number of the pattern, on a tile of 6 by 6. */
-export const HATCHES = ["", "M0 6L6 0M-1 1L1 -1M5 7L7 5", "M0 0L6 6M-1 5L1 7M5 -1L7 1", "M3 0V6"];
+/** Colours, and patterns over them; 0 is none. */
+const [COLOURS, PATTERNS] = [10, 4];
 
 /** Of pods that are none of ours. */
 const OTHERS = { colour: "var(--soft)", pattern: 0 };
@@ -20,6 +18,6 @@ export function looks(workload, all) {
 }
 
 function numbered(index) {
-  const pattern = Math.floor(index / COLOURS) % HATCHES.length;
+  const pattern = Math.floor(index / COLOURS) % PATTERNS;
   return { colour: `var(--w${index % COLOURS})`, pattern };
 }

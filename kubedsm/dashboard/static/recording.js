@@ -7,7 +7,7 @@
 export const KEPT = { room: 8_000_000, span: 3_600 };
 /** Rows of changes in a chapter at least, and seconds of it at most. */
 const [ROWS, LENGTH] = [500, 300];
-/** Moments last asked for, whose tables are kept: now, what is shown, what it is compared with. */
+/** Last requested moments whose tables are kept. */
 const ASKED = 4;
 
 const TABLES = ["nodes", "pods", "workloads", "moves", "news", "status"];
@@ -157,7 +157,7 @@ export function lastNotAfter(list, moment) {
 }
 
 /** States in which a move is over. */
-const OVER = new Set(["completed", "taken back", "failed", "dropped"]);
+const OVER = new Set(["completed", "rolled back", "failed", "dropped"]);
 /** The lane of each kind of news; a move is told by its span. */
 const LANES = { batch: "decisions", suggestion: "decisions", event: "events", state: "events" };
 

@@ -1,7 +1,7 @@
 /** Workloads: edge share now and over time, against the QoS target. */
 
 import { Items, Name, Part } from "./lists.js";
-import { HATCHES, looks } from "./palette.js";
+import { looks } from "./palette.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 import { canImagine } from "./what_if.js";
 import { percent } from "./formats.js";
@@ -34,7 +34,7 @@ function lacks([, { missing, total }]) {
 function Workload({ name, row, look, recording, at, state, set }) {
   return html`
     <li>
-      <${Swatch} look=${look} />
+      <i class=${`swatch pod hatch${look.pattern}`} style=${{ "--colour": look.colour }} />
       <span class="line">
         <${Name} kind="workload" ...${{ name, state, set }} />
         <span class="figures">${row.edge} of ${row.total}${promised(row)}${waits(row)}</span>
@@ -44,16 +44,6 @@ function Workload({ name, row, look, recording, at, state, set }) {
       ${row.edgeSlower && html`<span class="told warn">
         Its response time is longer at the edge than in the cloud${answers(row)}.</span>`}
     </li>`;
-}
-
-/** The colour of a workload, with its pattern. */
-function Swatch({ look: { colour, pattern } }) {
-  return html`
-    <svg class="swatch" aria-hidden="true" viewBox="0 0 12 12">
-      <rect width="12" height="12" fill=${colour} />
-      ${pattern > 0 && [0, 6].map((x) => [0, 6].map((y) => html`
-        <path class="hatch" transform=${`translate(${x} ${y})`} d=${HATCHES[pattern]} />`))}
-    </svg>`;
 }
 
 /** The part that is at the edge as a bar, with a mark at what is promised. */

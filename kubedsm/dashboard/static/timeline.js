@@ -1,6 +1,5 @@
 /** Timeline: what happened when, and the moment that is shown; it can be chosen and played. */
 
-import { Comparison } from "./comparison.js";
 import { clock, including, lasting, panned, stretch, zoomed } from "./formats.js";
 import { laneAt, Lanes, Told, toldAt } from "./timeline_rows.js";
 import { scale } from "./tracks.js";
@@ -25,7 +24,6 @@ export function Timeline({ recordings, titles = [], state, set }) {
   const width = useWidth(track);
   const x = scale(drawn, width, ends);
   const [pointed, point] = useState(null);
-  const comparing = state.compared != null;
 
   /** Show that moment; the last one is now, as long as there is one. */
   function go(at, more = {}) {
@@ -57,7 +55,6 @@ export function Timeline({ recordings, titles = [], state, set }) {
     },
     pan: (seconds) => want(panned(drawn, seconds, begins, ends)),
     all: () => want(whole),
-    compare: () => set({ compared: comparing ? null : moment }),
   };
   useKeys(act);
   const pointing = usePointing({ track, recordings, x, act, point });
@@ -69,26 +66,22 @@ export function Timeline({ recordings, titles = [], state, set }) {
       : `The past: ${clock(moment)}, ${lasting(ends - moment)} ago`;
   return html`
     <footer class="timeline ${live && !now ? "past" : ""}" aria-label="Timeline">
-      <${Controls} ...${{ live, now, place, comparing, player, act }} />
-      <${Comparison} ...${{ recordings, titles, state, moment, set }} />
+      <${Controls} ...${{ live, now, place, player, act }} />
       <div class="tracks" role="slider" tabindex="0" aria-label="Moment that is shown"
         aria-valuemin="0" aria-valuemax=${Math.round(ends - begins)}
         aria-valuenow=${Math.round(moment - begins)}
         aria-valuetext=${[place, ...toldAt(recordings[0], moment)].join(". ")}
         ref=${setTrack} ...${pointing}>
-        <${Lanes} ...${{ recordings, titles, x, width, state, live }} />
-        ${comparing && html`
-          <${Over} x=${x} from=${state.compared} to=${moment} name="band" />
-          <${Over} x=${x} from=${state.compared} name="compared" />`}
-        <${Over} x=${x} from=${moment} name="moment" />
+        <${Lanes} ...${{ recordings, titles, x, width, live }} />
+        <${Over} x=${x} moment=${moment} name="moment" />
         ${pointed && html`
-          <${Over} x=${x} from=${pointed.moment} name="pointed" />
+          <${Over} x=${x} moment=${pointed.moment} name="pointed" />
           <${Told} pointed=${pointed} width=${width} />`}
       </div>
     </footer>`;
 }
 
-function Controls({ live, now, place, comparing, player, act }) {
+function Controls({ live, now, place, player, act }) {
   const button = (text, onClick, more) => html`
     <button onClick=${onClick} ...${more}>${text}</button>`;
   const sign = (text, title, onClick, more) => (
@@ -107,8 +100,6 @@ function Controls({ live, now, place, comparing, player, act }) {
       <p class="place">${place}</p>
       ${live && button(now ? "Now" : "Back to now", act.now,
         { class: "now", disabled: now, title: "Back to now (N)" })}
-      ${button("Compare", act.compare,
-        { "aria-pressed": comparing, title: "Compare other moments with this one (C)" })}
       <span class="together" role="group" aria-label="Time range">
         ${sign("−", "Longer (minus key)", () => act.zoom(2))}
         ${sign("+", "Shorter (plus key)", () => act.zoom(0.5))}
@@ -117,12 +108,10 @@ function Controls({ live, now, place, comparing, player, act }) {
     </div>`;
 }
 
-/** A moment, or what is between two of them, over all lanes; as far as it is drawn. */
-function Over({ x, name, from, to = from }) {
-  const left = x(Math.max(x.from, Math.min(from, to)));
-  const width = x(Math.min(x.to, Math.max(from, to))) - left;
-  if (width < 0) return null;
-  return html`<div class="over ${name}" style=${{ left: `${left}px`, width: `${width}px` }}></div>`;
+/** Line at a moment over all rows, if the moment is drawn. */
+function Over({ x, name, moment }) {
+  if (moment < x.from || moment > x.to) return null;
+  return html`<div class="over ${name}" style=${{ left: `${x(moment)}px` }}></div>`;
 }
 
 const back = (act) => act.step(-1);
@@ -135,7 +124,7 @@ const KEYS = {
   " ": (act) => act.play(), "+": (act) => act.zoom(0.5), "-": (act) => act.zoom(2),
 };
 /** What letters do on all of the timeline, and where nothing has the focus. */
-const LETTERS = { c: (act) => act.compare(), n: (act) => act.now() };
+const LETTERS = { n: (act) => act.now() };
 
 function useKeys(act) {
   const now = useRef();

@@ -1,51 +1,38 @@
-/** Rows of the timeline: shares as lines, migrations as spans, events as marks; and their hints. */
+/** Rows of the timeline: migrations as spans, events as marks; and their hints. */
 
-import { clock, lasting, percent, ticks } from "./formats.js";
+import { clock, lasting, ticks } from "./formats.js";
 import { subject } from "./lists.js";
-import { looks } from "./palette.js";
-import {
-  markPaths, marksNear, moveNear, MOVES_HEIGHT, shareLine, sharesAt, spanPaths, spans,
-} from "./tracks.js";
+import { markPaths, marksNear, moveNear, MOVES_HEIGHT, spanPaths, spans } from "./tracks.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
-const SHARES = { id: "shares", label: "At the edge", height: 64, Drawn: Shares };
-const MOVES = { id: "moves", label: "Migrations", height: MOVES_HEIGHT, Drawn: Moves };
 const MARKS = { height: 14, Drawn: Marks };
-const WIDE = [
-  SHARES, MOVES,
+const LANES = [
+  { id: "moves", label: "Migrations", height: MOVES_HEIGHT, Drawn: Moves },
   { ...MARKS, id: "decisions", label: "Decisions" }, { ...MARKS, id: "events", label: "Events" },
 ];
-/** A telephone has little room below the picture. */
-const NARROW = [{ ...SHARES, height: 44 }, MOVES, { ...MARKS, id: "marks", label: "Events" }];
-/** Pixels that are narrow. */
-const LITTLE = 480;
-/** More lines than so many are drawn softly. */
-const MANY = 12;
 
 /** All rows of all recordings, and the clock below; rendered only when something changed. */
-export function Lanes({ recordings, titles, x, width, state, live }) {
-  const lit = workloadOf(recordings[0], state.chosen);
-  const lanes = width < LITTLE ? NARROW : WIDE;
+export function Lanes({ recordings, titles, x, width, live }) {
   return useMemo(() => html`
     ${recordings.map((recording, at) => html`
       ${recordings.length > 1 && html`<p class="title">${titles[at]}</p>`}
-      ${lanes.filter(({ id }) => live || isUsed(recording, id)).map((lane) => html`
-        <${Lane} key=${lane.id} ...${{ ...lane, recording, at, x, width, lit }} />`)}`)}
+      ${LANES.filter(({ id }) => live || isUsed(recording, id)).map((lane) => html`
+        <${Lane} key=${lane.id} ...${{ ...lane, recording, at, x, width }} />`)}`)}
     <svg class="clock" width=${width} height="16" aria-hidden="true">
       ${ticks(x, width).map((at) => html`
         <path class="grid" d="M${x(at)} 0v4" />
         <text x=${x(at)} y="14">${clock(at)}</text>`)}
     </svg>
-  `, [width, lit, x.from, x.to, ...recordings.flatMap((recording) => [recording.version, recording.run])]);
+  `, [width, x.from, x.to, ...recordings.flatMap(({ version, run }) => [version, run])]);
 }
 
 /** Whether a lane of a recording has anything in it. */
 function isUsed({ history }, id) {
-  return id === "shares" || (id === "moves" ? history.moves.size : marksOf(history, id).length) > 0;
+  return (id === "moves" ? history.moves.size : marksOf(history, id).length) > 0;
 }
 
 function marksOf({ marks }, id) {
-  return id === "marks" ? marks : marks.filter(({ lane }) => lane === id);
+  return marks.filter(({ lane }) => lane === id);
 }
 
 /** What is at a pointer: the lane, what is drawn there, its moment, and what it chooses, if so. */
@@ -68,7 +55,7 @@ export function laneAt(track, event, recordings, x) {
   return { ...found, marks, chosen, moment: marks[0].seen };
 }
 
-function Lane({ id, label, height, Drawn, recording: { history }, at, x, width, lit }) {
+function Lane({ id, label, height, Drawn, recording: { history }, at, x, width }) {
   return html`
     <div class="lane" data-lane=${id} data-recording=${at}>
       <span class="label">${label}</span>
@@ -76,23 +63,9 @@ function Lane({ id, label, height, Drawn, recording: { history }, at, x, width, 
         ${history.gaps.filter((gap) => gap.to > x.from && gap.from < x.to).map((gap) => html`
           <rect class="unknown" x=${x(gap.from)} width=${Math.max(1, x(gap.to) - x(gap.from))}
             height=${height} />`)}
-        <${Drawn} ...${{ history, id, x, height, width, lit }} />
+        <${Drawn} ...${{ history, id, x, height }} />
       </svg>
     </div>`;
-}
-
-function Shares({ history: { shares, gaps }, x, height, width, lit }) {
-  const all = [...shares.keys()].sort();
-  const line = (workload, points, name) => html`
-    <path class=${name} style=${{ stroke: looks(workload, all).colour }}
-      d=${shareLine(points, gaps, x, height, all.indexOf(workload))} />`;
-  const promised = shares.get(lit)?.map((point) => (
-    { ...point, edge: point.promise, total: point.total && 1 }));
-  return html`
-    <path class="grid" d="M0 .5h${width}M0 ${height - 0.5}h${width}" />
-    <g class=${lit ? "others" : all.length > MANY ? "many" : ""}>${all.map((workload) => (
-      line(workload, shares.get(workload), lit === workload ? "share lit" : "share")))}</g>
-    ${promised && line(lit, promised, "promise")}`;
 }
 
 function Moves({ history, x }) {
@@ -103,11 +76,6 @@ function Moves({ history, x }) {
 function Marks({ history, id, x, height }) {
   return Object.entries(markPaths(marksOf(history, id), x, height)).map(([kind, d]) => html`
     <path class=${kind} d=${d} />`);
-}
-
-function workloadOf(recording, chosen) {
-  if (chosen?.kind === "workload") return chosen.key;
-  return chosen?.kind === "pod" ? recording.last.pods.get(chosen.key)?.workload : undefined;
 }
 
 /** So much of each is told. */
@@ -133,14 +101,12 @@ export function Told({ pointed, width }) {
     </div>`;
 }
 
-function about({ lane, history, moment, marks, move }) {
+function about({ history, moment, marks, move }) {
   const gap = history.gaps.find(({ from, to }) => moment > from && moment < to);
   if (gap) return [`No data for ${lasting(gap.to - gap.from)}: this page was not connected.`];
   if (marks) return marks.map(({ at, text }) => `${clock(at)} ${text}`);
   if (move) return aboutMove(move);
-  if (lane !== "shares") return [];
-  return sharesAt(history.shares, moment).map(({ workload, edge, total, promise }) => (
-    `${workload}: ${edge} of ${total}, target ${percent(promise)}`));
+  return [];
 }
 
 function aboutMove({ row, begins, ends }) {

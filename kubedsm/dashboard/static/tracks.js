@@ -1,9 +1,5 @@
-/** What is drawn along time, as SVG paths; and what of it is where. Pure. */
+/** Migrations and marks along time as SVG paths, and what is near a place. */
 
-import { lastNotAfter } from "./recording.js";
-
-/** Pixels from one line to the next, where shares are the same; so many differ. */
-const [BESIDE, LINES] = [1.5, 7];
 /** Rows of moves, at most; what a row is high, and a move wide, at least. */
 const [ROWS, ROW, NARROW] = [4, 9, 3];
 /** What the rows of moves are high together. */
@@ -16,45 +12,6 @@ export function scale({ from, to }, width, ends = to) {
   const x = (at) => ((at - from) / (to - from)) * width;
   const at = (px) => from + (px / width) * (to - from);
   return Object.assign(x, { from, to, ends, at });
-}
-
-/**
- * The line of a workload's shares, with breaks where nothing is known. Of what is in the same pixel
- * the extremes are drawn. `index`: lines of the same share are side by side.
- */
-export function shareLine(points, gaps, x, height, index = 0) {
-  const room = BESIDE * LINES;
-  const down = BESIDE * (index % LINES) + 1;
-  const y = (share) => rounded((1 - share) * (height - room - 1) + down);
-  let path = "";
-  let pen = null;
-  let column = null;
-  for (const { from, to, share } of pieces(points, gaps, x)) {
-    const [left, right, level] = [rounded(x(from)), rounded(x(to)), y(share)];
-    if (pen !== from) path += `M${left} ${level}`;
-    else if (column === Math.floor(left) && Math.floor(right) === column) path += `V${level}`;
-    else path += `H${left}V${level}`;
-    if (Math.floor(right) > Math.floor(left)) path += `H${right}`;
-    [pen, column] = [to, Math.floor(right)];
-  }
-  return path;
-}
-
-/** Stretches of one share each, in what is drawn. */
-function* pieces(points, gaps, x) {
-  const first = lastNotAfter(points, x.from);
-  for (let i = first; i < points.length && points[i].at < x.to; i += 1) {
-    const { at, edge, total } = points[i];
-    if (!total) continue;
-    let from = Math.max(at, x.from);
-    const to = Math.min(points[i + 1]?.at ?? x.ends, x.to);
-    for (const gap of gaps) {
-      if (gap.to <= from || gap.from >= to) continue;
-      if (gap.from > from) yield { from, to: gap.from, share: edge / total };
-      from = gap.to;
-    }
-    if (from < to) yield { from, to, share: edge / total };
-  }
 }
 
 /** The moves that are drawn, each with its `row`, and from where to where it is. */
@@ -80,7 +37,7 @@ export function spanPaths(found) {
   const height = ROW - 2;
   for (const { move: { row: { state } }, row, left, right } of found) {
     const top = row * ROW + 1;
-    const shape = state === "taken back" ? `L${right} ${top}v${height}z`
+    const shape = state === "rolled back" ? `L${right} ${top}v${height}z`
       : `v${-height / 2}H${right}v${height}H${left}z`;
     const cross = state === "failed"
       ? `M${right + 2} ${top}l5 ${height}m0 ${-height}l-5 ${height}` : "";
@@ -126,13 +83,6 @@ export function moveNear(found, px, y) {
 
 function nearest(all, away) {
   return all.filter((one) => away(one) <= NEAR).sort((one, other) => away(one) - away(other));
-}
-
-/** The shares of workloads as they were at a moment. */
-export function sharesAt(shares, moment) {
-  return [...shares].map(([workload, points]) => (
-    { workload, ...points[lastNotAfter(points, moment)] }
-  )).filter((point) => point.total && point.at <= moment);
 }
 
 function rounded(px) {

@@ -29,7 +29,7 @@ export function WhatIf({ tables, ask, go }) {
           ${[...tables.workloads].sort().map(([name, { promise }]) => html`
             <${Changed} key=${name} ...${{ name, change }} qos=${promise} ...${changes[name]} />`)}
         <//>
-        <button disabled=${path === asked({})} onClick=${() => setChanges({})}>As it is</button>
+        <button disabled=${path === asked({})} onClick=${() => setChanges({})}>Reset</button>
       </div>
       <${Answered} ...${{ answer, error, go }} busy=${asking} />
     </div>`;

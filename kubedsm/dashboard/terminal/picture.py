@@ -311,7 +311,7 @@ def _moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
     """Yield migrations in progress, then planned ones, then failed ones."""
-    order = ("moving", "planned", "proposed", "failed", "taken back")
+    order = ("moving", "planned", "proposed", "failed", "rolled back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
         key=lambda move: (order.index(move.state), -move.at),

@@ -25,8 +25,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
 from kubedsm.kube.wire.decoding import Reader, read_json
-from kubedsm.kube.wire.pod_rules import selector_of
-from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of
+from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of, selector_of
 from kubedsm.kube.wire.schema import Items, LabelSelector
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workload
 from kubedsm.model.selectors import Selector, keys_of, selects
@@ -169,7 +168,7 @@ async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     return _PODS.value(await _get_object(cluster, pod_path(pod.namespace, pod.name), timeout))
 
 
-def _live_pod(shape: schema.LivePod) -> LivePod:
+def _live_pod(shape: schema.Pod) -> LivePod:
     spec, labels, owner = shape.spec, shape.metadata.labels or {}, controller_of(shape.metadata)
     kind, name, uid = (owner.kind, owner.name, owner.uid or "") if owner else ("", "", "")
     mark = mark_on(shape.metadata)
@@ -186,7 +185,7 @@ def _live_pod(shape: schema.LivePod) -> LivePod:
     )
 
 
-_PODS = Reader("Pod", schema.LivePod, _live_pod)
+_PODS = Reader("Pod", schema.Pod, _live_pod)
 
 
 async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:

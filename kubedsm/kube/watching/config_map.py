@@ -10,8 +10,7 @@ import structlog
 from kubedsm.kube.calls.permissions import APPROVALS
 from kubedsm.kube.client.port import Cluster, is_name
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.kube.wire.watched import watch_config_map
+from kubedsm.kube.wire.decoding import ConfigMap, watch_config_map
 from kubedsm.process.clock import Clock
 
 log = structlog.get_logger()

@@ -34,10 +34,9 @@ from kubedsm.kube.client.port import (
     Request,
 )
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import Identity, read_json
+from kubedsm.kube.wire.decoding import Identity, Watched, read_json
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.kube.wire.schema import List
-from kubedsm.kube.wire.watched import Watched
 from kubedsm.model.events import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
@@ -345,8 +344,6 @@ class Reflector(Generic[T, E]):
                 self._advance_to(read.identity.resource_version)
             case decoding.Bookmark():
                 self._advance_to(read.resource_version)
-            case decoding.Failed():
-                raise read.error
         self._out_of_trouble()
 
     def _apply_object(self, read: decoding.Applied[T]) -> None:

@@ -1,4 +1,4 @@
-"""Decode the API's JSON into values of `model`: only required fields, in a single pass.
+"""Watched kinds: path, decoder from JSON to values of `model`, and resulting events.
 
 A malformed object raises WireError with object and field, and no other exception. Unknown fields
 are skipped. A null is an absent field, as in Go's encoder. Shared pod classes are converted once.
@@ -14,16 +14,34 @@ import attrs
 import msgspec
 
 from kubedsm.kube.client.api_errors import status_error
-from kubedsm.kube.client.port import ApiStatusError
+from kubedsm.kube.client.port import CORE, path_of
 from kubedsm.kube.wire import pods, schema
-from kubedsm.kube.wire.errors import UNREADABLE, Source, unreadable, wire_error
-from kubedsm.kube.wire.pod_requests import Amounts, FieldError, parse_amounts
-from kubedsm.kube.wire.pod_rules import node_selector_terms
-from kubedsm.model.model import Node, NodeName, Resources, Taint
-from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
+from kubedsm.kube.wire.errors import UNREADABLE, FieldError, Source, unreadable, wire_error
+from kubedsm.kube.wire.pod_requests import Amounts, parse_amounts
+from kubedsm.model.events import (
+    ClusterEvent,
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+    SurroundingDeleted,
+)
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Taint, Uid
+from kubedsm.model.surroundings import (
+    Claim,
+    CSINode,
+    CSIVolume,
+    Namespace,
+    StorageClass,
+    Surrounding,
+    Volume,
+)
 
 T = TypeVar("T")
 S = TypeVar("S")
+E = TypeVar("E")
 
 
 # Structs for every event: construction takes a third of the time of an attrs class.
@@ -55,12 +73,6 @@ class Bookmark(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """ERROR: last event of a stream."""
-
-    error: ApiStatusError
-
-
 @attrs.frozen(slots=True)
 class ConfigMap:
     """ConfigMap with text data and an optional request to migrate pods."""
@@ -75,7 +87,7 @@ class ConfigMap:
 
 
 #: one line of a watch
-Line = Applied[T] | Removed | Bookmark | Failed
+Line = Applied[T] | Removed | Bookmark
 
 _CHANGES = (schema.Added, schema.Modified)
 
@@ -88,7 +100,6 @@ class Reader(Generic[Shape, T]):
 
     def __init__(self, kind: str, shape: type[Shape], make: Callable[[Shape], T]) -> None:
         self.kind = kind
-        self._shape = shape
         self._make = make
         self._decoder: msgspec.json.Decoder[Shape] = msgspec.json.Decoder(shape)
         self._lines: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
@@ -99,8 +110,11 @@ class Reader(Generic[Shape, T]):
             | schema.Erred
         )
 
-    def value(self, source: Source) -> T:
+    def value(self, source: Source | Mapping[str, Any]) -> T:
         """Decode an object from JSON, or from a parsed dump. Raises WireError."""
+        if not isinstance(source, bytes | msgspec.Raw):
+            # A field without a JSON form is none that the schema has.
+            source = msgspec.json.encode(source, enc_hook=lambda _: None)
         return self._convert_shape(source, self._read_shape(source))
 
     def item(self, source: Source) -> Applied[T]:
@@ -109,7 +123,7 @@ class Reader(Generic[Shape, T]):
         return Applied(_identity(shape.metadata), self._convert_shape(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
-        """Decode one line of a watch. Raises WireError."""
+        """Decode one line of a watch. Raises WireError, or the ApiStatusError of the server."""
         try:
             event = self._lines.decode(line)
         except UNREADABLE as error:
@@ -121,13 +135,11 @@ class Reader(Generic[Shape, T]):
             return Removed(_identity(event.object.metadata))
         if isinstance(event, schema.Bookmarked):
             return Bookmark(event.object.metadata.resource_version)
-        return Failed(status_error(event.object, HTTPStatus.INTERNAL_SERVER_ERROR))
+        raise status_error(event.object, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _read_shape(self, source: Source) -> Shape:
         try:
-            if isinstance(source, bytes | msgspec.Raw):
-                return self._decoder.decode(source)
-            return msgspec.convert(source, self._shape)
+            return self._decoder.decode(source)
         except UNREADABLE as error:
             raise unreadable(self.kind, error, source) from None
 
@@ -228,7 +240,7 @@ def _read_volume(shape: schema.Volume) -> Volume:
     csi = spec.csi
     return Volume(
         shape.metadata.name,
-        None if required is None else node_selector_terms(required),
+        None if required is None else pods.node_selector_terms(required),
         shape.metadata.labels or {},
         CSIVolume(csi.driver, csi.volume_handle)
         if csi and csi.driver and csi.volume_handle
@@ -253,15 +265,93 @@ def _csi_node(shape: schema.CSINode) -> CSINode:
     )
 
 
-PODS = Reader("Pod", schema.Pod, pods.pod_of)
-NODES = Reader("Node", schema.Node, node_of)
-NAMESPACES = Reader("Namespace", schema.Namespace, _read_namespace)
-CLAIMS = Reader("PersistentVolumeClaim", schema.Claim, _read_claim)
-VOLUMES = Reader("PersistentVolume", schema.Volume, _read_volume)
-STORAGE_CLASSES = Reader("StorageClass", schema.StorageClass, _storage_class)
-CSI_NODES = Reader("CSINode", schema.CSINode, _csi_node)
-CONFIG_MAPS = Reader("ConfigMap", schema.ConfigMap, _config_map)
+_CONFIG_MAPS = Reader("ConfigMap", schema.ConfigMap, _config_map)
+_STORAGE = "/apis/storage.k8s.io/v1"
 
-config_map = CONFIG_MAPS.value
-pod, pod_item, pod_line = PODS.value, PODS.item, PODS.line
-node, node_item, node_line = NODES.value, NODES.item, NODES.line
+
+@attrs.frozen(slots=True)
+class Watched(Generic[T, E]):
+    """Kind with objects of type T, reported as events of type E."""
+
+    reader: Reader[Any, T]
+    path: str
+    applied: Callable[[T], E]
+    deleted: Callable[[Identity], E]
+    #: objects have a namespace
+    namespaced: bool = False
+    #: labelSelector and fieldSelector
+    selectors: tuple[tuple[str, str], ...] = ()
+    #: event preceding a rewound history, for consumers that remember versions
+    rewound: E | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.reader.kind
+
+
+PODS: Watched[Pod, ClusterEvent] = Watched(
+    Reader("Pod", schema.Pod, pods.pod_of),
+    f"{CORE}/pods",
+    PodApplied,
+    lambda pod: PodDeleted(Uid(pod.uid), pod.namespace, pod.name),
+    namespaced=True,
+    rewound=HistoryRewound(),
+)
+NODES: Watched[Node, ClusterEvent] = Watched(
+    Reader("Node", schema.Node, node_of),
+    f"{CORE}/nodes",
+    NodeApplied,
+    lambda node: NodeDeleted(NodeName(node.name)),
+)
+
+
+def _watch_surrounding(
+    of: type[Surrounding], path: str, reader: Reader[Any, Any], *, namespaced: bool = False
+) -> Watched[Any, ClusterEvent]:
+    def deleted(gone: Identity) -> ClusterEvent:
+        key = (gone.namespace, gone.name) if namespaced else (gone.name,)
+        return SurroundingDeleted(of, key)
+
+    return Watched(reader, path, SurroundingApplied, deleted, namespaced)
+
+
+SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
+    of: _watch_surrounding(of, path, reader, namespaced=of is Claim)
+    for of, path, reader in (
+        (Namespace, f"{CORE}/namespaces", Reader("Namespace", schema.Namespace, _read_namespace)),
+        (
+            Claim,
+            f"{CORE}/persistentvolumeclaims",
+            Reader("PersistentVolumeClaim", schema.Claim, _read_claim),
+        ),
+        (
+            Volume,
+            f"{CORE}/persistentvolumes",
+            Reader("PersistentVolume", schema.Volume, _read_volume),
+        ),
+        (
+            StorageClass,
+            f"{_STORAGE}/storageclasses",
+            Reader("StorageClass", schema.StorageClass, _storage_class),
+        ),
+        (CSINode, f"{_STORAGE}/csinodes", Reader("CSINode", schema.CSINode, _csi_node)),
+    )
+}
+
+
+def watch_config_map(namespace: str, name: str) -> Watched[ConfigMap, ConfigMap | None]:
+    """Return a kind consisting of a single ConfigMap; deletion is reported as None.
+
+    The field selector allows a role to limit the right to this name (`resourceNames`).
+    """
+    return Watched(
+        _CONFIG_MAPS,
+        path_of(CORE, namespace, "configmaps"),
+        lambda found: found,
+        lambda _: None,
+        namespaced=True,
+        selectors=(("fieldSelector", f"metadata.name={name}"),),
+    )
+
+
+pod, node, config_map = PODS.reader.value, NODES.reader.value, _CONFIG_MAPS.value

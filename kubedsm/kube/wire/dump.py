@@ -12,8 +12,8 @@ import orjson
 
 from kubedsm.config.documents import DUMP, DocumentError, reading, refuse_others
 from kubedsm.config.yaml_text import FAST, parse_all_yaml
+from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import ClusterEvent, KindKnown, NodeApplied, PodApplied
 from kubedsm.model.model import SchedulingRules
 from kubedsm.model.surroundings import NAMESPACE_NAME_LABEL

@@ -1,17 +1,25 @@
 """One-line errors about malformed objects, with the object and the field."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from kubedsm.config.documents import split_location
 from kubedsm.terminal.problems import Problem
 
-#: raw JSON, or parsed JSON or YAML
-Source = bytes | msgspec.Raw | Mapping[str, Any]
+#: JSON
+Source = bytes | msgspec.Raw
 #: msgspec's exceptions for malformed input: syntax, schema, encoding, nesting depth
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class FieldError(ValueError):
+    """Invalid field of an object."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class WireError(Problem, ValueError):
@@ -54,12 +62,10 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
 
 def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:
     """Return a WireError with the object's name, if readable."""
-    shape: Any = source
-    if isinstance(source, bytes | msgspec.Raw):
-        try:
-            shape = msgspec.json.decode(source)
-        except UNREADABLE:
-            shape = {}
+    try:
+        shape = msgspec.json.decode(source)
+    except UNREADABLE:
+        shape = {}
     if inside:
         shape = shape.get(inside) if isinstance(shape, Mapping) else {}
     metadata = shape.get("metadata") if isinstance(shape, Mapping) else {}

@@ -5,9 +5,9 @@ resize in place), and "Resource sharing within containers" in the Kubernetes doc
 containers.
 """
 
-from functools import lru_cache
 from typing import NamedTuple
 
+from kubedsm.kube.wire.errors import FieldError
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import QuantityError, parse_millis, parse_units
 
@@ -36,15 +36,6 @@ class Reports(NamedTuple):
 _NO_REPORTS = Reports()
 
 
-class FieldError(ValueError):
-    """Invalid field of an object."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
-
-
 def parse_amounts(amounts: Amounts, path: str) -> dict[str, int]:
     """Millicores of cpu, whole units of everything else, by resource.
 
@@ -59,7 +50,6 @@ def parse_amounts(amounts: Amounts, path: str) -> dict[str, int]:
     return result
 
 
-@lru_cache(maxsize=1024)
 def pod_requests(
     containers: tuple[Amounts, ...],
     init_containers: tuple[tuple[Amounts, bool], ...] = (),

@@ -1,33 +1,69 @@
-"""Decode pods: individual fields, and the shared pod class."""
+"""Decode pods: individual fields, and the shared pod class with its scheduling rules."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from sys import intern
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from kubedsm.config.documents import split_location
 from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.annotations import MoveMark, mark_of, wishes_of
-from kubedsm.kube.wire.pod_requests import Amounts, FieldError, Reported, Reports, pod_requests
-from kubedsm.kube.wire.pod_rules import Demands, Pairs, list_claims, list_disks, scheduling_rules
+from kubedsm.kube.wire.errors import FieldError
+from kubedsm.kube.wire.pod_requests import Amounts, Reported, Reports, pod_requests
 from kubedsm.model.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
     MIGRATING_LABEL,
     TEMPLATE_HASH_LABEL,
+    ClaimReference,
+    Disk,
     HostPort,
     NodeName,
     Pod,
+    PodAffinityTerm,
     PodClass,
+    Preferences,
+    SchedulingRules,
+    SpreadConstraint,
+    Toleration,
     Uid,
     Wishes,
     Workload,
 )
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement, Selector
 
+T = TypeVar("T")
+Pairs = tuple[tuple[str, str], ...]
+
+_AFFINITY = msgspec.json.Decoder(schema.Affinity)
+_SPREAD = msgspec.json.Decoder(tuple[schema.TopologySpreadConstraint, ...])
+_NO_AFFINITY, _NO_TERMS = schema.Affinity(), schema.PodAffinity()
+_DEFAULT_RBD_POOL = "rbd"
 #: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
 _RESIZE_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
 _NO_STATUS = schema.PodStatus()
+
+
+class Demands(NamedTuple):
+    """Rare demands of a pod, as the key of a cache."""
+
+    ports: tuple[HostPort, ...] = ()
+    claims: tuple[ClaimReference, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    resource_claims: tuple[str, ...] = ()
+    #: given with affinity or spread
+    namespace: str = ""
+    #: the pod's, given where affinity or spread name label keys
+    labels: Pairs = ()
+    #: spec.affinity and spec.topologySpreadConstraints in JSON; empty without
+    affinity: bytes = b""
+    spread: bytes = b""
+
+
+_NO_DEMANDS = Demands()
 
 
 def pod_of(shape: schema.Pod) -> Pod:
@@ -216,10 +252,7 @@ def _pod_class(
     preempts: bool,
 ) -> PodClass:
     requests = pod_requests(containers, init_containers, overhead, pod_level, reports)
-    tolerated = tuple(
-        (t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in tolerations
-    )
-    rules = scheduling_rules(node_selector, tolerated, demands)
+    rules = _scheduling_rules(node_selector, tolerations, demands or _NO_DEMANDS)
     return PodClass(requests, rules, priority, preempts)
 
 
@@ -229,16 +262,13 @@ def _read_demands(
     """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
     volumes = spec.volumes or ()
-    claimed, mounted = (
-        tuple(list_claims(volumes, namespace, metadata.name)),
-        tuple(list_disks(volumes)),
-    )
-    affinity, spread = spec.affinity, spec.topology_spread_constraints
+    claimed = tuple(_list_claims(volumes, namespace, metadata.name)) if volumes else ()
+    mounted = tuple(_list_disks(volumes)) if volumes else ()
+    affinity = _raw_json(spec.affinity, b"{}")
+    spread = _raw_json(spec.topology_spread_constraints, b"[]")
     if not (ports or claimed or mounted or affinity or spread or spec.resource_claims):
         return None
-    affinity_json = msgspec.json.encode(affinity) if affinity else b""
-    spread_json = msgspec.json.encode(spread) if spread else b""
-    by_label = _LABEL_KEYS in affinity_json or _LABEL_KEYS in spread_json
+    by_label = _LABEL_KEYS in affinity or _LABEL_KEYS in spread
     return Demands(
         ports,
         claimed,
@@ -246,9 +276,14 @@ def _read_demands(
         tuple(claim.name or "" for claim in spec.resource_claims or ()),
         namespace if affinity or spread else "",
         tuple(labels.items()) if by_label else (),
-        affinity_json,
-        spread_json,
+        affinity,
+        spread,
     )
+
+
+def _raw_json(given: msgspec.Raw, empty: bytes) -> bytes:
+    text = bytes(given)
+    return b"" if text in (empty, b"null") else text
 
 
 def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
@@ -300,3 +335,175 @@ def _resolve_owner(namespace: str, kind: str, name: str, template: str) -> Workl
     if template and kind == "ReplicaSet" and deployment not in ("", name):
         return Workload(namespace, "Deployment", deployment)
     return Workload(namespace, kind, name)
+
+
+def _scheduling_rules(
+    node_selector: Pairs, tolerations: tuple[schema.Toleration, ...], demands: Demands
+) -> SchedulingRules:
+    """Return the rules of a pod.
+
+    Order and repetition are mostly insignificant: equivalent rules must compare equal.
+
+    Raises FieldError.
+    """
+    affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
+    asked = _decode_json(_AFFINITY, affinity, "spec.affinity") if affinity else _NO_AFFINITY
+    own = dict(demands.labels)
+    constraints = _decode_json(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    near, far = asked.pod_affinity or _NO_TERMS, asked.pod_anti_affinity or _NO_TERMS
+    tolerated = {
+        (t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in tolerations
+    }
+    hard, soft = (
+        tuple(
+            _read_spread(constraint, namespace, own)
+            for constraint in constraints
+            if (constraint.when_unsatisfiable == "DoNotSchedule") is required
+        )
+        for required in (True, False)
+    )
+    return SchedulingRules(
+        node_selector=tuple(sorted(node_selector)),
+        tolerations=tuple(Toleration(*given) for given in sorted(tolerated)),
+        node_affinity=_node_affinity(asked.node_affinity),
+        ports=tuple(
+            sorted(set(demands.ports), key=lambda port: (port.port, port.protocol, port.ip))
+        ),
+        affinity=tuple(_read_term(term, namespace, own) for term in near.required or ()),
+        anti_affinity=tuple(_read_term(term, namespace, own) for term in far.required or ()),
+        spread=hard,
+        claims=demands.claims,
+        disks=demands.disks,
+        resource_claims=demands.resource_claims,
+        preferences=Preferences(
+            tuple(_node_preferences(asked.node_affinity)),
+            tuple(_affinity_preferences(near, namespace, own)),
+            tuple(_affinity_preferences(far, namespace, own)),
+            soft,
+        ),
+    )
+
+
+def _decode_json(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        reason, inner = split_location(error)
+        separator = "." if inner and not inner.startswith("[") else ""
+        raise FieldError(f"{path}{separator}{inner}", reason) from None
+
+
+def node_selector_terms(selector: schema.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(_node_selector_term(term) for term in selector.node_selector_terms or ())
+
+
+def _node_selector_term(term: schema.NodeSelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(_read_requirements(term.match_expressions or ())),
+        tuple(_read_requirements(term.match_fields or ())),
+    )
+
+
+def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTerm, ...] | None:
+    if affinity is None or affinity.required is None:
+        return None
+    return node_selector_terms(affinity.required)
+
+
+def _node_preferences(
+    affinity: schema.NodeAffinity | None,
+) -> Iterator[tuple[int, NodeSelectorTerm]]:
+    for term in (affinity.preferred if affinity else None) or ():
+        yield term.weight, _node_selector_term(term.preference)
+
+
+def _read_requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
+    for requirement in given:
+        values = tuple(sorted(set(requirement.values or ())))
+        yield Requirement(requirement.key, requirement.operator, values)
+
+
+def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] = ()) -> Selector:
+    if given is None:
+        return None
+    pairs = (given.match_labels or {}).items()
+    requirements = {Requirement(key, "In", (value,)) for key, value in pairs}
+    requirements.update(_read_requirements(given.match_expressions or ()), more)
+    return tuple(sorted(requirements))
+
+
+def _require_same(
+    keys: tuple[str, ...] | None, operator: str, own: dict[str, str]
+) -> list[Requirement]:
+    """Return a requirement with the pod's own value for each existing label."""
+    return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
+
+
+def _read_term(
+    term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]
+) -> PodAffinityTerm:
+    keys = _require_same(term.match_label_keys, "In", own)
+    keys += _require_same(term.mismatch_label_keys, "NotIn", own)
+    namespaces = term.namespaces or ()
+    if not namespaces and term.namespace_selector is None:
+        namespaces = (namespace,)
+    return PodAffinityTerm(
+        term.topology_key,
+        selector_of(term.label_selector, keys),
+        tuple(sorted(set(namespaces))),
+        selector_of(term.namespace_selector),
+    )
+
+
+def _affinity_preferences(
+    affinity: schema.PodAffinity, namespace: str, own: dict[str, str]
+) -> Iterator[tuple[int, PodAffinityTerm]]:
+    for preferred in affinity.preferred or ():
+        yield preferred.weight, _read_term(preferred.pod_affinity_term, namespace, own)
+
+
+def _read_spread(
+    constraint: schema.TopologySpreadConstraint, namespace: str, own: dict[str, str]
+) -> SpreadConstraint:
+    return SpreadConstraint(
+        topology_key=constraint.topology_key,
+        max_skew=constraint.max_skew,
+        selector=selector_of(
+            constraint.label_selector, _require_same(constraint.match_label_keys, "In", own)
+        ),
+        namespace=namespace,
+        min_domains=constraint.min_domains or 1,
+        honor_affinity=constraint.node_affinity_policy != "Ignore",
+        honor_taints=constraint.node_taints_policy == "Honor",
+    )
+
+
+def _list_claims(
+    volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
+) -> Iterator[ClaimReference]:
+    """Yield the persistent volume claims among a pod's volumes."""
+    for volume in volumes:
+        if volume.persistent_volume_claim is not None:
+            yield ClaimReference(namespace, volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
+
+
+def _list_disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
+    """Yield the network disks referenced directly by a pod's volumes."""
+    for volume in volumes:
+        if (gce := volume.gce_persistent_disk) is not None:
+            yield _disk_of("gcePersistentDisk", gce, gce.get("pdName"))
+        if (ebs := volume.aws_elastic_block_store) is not None:
+            yield _disk_of("awsElasticBlockStore", ebs, ebs.get("volumeID"))
+        if (iscsi := volume.iscsi) is not None:
+            yield _disk_of("iscsi", iscsi, iscsi.get("iqn"))
+        if (rbd := volume.rbd) is not None:
+            # A common monitor identifies the same image.
+            pool, image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
+            for monitor in rbd.get("monitors") or ():
+                yield _disk_of("rbd", rbd, monitor, pool, image)
+
+
+def _disk_of(kind: str, source: schema.Unread, *identity: Any) -> Disk:
+    return Disk(kind, tuple(map(str, identity)), read_only=source.get("readOnly") is True)

@@ -28,7 +28,7 @@ Quantities = dict[str, str | int | float]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-#: undecoded object: interpreted once per distinct JSON text
+#: object without a schema
 Unread = dict[str, Any]
 
 
@@ -166,6 +166,7 @@ class Metadata(Wire, frozen=True):
     labels: dict[str, str] | None = None
     annotations: Annotations | None = None
     owner_references: list[Owner] | None = None
+    generation: int = 0
 
 
 class AnyObject(Wire, frozen=True):
@@ -207,16 +208,19 @@ class PodSpec(Wire, frozen=True):
     scheduling_gates: list[Named] | None = None
     priority: int | None = None
     preemption_policy: str | None = None
-    affinity: Unread | None = None
-    topology_spread_constraints: list[Unread] | None = None
+    #: JSON texts, interpreted once for each text
+    affinity: msgspec.Raw = msgspec.Raw()
+    topology_spread_constraints: msgspec.Raw = msgspec.Raw()
     volumes: tuple[PodVolume, ...] | None = None
     resource_claims: tuple[Named, ...] | None = None
+    termination_grace_period_seconds: float | None = None
 
 
 class Condition(Wire, frozen=True):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
+    message: str | None = None
 
 
 class ContainerStatus(Wire, frozen=True):
@@ -378,28 +382,12 @@ class ServerVersion(Wire, frozen=True):
     git_version: str
 
 
-class LivePodSpec(PodSpec, frozen=True):
-    termination_grace_period_seconds: float | None = None
-
-
-class LivePod(Pod, frozen=True):
-    spec: LivePodSpec
-
-
-class WorkloadCondition(Condition, frozen=True):
-    message: str | None = None
-
-
 class Labelled(Wire, frozen=True):
     labels: dict[str, str] | None = None
 
 
 class Template(Wire, frozen=True):
     metadata: Labelled = Labelled()
-
-
-class WorkloadMetadata(Metadata, frozen=True):
-    generation: int = 0
 
 
 class WorkloadSpec(Wire, frozen=True):
@@ -415,11 +403,10 @@ class WorkloadStatus(Wire, frozen=True):
     observed_generation: int | None = None
     current_revision: str | None = None
     update_revision: str | None = None
-    conditions: tuple[WorkloadCondition, ...] | None = None
+    conditions: tuple[Condition, ...] | None = None
 
 
 class Workload(AnyObject, frozen=True):
-    metadata: WorkloadMetadata
     spec: WorkloadSpec
     status: WorkloadStatus = WorkloadStatus()
 

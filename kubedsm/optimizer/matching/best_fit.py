@@ -1,4 +1,4 @@
-"""Heuristic packing: best fit, and ejection chains that make room for more pods.
+"""Heuristic placement: best fit, and ejection chains that make room for more pods.
 
 Best fit is the fallback of `match` above the exact-search limit. Pods come in order of increasing
 size, since the number of placed pods counts.
@@ -13,7 +13,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Node, Resources
 from kubedsm.model.node_index import Mask
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.matching.problem import PlacementProblem
 
 _LEAST_CPU = 1
 _LEAST_MEMORY = 2**20
@@ -38,19 +38,19 @@ def pod_size(requests: Resources, greatest: Resources) -> float:
     return math.sqrt(cpu * memory)
 
 
-def kind_sizes(packing: Packing) -> list[float]:
-    """Return the size of a pod of each kind, against the nodes of the packing."""
-    cpu, memory = packing.allocatable[:, :2].max(axis=0, initial=0).tolist()
+def kind_sizes(problem: PlacementProblem) -> list[float]:
+    """Return the size of a pod of each kind, against the nodes of the problem."""
+    cpu, memory = problem.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
-    return [pod_size(kind.requests, greatest) for kind in packing.kinds]
+    return [pod_size(kind.requests, greatest) for kind in problem.kinds]
 
 
-def order_by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
+def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> list[int]:
     """Return the kinds by priority, then by size."""
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
-        for index, (kind, size) in enumerate(zip(packing.kinds, kind_sizes(packing), strict=True))
+        for index, (kind, size) in enumerate(zip(problem.kinds, kind_sizes(problem), strict=True))
     )
     return [index for _, _, index in ordered]
 
@@ -58,20 +58,20 @@ def order_by_size(packing: Packing, *, largest_first: bool = False) -> list[int]
 class Filling:
     """Loads and free capacity of the nodes while pods are placed one by one."""
 
-    def __init__(self, packing: Packing, loads: Ints | None = None) -> None:
+    def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
         """Start from the loads, or from an empty placement."""
-        self.packing = packing
-        self.loads = packing.nothing() if loads is None else loads.copy()
-        self.room = packing.room_after(self.loads)
+        self.problem = problem
+        self.loads = problem.nothing() if loads is None else loads.copy()
+        self.room = problem.room_after(self.loads)
         #: S x N, whether the node accepts one more pod of the kind
-        self.fits = np.empty((len(packing.kinds), len(self.room)), dtype=np.bool_)
-        self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
+        self.fits = np.empty((len(problem.kinds), len(self.room)), dtype=np.bool_)
+        self._scale = np.maximum(problem.allocatable[:, :2].max(axis=0, initial=1), 1)
         self._free_share = np.empty(len(self.room))
         self._update(slice(None))
 
     def put(self, kind: int, node: int, number: int = 1) -> None:
         self.loads[node, kind] += number
-        self.room[node] -= number * self.packing.requests[kind]
+        self.room[node] -= number * self.problem.requests[kind]
         self._update(node)
 
     def fullest(self, nodes: Mask) -> int:
@@ -79,10 +79,10 @@ class Filling:
         return int(np.where(nodes, self._free_share, np.inf).argmin())
 
     def _update(self, nodes: slice | int) -> None:
-        room, packing = self.room[nodes], self.packing
+        room, problem = self.room[nodes], self.problem
         self._free_share[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
-        fits = (room[..., None, :] >= packing.requests).all(axis=-1)
-        self.fits[:, nodes] = (fits & (self.loads[nodes] < packing.most[nodes])).T
+        fits = (room[..., None, :] >= problem.requests).all(axis=-1)
+        self.fits[:, nodes] = (fits & (self.loads[nodes] < problem.most[nodes])).T
 
 
 class BestFit(Filling):
@@ -90,7 +90,7 @@ class BestFit(Filling):
 
     def place(self, kind: int) -> bool:
         """Place another pod of the kind; return False if none fits."""
-        fits, penalties = self.fits[kind], self.packing.penalties[:, kind]
+        fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
         if not fits.any():
             return False
         if penalties.any():
@@ -99,11 +99,11 @@ class BestFit(Filling):
         return True
 
 
-def best_fit_increasing(packing: Packing) -> Ints:
+def best_fit_increasing(problem: PlacementProblem) -> Ints:
     """Return a placement, N x S, by best fit in order of increasing size."""
-    room = BestFit(packing)
-    for kind in order_by_size(packing):
-        for _ in range(int(packing.counts[kind])):
+    room = BestFit(problem)
+    for kind in order_by_size(problem):
+        for _ in range(int(problem.counts[kind])):
             if not room.place(kind):
                 break
     return room.loads
@@ -113,7 +113,7 @@ _NOWHERE = -1
 
 
 def add_by_ejection_chains(
-    packing: Packing, loads: Ints, chain: int, tries: int, deadline: Deadline
+    problem: PlacementProblem, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
     """Return the placement, N x S, with more pods placed by ejection chains.
 
@@ -122,8 +122,8 @@ def add_by_ejection_chains(
 
     chain: most displaced pods, at least 1. tries: trial displacements of pods that displace others.
     """
-    making = _EjectionSearch(packing, loads, tries, deadline)
-    order = order_by_size(packing)
+    making = _EjectionSearch(problem, loads, tries, deadline)
+    order = order_by_size(problem)
     again = True
     while again:
         again = False
@@ -136,12 +136,14 @@ def add_by_ejection_chains(
 class _EjectionSearch(Filling):
     """Search for ejection chains."""
 
-    def __init__(self, packing: Packing, loads: Ints, tries: int, deadline: Deadline) -> None:
-        super().__init__(packing, loads)
-        self.left = packing.counts - loads.sum(axis=0)
+    def __init__(
+        self, problem: PlacementProblem, loads: Ints, tries: int, deadline: Deadline
+    ) -> None:
+        super().__init__(problem, loads)
+        self.left = problem.counts - loads.sum(axis=0)
         self._tries, self._deadline = tries, deadline
-        self._turns = [kind.rank.turn for kind in packing.kinds]
-        self._size = np.array(kind_sizes(packing))
+        self._turns = [kind.rank.turn for kind in problem.kinds]
+        self._size = np.array(kind_sizes(problem))
 
     def bring(self, kind: int, chain: int) -> bool:
         """Place another pod of the kind.
@@ -206,11 +208,11 @@ class _EjectionSearch(Filling):
 
         The smallest displaced pods come first.
         """
-        packing = self.packing
+        problem = self.problem
         nodes, others = np.nonzero(self.loads)
-        room = self.room[nodes] + packing.requests[others]
-        enough = (room >= packing.requests[kind]).all(axis=1)
-        enough &= (self.loads[:, kind] < packing.most[:, kind])[nodes]
+        room = self.room[nodes] + problem.requests[others]
+        enough = (room >= problem.requests[kind]).all(axis=1)
+        enough &= (self.loads[:, kind] < problem.most[:, kind])[nodes]
         enough &= (others != kind) & (nodes != avoided)
         nodes, others = nodes[enough], others[enough]
         order = self._size[others].argsort(kind="stable")

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import mul
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -20,17 +21,231 @@ import numpy as np
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Resources
 from kubedsm.model.node_index import NodeRows
-from kubedsm.objective.fragmentation import Fragmentation, Ints
+from kubedsm.objective.fragmentation import SCALE, Fragmentation, Ints
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
-from kubedsm.optimizer.matching.node_loads import (
-    Digits,
-    NodeLoads,
-    limit_loads,
-    list_useful_loads,
-    place_values,
+from kubedsm.optimizer.matching.problem import (
+    PlacementProblem,
+    Targets,
+    group_equal_rows,
+    group_kinds,
 )
-from kubedsm.optimizer.matching.problem import Packing, Targets, group_kinds
 from kubedsm.optimizer.programming.programme import Solver
+
+#: No sum of costs is greater; an addition to something UNREACHABLE stays within 64 bits.
+_LARGEST_SUM = 2**60
+
+
+@attrs.frozen(slots=True)
+class Digits:
+    """Place values of a cost: penalties, then charges, then fragmentation.
+
+    All fragmentation together, SCALE a node, is less than one charge.
+    """
+
+    #: cost of one charge
+    charge: int
+    #: cost of one penalty point: more than all charges together
+    penalty: int
+    #: dropped bits of each node's fragmentation
+    lost: int
+
+    @classmethod
+    def of(cls, problem: PlacementProblem) -> "Digits":
+        """Drop no more bits than necessary for no cost to exceed _LARGEST_SUM.
+
+        No bit is dropped up to 2^28 pods times nodes times penalty without charges.
+        """
+        counts = problem.counts.tolist()
+        worst = max((p for kind in problem.kinds for p in kind.penalties.values()), default=0)
+        points = sum(counts) * worst + 1
+        charges = problem.ladders.greatest(counts) + 1 if problem.ladders else 1
+        lost = 0
+        while points * charges > 1 and points * charges * _cost_unit(problem, lost) > _LARGEST_SUM:
+            lost += 1
+        return cls(_cost_unit(problem, lost), charges * _cost_unit(problem, lost), lost)
+
+    def charges(self, cost: int) -> int:
+        return cost % self.penalty // self.charge
+
+
+def _cost_unit(problem: PlacementProblem, lost: int) -> int:
+    return len(problem.free) * (SCALE >> lost) + 1
+
+
+@attrs.frozen(eq=False)
+class NodeLoads:
+    """Loads worth trying on U nodes, in lexicographic order, the empty one first."""
+
+    #: U, ascending; other nodes stay empty
+    nodes: Ints
+    #: U + 1, offsets of each node's loads
+    begins: Ints
+    #: K x S
+    loads: Ints
+    #: K, cost of the node with the load
+    costs: Ints
+    #: cost of all other nodes together
+    elsewhere: int
+
+    @property
+    def caps(self) -> Ints:
+        """U x S, the greatest count of each kind."""
+        if not len(self.nodes):
+            return np.zeros((0, self.loads.shape[1]), dtype=np.int64)
+        caps: Ints = np.maximum.reduceat(self.loads, self.begins[:-1], axis=0)
+        return caps
+
+
+def limit_loads(problem: PlacementProblem, digits: Digits) -> Ints:
+    """Return N x S: most pods of each kind that are worth having on each node, as far as they fit.
+
+    The other pods leave one of any n nodes empty. So no pod costs more, fragmentation aside, than
+    the first one on the n-th cheapest of the nodes accepting it.
+    """
+    most = problem.fitting
+    number, ladders = int(problem.counts.sum()), problem.ladders
+    charging = ladders is not None or bool(problem.penalties.any())
+    for kind in range(len(problem.kinds)):
+        open_to = np.flatnonzero(most[:, kind])
+        if charging and 0 < number <= len(open_to):
+            nth = np.arange(most[:, kind].max())
+            costs = digits.penalty * problem.penalties[:, [kind]] + 0 * nth
+            if ladders:
+                costs += digits.charge * ladders.steps[ladders.which[:, [kind]], nth]
+            dearest = np.partition(costs[open_to, 0], number - 1)[number - 1]
+            most[:, kind] = np.minimum(most[:, kind], (costs <= dearest).sum(axis=1))
+    return most
+
+
+def list_useful_loads(
+    problem: PlacementProblem,
+    most: Ints,
+    fragmentation: Fragmentation | None,
+    digits: Digits,
+    most_loads: int,
+    most_sorted: int,
+) -> NodeLoads | None:
+    """Return the loads that are not dominated; `most` is at least that of `limit_loads`.
+
+    Dominance rule: of n pods, those outside a load are on at most n - |load| nodes. So a load that
+    is on none of the n - |load| + 1 nodes where it adds the least cost leaves one of them empty:
+    there it costs no more, and leaves more to the first nodes. Other nodes can be ignored for that
+    load.
+
+    None if there are more than `most_loads` on distinct nodes, or `most_sorted` to choose from.
+    """
+    groups = _group_nodes(problem, most, fragmentation, digits, most_loads)
+    if groups is None:
+        return None
+    sums = groups.loads.sum(axis=1)
+    number = np.where(sums, int(problem.counts.sum()) + 1 - sums, len(problem.free))
+    sizes = np.bincount(groups.of_nodes, minlength=len(groups.empty))
+    copies = np.minimum(sizes[groups.of_loads], number)
+    if int(copies.sum()) > most_sorted:
+        return None
+    load = np.repeat(np.arange(len(sums)), copies)
+    members = np.argsort(groups.of_nodes, kind="stable")
+    node = members[_concat_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
+    beyond = groups.costs - groups.empty[groups.of_loads]
+    code = groups.loads @ place_values((most.max(axis=0, initial=0) + 1).tolist())
+    order = np.lexsort((node, beyond[load], code[load]))
+    first = np.searchsorted(code[load][order], code[load][order])
+    kept = order[np.arange(len(order)) - first < number[load][order]]
+    used = np.zeros(len(problem.free), dtype=np.bool_)
+    used[node[kept][sums[load[kept]] > 0]] = True
+    kept = kept[used[node[kept]]]
+    kept = kept[np.lexsort((load[kept], node[kept]))]
+    nodes = np.flatnonzero(used)
+    begins = np.searchsorted(node[kept], [*nodes.tolist(), len(used)])
+    elsewhere = int(groups.empty[groups.of_nodes[~used]].sum())
+    load = load[kept]
+    return NodeLoads(nodes, begins, groups.loads[load], groups.costs[load], elsewhere)
+
+
+class _Groups(NamedTuple):
+    """Groups of nodes with equal costs of equal loads, and the loads in lexicographic order."""
+
+    #: N, the group of each node
+    of_nodes: Ints
+    #: K, the group of each load
+    of_loads: Ints
+    #: K x S
+    loads: Ints
+    #: K
+    costs: Ints
+    #: cost of an empty node of each group
+    empty: Ints
+
+
+def _group_nodes(
+    problem: PlacementProblem,
+    most: Ints,
+    fragmentation: Fragmentation | None,
+    digits: Digits,
+    most_loads: int,
+) -> _Groups | None:
+    first, look_of = group_equal_rows(problem.free, problem.allocatable, most)
+    enumerated = _enumerate_loads(problem, first, most[first], most_loads)
+    if enumerated is None:
+        return None
+    look, loads, room = enumerated
+    costs = np.zeros(len(look), dtype=np.int64)
+    if fragmentation is not None:
+        size = problem.allocatable[first[look]]
+        costs = fragmentation.costs(problem.axes, size, room) >> digits.lost
+    ladders, penalties = problem.ladders, problem.penalties
+    charging = [ladders.which] if ladders else []
+    heads, group_of = group_equal_rows(
+        look_of[:, None], *charging, *([penalties] if penalties.any() else [])
+    )
+    begins = np.searchsorted(look, np.arange(len(first) + 1))
+    lengths = np.diff(begins)[look_of[heads]]
+    group = np.repeat(np.arange(len(heads)), lengths)
+    rows = _concat_ranges(begins[look_of[heads]], lengths)
+    loads, costs, empty = loads[rows], costs[rows], costs[begins[look_of[heads]]]
+    if ladders:
+        costs += digits.charge * ladders.of(heads[group], loads)
+    if penalties.any():
+        costs += digits.penalty * (loads * penalties[heads[group]]).sum(axis=1)
+    return _Groups(group_of, group, loads, costs, empty)
+
+
+def _enumerate_loads(
+    problem: PlacementProblem, nodes: Ints, most: Ints, most_loads: int
+) -> tuple[Ints, Ints, Ints] | None:
+    """Return every fitting load: the index of its node, its counts, and the capacity it leaves.
+
+    most: of each node. None if there are more than `most_loads`. Loads grow kind by kind out of the
+    free capacity, so no sum of requests can overflow.
+    """
+    owner, room = np.arange(len(nodes)), problem.free[nodes]
+    loads = np.zeros((len(nodes), 0), dtype=np.int64)
+    for kind, requests in enumerate(problem.requests):
+        asked = np.flatnonzero(requests)
+        repeats = most[owner, kind]
+        if len(asked):
+            repeats = np.minimum(repeats, (room[:, asked] // requests[asked]).min(axis=1))
+        repeats += 1
+        if int(repeats.sum()) > most_loads:
+            return None
+        parent = np.repeat(np.arange(len(owner)), repeats)
+        number = _concat_ranges(np.zeros_like(repeats), repeats)
+        room = room[parent] - number[:, None] * requests
+        loads = np.column_stack((loads[parent], number))
+        owner = owner[parent]
+    return owner, loads, room
+
+
+def place_values(sizes: Sequence[int]) -> Ints:
+    """Return the place value of each digit of a flat index; that of the last is 1."""
+    return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
+
+
+def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
+    """Return the concatenated ranges that start at `begins` and have the lengths."""
+    before = lengths.cumsum() - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)
+
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
 UNREACHABLE = 2**61
@@ -64,7 +279,7 @@ class MatchTable:
     `layers[i]` has the cost for the first i nodes with loads to be tried.
     """
 
-    packing: Packing
+    problem: PlacementProblem
     #: S, the greatest count of each kind that all nodes together can take
     limits: Ints
     #: S, digits of the flat index: sizes and place values
@@ -93,7 +308,7 @@ class MatchTable:
 
         Ties leave most pods to the first nodes.
         """
-        placed = self.packing.nothing()
+        placed = self.problem.nothing()
         left, tried = vector, self.tried
         for index in range(len(tried.nodes) - 1, -1, -1):
             here, before = self.layers[index + 1], self.layers[index]
@@ -112,21 +327,21 @@ class MatchTable:
 
 
 def build_table(
-    packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds
+    problem: PlacementProblem, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
     """Return the table of all reachable vectors; None above the exact-search limit.
 
     Without a fragmentation measure every placement costs nothing.
     """
-    if len(packing.kinds) > _MOST_KINDS or bounds.deadline.passed:
+    if len(problem.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
-    digits = Digits.of(packing)
-    most = limit_loads(packing, digits)
-    limits = np.minimum(most.sum(axis=0), packing.counts)
+    digits = Digits.of(problem)
+    most = limit_loads(problem, digits)
+    limits = np.minimum(most.sum(axis=0), problem.counts)
     if math.prod((limits + 1).tolist()) > bounds.states:
         return None
     tried = list_useful_loads(
-        packing, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
+        problem, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
     )
     if tried is None:
         return None
@@ -136,7 +351,7 @@ def build_table(
     strides, total = place_values(sizes), math.prod(sizes)
     if total > bounds.states:
         return None
-    lengths = (np.minimum(sums, packing.counts) @ strides + 1).tolist()
+    lengths = (np.minimum(sums, problem.counts) @ strides + 1).tolist()
     steps = sum(map(mul, lengths, np.diff(tried.begins).tolist()))
     if 1 + sum(lengths) > bounds.states or steps > bounds.steps:
         return None
@@ -144,7 +359,7 @@ def build_table(
     layers = _compute_layers(tried, lengths, strides, outside, bounds.deadline)
     if layers is None:
         return None
-    return MatchTable(packing, limits, sizes, strides, tried, layers, digits)
+    return MatchTable(problem, limits, sizes, strides, tried, layers, digits)
 
 
 def _overflow_cells(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
@@ -209,16 +424,18 @@ def match(
     0.98 of the optimal number, where decreasing order places 0.76.
     """
     rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)
-    packing = Packing.of(group_kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix))
-    table = build_table(packing, fragmentation, bounds or Bounds())
+    problem = PlacementProblem.of(
+        group_kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix)
+    )
+    table = build_table(problem, fragmentation, bounds or Bounds())
     if table is None:
-        loads = best_fit_increasing(packing)
-        room = packing.room_after(loads)
-        cost = int(fragmentation.costs(packing.axes, packing.allocatable, room).sum())
-        return Match(packing.targets(loads), cost, proven=False)
+        loads = best_fit_increasing(problem)
+        room = problem.room_after(loads)
+        cost = int(fragmentation.costs(problem.axes, problem.allocatable, room).sum())
+        return Match(problem.targets(loads), cost, proven=False)
     costs = table.costs()
     best = _most_then_cheapest(costs)
-    return Match(packing.targets(table.loads(best)), int(costs[tuple(best)]), proven=True)
+    return Match(problem.targets(table.loads(best)), int(costs[tuple(best)]), proven=True)
 
 
 def _most_then_cheapest(costs: Ints) -> Ints:

@@ -12,8 +12,7 @@ import attrs
 import numpy as np
 
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
-from kubedsm.optimizer.matching.node_loads import place_values
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, place_values
 
 #: Largest lookup table of states; above, binary search.
 _TABLE = 2**22

@@ -6,7 +6,7 @@ pods, and pairs of pods that can never share a node; `move_order` checks complet
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from types import MappingProxyType
 from typing import Self
@@ -170,126 +170,6 @@ def taking_no_room(pod: Pod) -> Pod:
 Alike = PodClass | EquivalenceClass
 
 
-@attrs.frozen(eq=False)
-class Group:
-    """Pods of one workload with equal class and equal relevance to rules between pods."""
-
-    #: movable pods on the edge, and in the cloud
-    here: list[Pod] = attrs.field(factory=list)
-    outside: list[Pod] = attrs.field(factory=list)
-    #: stranded pods: pending, and no node has room
-    waiting: list[Pod] = attrs.field(factory=list)
-
-    @property
-    def one(self) -> Pod:
-        return (self.here or self.outside or self.waiting)[0]
-
-
-@attrs.frozen(eq=False)
-class EdgePods:
-    """Movable pods and stranded pods, by workload and equivalence."""
-
-    groups: Mapping[tuple[Workload, Alike], Group]
-    #: fixed pods of ours, pending ones included
-    others: Sequence[Pod]
-    #: None if no rule about other pods concerns ours
-    rules: EdgeRules | None
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, movable: Movable) -> Self:
-        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
-        groups: dict[tuple[Workload, Alike], Group] = {}
-        others: list[Pod] = []
-        name = snapshot.scheduler_name
-        for pod in snapshot.pods.values():
-            if pod.scheduler_name != name:
-                continue
-            if movable(pod):
-                others.append(pod)
-                continue
-            key = pod.workload, pod.pod_class
-            group = groups.get(key) or groups.setdefault(key, Group())
-            (group.here if pod.node_name in edge else group.outside).append(pod)
-        rules = EdgeRules.of(
-            snapshot, (pod for g in groups.values() for pod in (*g.here, *g.outside))
-        )
-
-        def alike(pod: Pod) -> Alike:
-            return pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-
-        if rules is not None:
-            split: dict[tuple[Workload, Alike], Group] = {}
-            for group in groups.values():
-                for pod in group.here:
-                    split.setdefault((pod.workload, alike(pod)), Group()).here.append(pod)
-                for pod in group.outside:
-                    split.setdefault((pod.workload, alike(pod)), Group()).outside.append(pod)
-            groups = split
-        for pod in _list_stranded(snapshot, others, rules):
-            groups.setdefault((pod.workload, alike(pod)), Group()).waiting.append(pod)
-        return cls(groups, others, rules)
-
-    @cached_property
-    def one_of(self) -> Mapping[Alike, Pod]:
-        """One pod of each equivalence class, of any workload."""
-        return {alike: group.one for (_, alike), group in self.groups.items()}
-
-    def kinds_on(self, rows: NodeRows) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
-        """Return the kinds of the pods on the nodes, and the kind of each equivalence class.
-
-        Capacity of movable pods on the nodes counts as free. A kind names only some of its pods.
-        """
-        emptied = attrs.evolve(rows, room=self._free_after_leaving(rows))
-        pods, rules = self.one_of.values(), self.rules
-        if rules is None:
-            found = group_kinds(pods, emptied)
-        else:
-            open_to = ((emptied.mask & rules.open_to(pod), pod) for pod in pods)
-            found = merge_kinds(
-                (mask & ~emptied.room.short(pod.requests), NO_RANK, [pod]) for mask, pod in open_to
-            )
-        kind_of = {pod.uid: at for at, kind in enumerate(found) for pod in kind.pods}
-        return found, {alike: kind_of[pod.uid] for alike, pod in self.one_of.items()}
-
-    def _free_after_leaving(self, rows: NodeRows) -> Room:
-        """Return the capacity once all movable pods have left the cloud."""
-        groups = [group for group in self.groups.values() if group.outside]
-        positions = rows.index.positions
-        left = np.array(
-            [positions[pod.node_name] for g in groups for pod in g.outside if pod.node_name],
-            dtype=np.intp,
-        )
-        number = [len(group.outside) for group in groups]
-        columns = {}
-        for axis in axes_of(pod.requests for pod in self.one_of.values()):
-            amounts = np.array([group.one.requests.amount(axis) for group in groups], np.int64)
-            columns[axis] = rows.room.column(axis).copy()
-            np.add.at(columns[axis], left, np.repeat(amounts, number))
-        return Room(rows.index, {}, columns)
-
-
-def _list_stranded(
-    snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
-) -> Iterable[Pod]:
-    """Yield our pending pods fitting on no node; other pending pods only await their turn.
-
-    Pods larger than any node are left out.
-    """
-    fits: dict[PodClass, bool] = {}
-    for pod in snapshot.schedulable(pods):
-        if pod.requests.beyond_any_node:
-            continue
-        if rules is not None:
-            fitting = bool(rules.feasibility.feasible(pod))
-        else:
-            if pod.pod_class not in fits:
-                nodes = fitting_nodes(pod.pod_class, snapshot.index, snapshot.room)
-                fits[pod.pod_class] = bool(nodes.any())
-            fitting = fits[pod.pod_class]
-        if pod.counts_for_qos and not fitting:
-            yield pod
-
-
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
     """Sort key of pods of an item: the youngest, with the least work done, moves first."""
     return -pod.created, pod.namespace, pod.name
@@ -305,152 +185,229 @@ class Item:
     open_to: Mask
     #: kind of `CloudHold`; None: no cloud node has room
     cloud_kind: int | None
-    #: all its pods
-    groups: tuple[Group, ...]
+    #: movable pods on the edge, movable pods in the cloud, and stranded pods, in any order
+    on_edge: Sequence[Pod]
+    in_cloud: Sequence[Pod]
+    stranded: Sequence[Pod]
     #: most pods that may come to some nodes, and go to the cloud, capacity aside
     at_most: Mapping[NodeName, int] = MappingProxyType({})
     away: int = UNLIMITED
-    #: pods excluded from migration
-    kept: frozenset[Uid] = frozenset()
     #: cloud pods coming first
     first: tuple[Pod, ...] = ()
 
     @cached_property
-    def here(self) -> Mapping[NodeName, tuple[Pod, ...]]:
+    def here(self) -> Mapping[NodeName, Sequence[Pod]]:
         """Movable pods on the edge, by node."""
-        found: dict[NodeName, list[Pod]] = {}
-        for pod in sorted(self._here, key=leaving_turn):
-            if pod.node_name is not None:
-                found.setdefault(pod.node_name, []).append(pod)
-        return {name: tuple(pods) for name, pods in found.items()}
+        return _list_by_node(sorted(self.on_edge, key=leaving_turn))
 
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
         """Movable pods in the cloud."""
-        others = (pod for pod in self._outside if pod not in self.first)
+        others = (pod for pod in self.in_cloud if pod not in self.first)
         return (*self.first, *sorted(others, key=leaving_turn))
 
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
         """Stranded pods."""
-        return tuple(sorted((p for g in self.groups for p in g.waiting), key=serving_order))
+        return tuple(sorted(self.stranded, key=serving_order))
 
     @cached_property
     def like(self) -> Pod:
         """One pod of the item."""
-        here, outside = (
-            (p for g in self.groups for p in g.here),
-            (p for g in self.groups for p in g.outside),
-        )
-        movable = min(here, key=leaving_turn, default=None) or min(
-            outside, key=leaving_turn, default=None
-        )
-        return movable or self.waiting[0]
+        movable = self.on_edge or self.in_cloud
+        return min(movable, key=leaving_turn) if movable else self.waiting[0]
 
     @property
     def supply(self) -> int:
         """Number of pods that may come to the edge."""
-        return len(self._outside) + sum(len(group.waiting) for group in self.groups)
-
-    @property
-    def leavers(self) -> int:
-        """Number of pods that may leave the edge."""
-        return len(self._here)
+        return len(self.in_cloud) + len(self.stranded)
 
     @cached_property
-    def _here(self) -> list[Pod]:
-        return [p for group in self.groups for p in group.here if p.uid not in self.kept]
-
-    @cached_property
-    def _outside(self) -> list[Pod]:
-        return [p for group in self.groups for p in group.outside if p.uid not in self.kept]
+    def pods(self) -> frozenset[Uid]:
+        return frozenset(pod.uid for pod in (*self.on_edge, *self.in_cloud, *self.stranded))
 
     def leaving(self, node: NodeName, number: int) -> "Item":
         """Return the item with at most the first `number` pods of that node movable."""
         there = [pod for pod in self.outside if pod.node_name == node]
-        kept = (*there[number:], *self.here.get(node, ())[number:])
-        return attrs.evolve(self, kept=self.kept.union(pod.uid for pod in kept))
+        kept = {pod.uid for pod in (*there[number:], *self.here.get(node, ())[number:])}
+        on_edge, in_cloud = (
+            [pod for pod in pods if pod.uid not in kept] for pods in (self.on_edge, self.in_cloud)
+        )
+        return attrs.evolve(self, on_edge=on_edge, in_cloud=in_cloud)
 
     def fetchable(self, number: int) -> Iterator[Pod]:
         """Yield the cloud pods that may be among those that come, if `number` come to the edge."""
-        number -= len(self.waiting)
-        for pods in self._outside_by_node.values():
-            yield from pods[: max(number, 0)]
+        for pods in _list_by_node(self.outside).values():
+            yield from pods[: max(number - len(self.stranded), 0)]
 
     def fetching(self, number: int) -> Iterator["Item"]:
         """Yield variants with other cloud pods first: all ways to take `number` pods from nodes."""
-        by_node = self._outside_by_node
-        for names in product(by_node, repeat=max(number - len(self.waiting), 0)):
+        by_node = _list_by_node(self.outside)
+        for names in product(by_node, repeat=max(number - len(self.stranded), 0)):
             losing = Counter(names)
             if all(losing[name] <= len(by_node[name]) for name in losing):
                 pods = {name: iter(by_node[name]) for name in losing}
                 yield attrs.evolve(self, first=tuple(next(pods[name]) for name in names))
 
-    @cached_property
-    def _outside_by_node(self) -> Mapping[NodeName, tuple[Pod, ...]]:
-        found: dict[NodeName, tuple[Pod, ...]] = {}
-        for pod in self.outside:
-            if pod.node_name is not None:
-                found[pod.node_name] = (*found.get(pod.node_name, ()), pod)
-        return found
 
-    @cached_property
-    def pods(self) -> tuple[Pod, ...]:
-        return (*(p for pods in self.here.values() for p in pods), *self.outside, *self.waiting)
+def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
+    found: dict[NodeName, list[Pod]] = {}
+    for pod in pods:
+        if pod.node_name is not None:
+            found.setdefault(pod.node_name, []).append(pod)
+    return found
 
 
 @attrs.frozen(eq=False)
-class _Look:
-    """Properties of equivalent pods that nodes see."""
+class _Group:
+    """Pods of one workload with equal class and equal relevance to rules between pods."""
 
-    open_to: Mask
-    cloud_kind: int | None
-    #: sort key, equal for pods of one item
-    canonical: tuple[object, ...]
+    on_edge: list[Pod] = attrs.field(factory=list)
+    in_cloud: list[Pod] = attrs.field(factory=list)
+    stranded: list[Pod] = attrs.field(factory=list)
+
+    @property
+    def one(self) -> Pod:
+        return (self.on_edge or self.in_cloud or self.stranded)[0]
 
 
-def group_items(
-    pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
-) -> tuple[Item, ...]:
-    """Return the items in canonical order: by workload, requests, and feasible nodes.
+@attrs.frozen(eq=False)
+class EdgePods:
+    """Movable pods and stranded pods as items in canonical order."""
 
-    cloud_kinds: kind of each in the cloud; None without a cloud node.
+    #: by workload, requests, and feasible nodes
+    items: tuple[Item, ...]
+    #: kinds of the pods for the cloud; a kind names only some of its pods
+    kinds: tuple[Kind, ...]
+    #: fixed pods of ours, pending ones included
+    others: Sequence[Pod]
+    #: None if no rule about other pods concerns ours
+    rules: EdgeRules | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, movable: Movable) -> Self:
+        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+        moving: list[Pod] = []
+        others: list[Pod] = []
+        for pod in snapshot.pods.values():
+            if pod.scheduler_name == snapshot.scheduler_name:
+                (others if movable(pod) else moving).append(pod)
+        rules = EdgeRules.of(snapshot, moving)
+        groups: dict[tuple[Workload, Alike], _Group] = {}
+
+        def group_of(pod: Pod) -> _Group:
+            alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
+            key = pod.workload, alike
+            return groups.get(key) or groups.setdefault(key, _Group())
+
+        for pod in moving:
+            group = group_of(pod)
+            (group.on_edge if pod.node_name in edge else group.in_cloud).append(pod)
+        for pod in _list_stranded(snapshot, others, rules):
+            group_of(pod).stranded.append(pod)
+        kinds, kind_of = _group_cloud_kinds(groups, snapshot.in_turn(Tier.CLOUD), rules)
+        items = _merge_groups(groups, snapshot.in_turn(Tier.EDGE), kind_of, rules)
+        return cls(items, kinds, others, rules)
+
+
+def _list_stranded(
+    snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
+) -> Iterator[Pod]:
+    """Yield our pending pods fitting on no node; other pending pods only await their turn.
+
+    Pods larger than any node are left out.
     """
-    looks = _look_up_classes(pods, edge, cloud_kinds)
-    merged: dict[tuple[Workload, tuple[object, ...]], tuple[_Look, list[Group]]] = {}
-    for (workload, alike), group in pods.groups.items():
-        look = looks[alike]
-        merged.setdefault((workload, look.canonical), (look, []))[1].append(group)
-    items = []
-    for key in sorted(merged):
-        look, groups = merged[key]
-        requests = groups[0].one.requests
-        items.append(Item(key[0], requests, look.open_to, look.cloud_kind, tuple(groups)))
-    return tuple(items)
+
+    @cache
+    def fits_class(pod_class: PodClass) -> bool:
+        return bool(fitting_nodes(pod_class, snapshot.index, snapshot.room).any())
+
+    for pod in snapshot.schedulable(pods):
+        if pod.counts_for_qos and not pod.requests.beyond_any_node:
+            fits = rules.feasibility.feasible(pod) if rules else fits_class(pod.pod_class)
+            if not fits:
+                yield pod
 
 
-def _look_up_classes(
-    pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
-) -> dict[Alike, _Look]:
+def _group_cloud_kinds(
+    groups: Mapping[tuple[Workload, Alike], _Group], cloud: NodeRows, rules: EdgeRules | None
+) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
+    """Return the kinds of the pods in the cloud, and the kind of each equivalence class.
+
+    Capacity of movable pods in the cloud counts as free. Classes without a cloud node are left out.
+    """
+    emptied = attrs.evolve(cloud, room=_free_after_leaving(groups.values(), cloud))
+    one_of = {alike: group.one for (_, alike), group in groups.items()}
+    if rules is None:
+        found = group_kinds(one_of.values(), emptied)
+    else:
+        open_to = ((emptied.mask & rules.open_to(pod), pod) for pod in one_of.values())
+        found = merge_kinds(
+            (mask & ~emptied.room.short(pod.requests), NO_RANK, [pod]) for mask, pod in open_to
+        )
+    kind_of = {
+        pod.uid: at for at, kind in enumerate(found) if kind.nodes.any() for pod in kind.pods
+    }
+    return found, {alike: kind_of[pod.uid] for alike, pod in one_of.items() if pod.uid in kind_of}
+
+
+def _free_after_leaving(groups: Iterable[_Group], cloud: NodeRows) -> Room:
+    """Return the capacity once all movable pods have left the cloud."""
+    leaving = [group for group in groups if group.in_cloud]
+    positions = cloud.index.positions
+    left = np.array(
+        [positions[pod.node_name] for g in leaving for pod in g.in_cloud if pod.node_name],
+        dtype=np.intp,
+    )
+    number = [len(group.in_cloud) for group in leaving]
+    columns = {}
+    for axis in axes_of(group.one.requests for group in groups):
+        amounts = np.array([group.one.requests.amount(axis) for group in leaving], np.int64)
+        columns[axis] = cloud.room.column(axis).copy()
+        np.add.at(columns[axis], left, np.repeat(amounts, number))
+    return Room(cloud.index, {}, columns)
+
+
+def _merge_groups(
+    groups: Mapping[tuple[Workload, Alike], _Group],
+    edge: NodeRows,
+    cloud_kinds: Mapping[Alike, int],
+    rules: EdgeRules | None,
+) -> tuple[Item, ...]:
+    """Return the items, each of all groups that nodes and other pods treat alike."""
     open_to: dict[Alike, Mask] = {}
-    for alike, pod in pods.one_of.items():
-        mask = edge.mask & open_nodes(pod.pod_class, edge.index)
-        if pods.rules is not None:
-            mask &= pods.rules.open_to(pod)
-        open_to[alike] = mask
+    for (_, alike), group in groups.items():
+        if alike not in open_to:
+            open_to[alike] = edge.mask & open_nodes(group.one.pod_class, edge.index)
+            if rules is not None:
+                open_to[alike] &= rules.open_to(group.one)
     # By the names of the nodes: an index is in their order.
     distinct = {mask.tobytes(): mask for mask in open_to.values()}
-    ordered = sorted(distinct, key=lambda look: distinct[look].nonzero()[0].tolist())
-    turn = {look: at for at, look in enumerate(ordered)}
-    shown = {look: distinct[look][edge.positions] for look in distinct}
-    found = {}
-    for alike, pod in pods.one_of.items():
-        look, kind = open_to[alike].tobytes(), cloud_kinds[alike]
-        told: tuple[object, ...] = ("", (), "")
-        if pods.rules is not None:
-            seen = pods.rules.look(pod)
-            told = seen.namespace, seen.labels, repr(seen.rules)
-        requests = canonical(pod.requests)
-        key = (requests, turn[look], kind is None, kind or 0, *told)
-        found[alike] = _Look(shown[look], kind, key)
-    return found
+    ordered = sorted(distinct, key=lambda mask: distinct[mask].nonzero()[0].tolist())
+    turn = {mask: at for at, mask in enumerate(ordered)}
+    merged: dict[tuple[object, ...], list[tuple[Alike, _Group]]] = {}
+    for (workload, alike), group in groups.items():
+        kind = cloud_kinds.get(alike)
+        look = turn[open_to[alike].tobytes()], kind is None, kind or 0
+        towards_others: tuple[object, ...] = ()
+        if rules is not None:
+            seen = rules.look(group.one)
+            towards_others = seen.namespace, seen.labels, repr(seen.rules)
+        key = workload, canonical(group.one.requests), *look, *towards_others
+        merged.setdefault(key, []).append((alike, group))
+    items = []
+    for key in sorted(merged):
+        alike, group = merged[key][0]
+        of_item = [group for _, group in merged[key]]
+        items.append(
+            Item(
+                group.one.workload,
+                group.one.requests,
+                open_to[alike][edge.positions],
+                cloud_kinds.get(alike),
+                [pod for each in of_item for pod in each.on_edge],
+                [pod for each in of_item for pod in each.in_cloud],
+                [pod for each in of_item for pod in each.stranded],
+            )
+        )
+    return tuple(items)

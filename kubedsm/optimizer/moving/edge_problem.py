@@ -1,4 +1,4 @@
-"""Migration problem of the edge as arrays, for both forms of `suggest`.
+"""Migration problem of the edge as arrays, with its objective and limits, for all engines.
 
 A change of the edge is an integer matrix, one row a node and one column an item: how many pods of
 the item come (positive) or leave. QoS depends on its column sums only. Replica spread counts the
@@ -15,7 +15,6 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import (
     MOST_OF_A_NODE,
     Node,
@@ -27,15 +26,25 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
+from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
+from kubedsm.objective.lasting import Lasting, assume_prior
+from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import spreads
-from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.node_loads import place_values
+from kubedsm.optimizer.matching.match import Bounds, place_values
 from kubedsm.optimizer.matching.node_walk import Options
-from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
-from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item, group_items
+from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
+from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.optimizer.moving.suggestion import Move
+from kubedsm.optimizer.moving.move_order import Impasse
+from kubedsm.optimizer.moving.suggestion import (
+    Move,
+    Moves,
+    SuggestLimits,
+    count_disruptions,
+    sum_gains,
+)
 from kubedsm.optimizer.placing.cloud import CloudHold
+from kubedsm.optimizer.programming.in_order import Certificate
 
 #: Cap on counted replicas.
 _MOST = 255
@@ -55,10 +64,6 @@ class EdgeSpread:
     standing: Mapping[Workload, Mapping[NodeName, int]]
     #: if false, the spread cost is zero
     matters: bool
-
-    def only(self, items: Sequence[int]) -> "EdgeSpread":
-        """Return the spread restricted to the items."""
-        return attrs.evolve(self, items=tuple(self.items[item] for item in items))
 
     @cached_property
     def _workloads(self) -> list[Workload | None]:
@@ -140,10 +145,17 @@ class EdgeProblem:
     cloud: CloudHold
     #: free capacity of all nodes
     room: Mapping[NodeName, Resources]
-    deadline: Deadline
-    pods: EdgePods
+    #: fixed pods of ours, pending ones included
+    others: Sequence[Pod]
     #: None without rules between pods
-    rules: EdgeRules | None = None
+    rules: EdgeRules | None
+    gains: Gains
+    #: gains in the unit of the price
+    worths: Gains
+    limits: SuggestLimits
+    bounds: Bounds
+    #: whether pods may wait for cloud capacity that other pods leave
+    vacating: bool = True
 
     @classmethod
     def of(
@@ -151,47 +163,50 @@ class EdgeProblem:
         snapshot: Snapshot,
         movable: Movable,
         fragmentation: Fragmentation,
+        gains: Gains,
+        limits: SuggestLimits,
         bounds: Bounds,
-        *,
-        spread: bool = False,
+        lasting: Lasting = assume_prior,
     ) -> Self:
-        """Build the problem; spread: whether replica spread counts."""
-        edge, cloud_rows = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
-        rows = {node.name: row for row, node in enumerate(edge.nodes)}
+        edge = snapshot.in_turn(Tier.EDGE)
         pods = EdgePods.of(snapshot, movable)
-        kinds, kind_of = pods.kinds_on(cloud_rows)
-        packing = Packing.of(kinds, cloud_rows)
-        leaving = np.zeros(len(kinds), dtype=np.int64)
-        for (_, alike), group in pods.groups.items():
-            leaving[kind_of[alike]] += len(group.here)
-        usable = [bool(column.any()) for column in packing.feasible.T]
-        goes_as = {alike: kind if usable[kind] else None for alike, kind in kind_of.items()}
-        items = group_items(pods, edge, goes_as)
-        measured = (vector for vector, _ in fragmentation.mix)
-        axes = axes_of([*(pod.requests for pod in pods.one_of.values()), *measured])
+        packing = PlacementProblem.of(pods.kinds, snapshot.in_turn(Tier.CLOUD))
+        leaving = np.zeros(len(pods.kinds), dtype=np.int64)
+        for item in pods.items:
+            if item.cloud_kind is not None:
+                leaving[item.cloud_kind] += len(item.on_edge)
+        requests = [item.requests for item in pods.items]
+        axes = axes_of([*requests, *(vector for vector, _ in fragmentation.mix)])
+        rows = {node.name: row for row, node in enumerate(edge.nodes)}
         zones = edge.index.zone.codes[edge.positions]
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
+        waiting = Counter(pod.workload for item in pods.items for pod in item.stranded)
         return cls(
-            items=items,
+            items=pods.items,
             nodes=edge.nodes,
             rows=rows,
             axes=axes,
             free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
             allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
-            spread=EdgeSpread(items, zones, rows, snapshot.census.standing, matters=spread),
+            spread=EdgeSpread(
+                pods.items, zones, rows, snapshot.census.standing, matters=limits.spread
+            ),
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
             room=snapshot.free,
-            deadline=bounds.deadline,
-            pods=pods,
+            others=pods.others,
             rules=pods.rules,
+            gains=gains,
+            worths=Worths(gains, lasting, waiting) if limits.price else gains,
+            limits=limits,
+            bounds=bounds,
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
         """Return the problem with the pods of other workloads fixed."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         items = tuple(self.items[i] for i in kept)
-        return attrs.evolve(self, items=items, spread=self.spread.only(kept))
+        return attrs.evolve(self, items=items, spread=attrs.evolve(self.spread, items=items))
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
@@ -210,7 +225,7 @@ class EdgeProblem:
     @cached_property
     def present(self) -> Ints:
         """N x I: pods that may leave."""
-        present = self._nothing
+        present = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             for name, pods in item.here.items():
                 present[self.rows[name], column] = len(pods)
@@ -219,21 +234,17 @@ class EdgeProblem:
     @cached_property
     def most(self) -> Ints:
         """N x I: most pods that may come, capacity aside."""
-        most = self._nothing
+        most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
             for name, number in item.at_most.items():
                 most[self.rows[name], column] = number
         return most
 
-    @property
-    def _nothing(self) -> Ints:
-        return np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
-
     @cached_property
     def staying(self) -> Ints:
         """I: pods on the edge that may leave."""
-        return np.array([item.leavers for item in self.items], dtype=np.int64)
+        return np.array([len(item.on_edge) for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
@@ -243,7 +254,7 @@ class EdgeProblem:
     @cached_property
     def waiting(self) -> Ints:
         """I: stranded pods."""
-        return np.array([len(item.waiting) for item in self.items], dtype=np.int64)
+        return np.array([len(item.stranded) for item in self.items], dtype=np.int64)
 
     @cached_property
     def changeable(self) -> Ints:
@@ -258,36 +269,23 @@ class EdgeProblem:
     def clashes(self) -> Sequence[Clash]:
         """Pairs of items that cannot share a node."""
         pods = [item.like for item in self.items]
-        return () if self.rules is None else self.rules.clashes(pods, self.nodes, self.deadline)
+        deadline = self.bounds.deadline
+        return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
 
-    def item_of(self, pod: Pod) -> int:
-        """Return the index of the pod's item."""
-        return next(at for at, item in enumerate(self.items) if pod in item.pods)
+    def item_of(self, pod: Pod) -> Item:
+        """Return the pod's item."""
+        return next(item for item in self.items if pod.uid in item.pods)
 
-    def at_most(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
-        """Return the problem with at most `number` pods of the pod's item sent to the node.
-
-        A node outside the edge stands for the cloud.
-        """
-        item = self.items[self.item_of(pod)]
-        if node not in self.rows:
-            return self._replace_item(item, attrs.evolve(item, away=number))
-        return self._replace_item(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
-
-    def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
-        """Return the problem with at most `number` pods of the pod's item leaving the node."""
-        item = self.items[self.item_of(pod)]
-        return self._replace_item(item, item.leaving(node, number))
-
-    def _replace_item(self, item: Item, instead: Item) -> "EdgeProblem":
+    def replace_item(self, item: Item, instead: Item) -> "EdgeProblem":
         items = tuple(instead if other is item else other for other in self.items)
         return attrs.evolve(self, items=items)
 
-    def to_fill(self, headroom: float) -> Ints:
-        """Return R: free capacity for cloud pods, beyond the headroom of CPU and memory."""
+    @cached_property
+    def to_fill(self) -> Ints:
+        """R: free capacity for cloud pods, beyond the headroom of CPU and memory."""
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
-        kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * headroom)
+        kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * self.limits.headroom)
         left: Ints = np.maximum(room - kept, 0)
         return left
 
@@ -295,10 +293,40 @@ class EdgeProblem:
     def workloads(self) -> tuple[Workload, ...]:
         return tuple(self.items_by_workload)
 
-    @cached_property
-    def awaited(self) -> Mapping[Workload, int]:
-        """Number of stranded pods of each workload."""
-        return Counter(pod.workload for item in self.items for pod in item.waiting)
+    @property
+    def price(self) -> int:
+        """Price of a migration in nano-units."""
+        return round(self.limits.price * NANO)
+
+    def may_gain(self, workload: Workload) -> bool:
+        """Return whether any migration could pay by what it brings to the workload."""
+        share = self.gains.shares[workload]
+        more = min(self.limits.max_moves, share.total - share.edge)
+        waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
+        return waits or self.worths.of_workload(workload, more) > 0
+
+    def cost(self, moves: Moves) -> int:
+        """Return the price of the migrations; capacity for a pending pod is worth any price."""
+        awaited = sum(move.source is None for move in moves)
+        return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
+
+    def net(self, moves: Moves) -> Gain:
+        """Return the benefit of the migrations less their price."""
+        return net(sum_gains(self.worths, moves), self.cost(moves))
+
+    def gain_arrays(self, vectors: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return gains and benefits of differences, T x I, both T x L, and awaited arrivals, T."""
+        workloads = [item.workload for item in self.items]
+        gains = self.gains.of_vectors(workloads, vectors)
+        worths = self.worths.of_vectors(workloads, vectors) if self.price else gains
+        return gains, worths, np.clip(vectors, 0, self.waiting).sum(axis=1)
+
+    def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
+        """Return the benefits less the price of the migrations, T x L.
+
+        A pod's first node is no migration, and capacity for it is worth any price.
+        """
+        return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
         """Return the fragmentation of T nodes, given by index, with this free capacity, T x R."""
@@ -326,15 +354,33 @@ class EdgeProblem:
                 room[at[pod.node_name]] += np.array(signed_row(pod.requests, packing.axes))
         return room
 
-    def cloud_counts(self, leaving: Ints) -> Ints | None:
-        """Return how many pods of each cloud kind leave the edge; None if one has no cloud node."""
+    def cloud_counts(self, differences: Ints) -> Ints | None:
+        """Return how many pods of each cloud kind leave the edge; None if one has no cloud node.
+
+        differences: I, negative where pods leave.
+        """
         counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
-        for item, number in zip(self.items, leaving.tolist(), strict=True):
-            if number:
+        for item, number in zip(self.items, (-differences).tolist(), strict=True):
+            if number > 0:
                 if item.cloud_kind is None or number > item.away:
                     return None
                 counts[item.cloud_kind] += number
         return counts
+
+
+@attrs.frozen(eq=False)
+class Proposal:
+    """Result of the engines, before groups are selected."""
+
+    moves: Moves = ()
+    #: nothing better exists within the limits
+    proven: bool = True
+    #: how many states were compared
+    states: int = 0
+    #: better solutions that rules between pods rejected
+    refused: tuple[Impasse, ...] = ()
+    #: upper bound, if not proven
+    certificate: Certificate | None = None
 
 
 #: Changes of one numpy call: hides call overhead, fits the CPU cache.

@@ -1,12 +1,14 @@
-"""Exact form of `suggest`, with large-neighbourhood search and MIP above the exact-search limit."""
+"""Portfolio of the engines: exact (dynamic programme), search (large neighbourhoods), and MIP.
 
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+An engine takes a problem and yields changes of the edge, best first. The portfolio pairs each
+change with pods, repairs the problem where rules between pods reject migrations, and returns the
+best migrations with what is proven of them.
+"""
+
+from collections.abc import Callable, Iterator
 from itertools import cycle, islice
-from typing import Self
 
 import attrs
-import numpy as np
 
 from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gain, leading, net
@@ -17,12 +19,11 @@ from kubedsm.optimizer.moving.best_changes import (
     bound_gain,
     iterate_best_changes,
 )
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS, SolvedChanges
-from kubedsm.optimizer.moving.move_order import Impasse
+from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
-from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
-from kubedsm.optimizer.moving.suggestion import Moves, count_legs, count_stopovers
+from kubedsm.optimizer.moving.suggestion import count_legs, count_stopovers
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
@@ -32,15 +33,14 @@ _TRIES = 6
 _REPAIRS, _REPAIR_STATES = 16, 60_000
 #: Workloads added at a time: with the greatest shortfall, and with the most to spare.
 _LACKING, _SPARING = 2, 1
-
 #: Part of the time budget for the search without a solver.
 _QUICKLY = 0.25
 
 #: Yields changes, best first. Raises TooManyError.
-Finder = Callable[[Question], Iterator[Solution]]
+Engine = Callable[[EdgeProblem], Iterator[Solution]]
 
 
-def suggest_exact(question: Question) -> Proposal:
+def suggest_exact(problem: EdgeProblem) -> Proposal:
     """Return the best migrations within the limits.
 
     Above the exact-search limit, subsets of workloads are optimised: those with the greatest
@@ -48,182 +48,176 @@ def suggest_exact(question: Question) -> Proposal:
     workloads, or as many as fit. The better result is returned with what is proven of it.
     """
     try:
-        found = _repair_best(question, iterate_best_changes)
+        found = _repair_best(problem, iterate_best_changes)
     except TooManyError:
-        found = _search_neighbourhoods(question)
-    return found if question.problem.cloud.certain else attrs.evolve(found, proven=False)
+        found = _search_and_solve(problem)
+    return found if problem.cloud.certain else attrs.evolve(found, proven=False)
 
 
-def _search_neighbourhoods(question: Question) -> Proposal:
+def _search_and_solve(problem: EdgeProblem) -> Proposal:
     """Return the better result of the neighbourhood search and of the solver."""
-    bounds, deadline = question.bounds, question.bounds.deadline
-    quick = attrs.evolve(bounds, deadline=deadline.part(_QUICKLY if bounds.solver else 1.0))
-    found = _improve_by_subsets(attrs.evolve(question, bounds=quick))
-    asked = None
-    if bounds.solver is not None:
-        asked = SolvedChanges(bounds.solver)
-        part = _as_many_as_can_be_solved(question, found.moves)
-        solved = _repair_best(part, asked)
-        proven = solved.proven and asked.proven and part is question
-        solved = attrs.evolve(solved, proven=proven, states=found.states)
-        found = max(solved, found, key=partial(_rank_proposal, question))
-        asked = asked if part is question else None
-    return attrs.evolve(found, certificate=_certify_value(question, found, asked))
+    bounds = problem.bounds
+    if bounds.solver is None:
+        found = _search_neighbourhoods(problem)
+        return attrs.evolve(found, certificate=_certify_value(problem, found, None))
+    quick = attrs.evolve(bounds, deadline=bounds.deadline.part(_QUICKLY))
+    found = _search_neighbourhoods(attrs.evolve(problem, bounds=quick))
+    part, engine = _limit_to_solvable(problem, found), SolvedChanges(bounds.solver)
+    solved = _repair_best(part, engine)
+    proven = solved.proven and engine.proven and part is problem
+    solved = attrs.evolve(solved, proven=proven, states=found.states)
+    found = max(solved, found, key=lambda each: _rank_proposal(problem, each))
+    certificate = _certify_value(problem, found, engine if part is problem else None)
+    return attrs.evolve(found, certificate=certificate)
 
 
-def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
-    """Return the question for all workloads, or for migrated and then most urgent ones."""
-    problem = question.problem
+def _limit_to_solvable(problem: EdgeProblem, found: Proposal) -> EdgeProblem:
+    """Return the problem for all workloads, or for migrated and then most urgent ones."""
     most = MOST_PAIRS // max(1, len(problem.changeable))
     if len(problem.items) <= most:
-        return question
-    chosen = {move.pod.workload for move in moves}
-    for some in _list_subsets(question):
+        return problem
+    chosen = {move.pod.workload for move in found.moves}
+    for some in _list_subsets(problem):
         more = chosen.union(some)
         if sum(len(problem.items_by_workload[workload]) for workload in more) > most:
             break
         chosen = more
-    return attrs.evolve(question, problem=problem.only(chosen))
+    return problem.only(chosen)
 
 
-def _certify_value(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
+def _certify_value(
+    problem: EdgeProblem, found: Proposal, engine: SolvedChanges | None
+) -> Certificate:
     """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
-    bounds = [bound_gain(question)]
+    bounds = [bound_gain(problem)]
     confirmed = True
     seconds, note = 0.0, ""
-    if asked is not None and asked.certificate is not None:
-        seconds, note = asked.certificate.seconds, asked.certificate.note
-        if asked.certificate.bound is not None:
-            bounds.append((asked.level, asked.certificate.bound))
-            confirmed = asked.certificate.proven
+    if engine is not None and engine.certificate is not None:
+        seconds, note = engine.certificate.seconds, engine.certificate.note
+        if engine.certificate.bound is not None:
+            bounds.append((engine.level, engine.certificate.bound))
+            confirmed = engine.certificate.proven
     # Levels without possible gains are proven: the next one counts.
     level = max(level for level, _ in bounds)
     bound = min(most for at, most in bounds if at == level)
-    value = question.net(found.moves)[level]
+    value = problem.net(found.moves)[level]
     reached = value >= (bound if confirmed else max(bound, bounds[0][1]))
     status = Status.OPTIMAL if found.proven or reached else Status.FEASIBLE
-    goal = "pod-seconds gained" if question.price else "QoS gained"
+    goal = "pod-seconds gained" if problem.price else "QoS gained"
     note = "" if status is Status.OPTIMAL else note
     return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO), note=note)
 
 
-def _improve_by_subsets(question: Question) -> Proposal:
+def _search_neighbourhoods(problem: EdgeProblem) -> Proposal:
     """Large-neighbourhood search over subsets of workloads."""
     best = Proposal(proven=False)
     states, improved = 0, True
     while improved:
         improved = False
-        for some in _list_subsets(question):
-            if question.bounds.deadline.passed:
+        for some in _list_subsets(problem):
+            if problem.bounds.deadline.passed:
                 break
             moved = {move.pod.workload for move in best.moves}
             if moved.issuperset(some):
                 continue
-            found = _solve_subset(question, moved.union(some))
+            found = _solve_subset(problem.only(moved.union(some)))
             states += found.states
-            if _rank_proposal(question, found) > _rank_proposal(question, best):
+            if _rank_proposal(problem, found) > _rank_proposal(problem, best):
                 best, improved = found, True
     return attrs.evolve(best, proven=False, states=states)
 
 
-def _rank_proposal(question: Question, found: Proposal) -> tuple[Gain, int]:
-    return question.net(found.moves), -count_legs(found.moves)
+def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
+    return problem.net(found.moves), -count_legs(found.moves)
 
 
-def _list_subsets(question: Question) -> Iterator[list[Workload]]:
+def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
     """Yield subsets: workloads with the greatest shortfall, with some that can spare most."""
-    problem, gains = question.problem, question.gains
     supplied = {item.workload for item in problem.items if item.supply}
-    ordered = sorted(problem.workloads, key=lambda w: (gains.urgency_key(w), w))
-    lacking = [w for w in ordered if w in supplied and question.may_gain(w)]
+    ordered = sorted(problem.workloads, key=lambda w: (problem.gains.urgency_key(w), w))
+    lacking = [w for w in ordered if w in supplied and problem.may_gain(w)]
     sparing = cycle(reversed(ordered))
     for start in range(0, len(lacking), _LACKING):
         yield [*lacking[start : start + _LACKING], *islice(sparing, _SPARING)]
 
 
-def _solve_subset(question: Question, workloads: Collection[Workload]) -> Proposal:
-    """Return the best result for the workloads; with fewer migrations above the limit."""
-    problem = question.problem.only(workloads)
-    most = question.limits.max_moves
-    while most and not question.bounds.deadline.passed:
-        limits = attrs.evolve(question.limits, max_moves=most)
+def _solve_subset(problem: EdgeProblem) -> Proposal:
+    """Return the best result for a few workloads; with fewer migrations above the limit."""
+    most = problem.limits.max_moves
+    while most and not problem.bounds.deadline.passed:
+        limits = attrs.evolve(problem.limits, max_moves=most)
         try:
-            return _repair_best(
-                attrs.evolve(question, problem=problem, limits=limits), iterate_best_changes
-            )
+            return _repair_best(attrs.evolve(problem, limits=limits), iterate_best_changes)
         except TooManyError:
             most = most * 3 // 4
     return Proposal(proven=False)
 
 
-def _repair_best(question: Question, changes: Finder) -> Proposal:
+def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
     """Return the best solution that rules between pods allow.
 
     If a migration is rejected, the pods of its item are capped on that node and the search repeats.
     Parts of a rejected solution may still be the best.
     """
-    found = _first_feasible(question, changes)
-    problem = question.problem
+    found = _first_feasible(problem, engine)
     refused: list[Impasse] = []
-    states = found.states
+    states, rules, repaired = found.states, problem.rules, problem
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
-        if question.bounds.deadline.passed:
+        if problem.bounds.deadline.passed:
             break
-        impasse = found.refused[0]
-        refused.append(impasse)
-        problem = _exclude_rejected(problem, impasse)
-        found = _first_feasible(attrs.evolve(question, problem=problem), changes)
+        refused.append(found.refused[0])
+        repaired = _exclude_rejected(repaired, found.refused[0])
+        found = _first_feasible(repaired, engine)
         states += found.states
-    if not refused or problem.rules is None:
+    if not refused or rules is None:
         return found
-    best, left_out = found.moves, [*refused, *found.refused]
+    best, left_out = found.moves, (*refused, *found.refused)
     for impasse in left_out:
-        order, _ = drop_rejected(problem.rules.feasibility, impasse.moves, problem.room)
-        possible = count_legs(order.moves) <= question.limits.max_moves
-        if possible and question.net(order.moves) > question.net(best):
+        order, _ = drop_rejected(rules.feasibility, impasse.moves, problem.room)
+        possible = count_legs(order.moves) <= problem.limits.max_moves
+        if possible and problem.net(order.moves) > problem.net(best):
             best = order.moves
-    return Proposal(best, proven=False, states=states, refused=tuple(left_out))
+    return Proposal(best, proven=False, states=states, refused=left_out)
 
 
 def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
-    """Return the problem without the rejected migration."""
-    move = impasse.move
-    if not impasse.stays or move.source is None:
-        return problem.at_most(move.pod, move.target, _count_allowed(problem, impasse))
-    alike = problem.items[problem.item_of(move.pod)].pods
-    left = sum(other.pod in alike and other.source == move.source for other in impasse.done)
-    return problem.at_most_leaving(move.pod, move.source, left)
+    """Return the problem with no more pods like the rejected one than got through before it.
+
+    They are counted on the node that the pod may not leave, or on its target. A target outside the
+    edge stands for the cloud.
+    """
+    move, item = impasse.move, problem.item_of(impasse.move.pod)
+    alike = [other for other in impasse.done if other.pod.uid in item.pods]
+    if impasse.stays and move.source is not None:
+        left = sum(other.source == move.source for other in alike)
+        return problem.replace_item(item, item.leaving(move.source, left))
+    if move.target not in problem.rows:
+        away = sum(other.target not in problem.rows for other in alike)
+        return problem.replace_item(item, attrs.evolve(item, away=away))
+    came = sum(other.target == move.target for other in alike)
+    at_most = {**item.at_most, move.target: came}
+    return problem.replace_item(item, attrs.evolve(item, at_most=at_most))
 
 
-def _count_allowed(problem: EdgeProblem, impasse: Impasse) -> int:
-    """Return how many pods like the rejected one can go to its target."""
-    alike = problem.items[problem.item_of(impasse.move.pod)].pods
-    edge = {node.name for node in problem.nodes}
-    where = impasse.move.target
-    return sum(
-        move.pod in alike and (move.target == where or not (where in edge or move.target in edge))
-        for move in impasse.done
-    )
-
-
-def _first_feasible(question: Question, changes: Finder) -> Proposal:
+def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
     """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
     Or the first solution that rules between pods reject, if it is better. After some solutions with
-    unbreakable cycles or too many legs, only those with a single migration within the edge are
-    tried: a cycle takes two.
+    unbreakable cycles or too many legs, simpler ones are tried: only those without waiting for
+    capacity in the cloud, or with a single migration within the edge, since a cycle takes two.
     """
-    problem, limits = question.problem, question.limits
-    chosen: _Chosen | None = None
+    limits = problem.limits
+    best: Solution | None = None
+    chosen = Proposal()
     states = passed_over = 0
     waited = False
-    for solution in changes(question):
+    for solution in engine(problem):
         states = solution.states
-        if chosen is not None and not chosen.may_yield_to(solution):
+        if best is not None and best.rank >= solution.rank:
             break
         moves = pair_moves(problem, solution.changes)
         if isinstance(moves, Impasse):
-            if chosen is None:
+            if best is None:
                 return Proposal(proven=False, states=states, refused=(moves,))
         elif moves is None or count_legs(moves) > limits.max_moves:
             passed_over += 1
@@ -231,57 +225,26 @@ def _first_feasible(question: Question, changes: Finder) -> Proposal:
             if passed_over == _TRIES:
                 break
         else:
-            this = _Chosen.of(solution, moves, question.price)
-            if this.pays and (chosen is None or this.rank > chosen.rank):
-                chosen = this
-            if chosen is not None and chosen.rank >= solution.rank:
+            left = net(solution.net, problem.price * count_stopovers(moves))
+            this = attrs.evolve(solution, net=left, moves=count_legs(moves))
+            pays = leading(left) > LEAST_GAIN * NANO
+            if pays and (best is None or this.rank > best.rank):
+                best, chosen = this, Proposal(moves)
+            if best is not None and best.rank >= solution.rank:
                 break
-    simpler = (
-        _simplify_question(question, waited=waited) if chosen is None and passed_over else None
-    )
-    if simpler is not None:
-        other = _first_feasible(simpler, changes)
-        return attrs.evolve(other, proven=False, states=states + other.states)
-    found = () if chosen is None else chosen.moves
-    return Proposal(found, proven=not passed_over, states=states)
-
-
-def _simplify_question(question: Question, *, waited: bool) -> Question | None:
-    """Return the question without the obstacle of skipped solutions.
-
-    waited: whether some waited for capacity in the cloud.
-    """
-    if waited:
-        return attrs.evolve(question, vacating=False)
-    if question.limits.max_edge_reorder <= 1:
-        return None
-    single = attrs.evolve(question.limits, max_edge_reorder=1)
-    return attrs.evolve(question, limits=single)
+    if best is None and passed_over and (waited or limits.max_edge_reorder > 1):
+        single = attrs.evolve(limits, max_edge_reorder=1)
+        simpler = (
+            attrs.evolve(problem, vacating=False)
+            if waited
+            else attrs.evolve(problem, limits=single)
+        )
+        chosen = _first_feasible(simpler, engine)
+        return attrs.evolve(chosen, proven=False, states=states + chosen.states)
+    return attrs.evolve(chosen, proven=not passed_over, states=states)
 
 
 def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:
     """Return whether the cloud has capacity now for the pods leaving the edge."""
-    counts = problem.cloud_counts(np.maximum(-solution.changes.sum(axis=0), 0))
+    counts = problem.cloud_counts(solution.changes.sum(axis=0))
     return counts is not None and problem.cloud.holds(counts)
-
-
-@attrs.frozen(eq=False)
-class _Chosen:
-    moves: Moves
-    #: net worth, legs, spread and fragmentation added: greater is better
-    rank: tuple[Gain, int, int, int]
-
-    @classmethod
-    def of(cls, solution: Solution, moves: Moves, price: int) -> Self:
-        """Evaluate the migrations of a solution, stopovers paid."""
-        left = net(solution.net, price * count_stopovers(moves))
-        cost = (-solution.spread, -solution.fragmentation)
-        return cls(moves, (left, -count_legs(moves), *cost))
-
-    @property
-    def pays(self) -> bool:
-        return leading(self.rank[0]) > LEAST_GAIN * NANO
-
-    def may_yield_to(self, other: Solution) -> bool:
-        """Return whether a later solution may be better: legs are at least the migrations."""
-        return other.rank > self.rank

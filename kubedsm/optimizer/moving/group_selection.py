@@ -21,11 +21,10 @@ from kubedsm.objective.objective import NANO
 from kubedsm.objective.qos_targets import is_capped
 from kubedsm.optimizer.matching.best_fit import greatest_allocatable, pod_size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.migration_graph import Order, group_migrations
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import carry_out
-from kubedsm.optimizer.moving.proposal import Proposal, Question
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     Move,
@@ -49,8 +48,6 @@ from kubedsm.plugins.plugins import NODE_PLUGINS, rejections
 #: Least reduction of fragmentation by a group without QoS gain.
 _LEAST_DEFRAGMENTED = SCALE // 100
 
-#: Return the fragmentation that migrations add to the edge.
-FragmentationAdded = Callable[[Iterable[Move]], int]
 #: Return the workloads on a single node after migrations.
 AtRiskAfter = Callable[[Iterable[Move]], frozenset[Workload]]
 
@@ -79,8 +76,7 @@ class Taken:
 
 def select_groups(
     order: Order,
-    question: Question,
-    fragmentation_added: FragmentationAdded,
+    problem: EdgeProblem,
     at_risk_after: AtRiskAfter,
     *,
     together: bool = False,
@@ -90,7 +86,7 @@ def select_groups(
     One at a time: the benefit of a group depends on the others. together: all migrations are one
     group.
     """
-    gains, worths = question.gains, question.worths
+    gains, worths, fragmentation_added = problem.gains, problem.worths, problem.fragmentation_added
     kept = [order.moves] if together else group_migrations(order.moves, order.joined, gains)
     left: list[tuple[Moves, Reason]] = []
     while kept:
@@ -104,10 +100,10 @@ def select_groups(
             if any(count_edge_changes(group).values()):
                 worth_of = _gain_lost(all_worth, sum_gains(worths, others))
                 alone = sum_gains(gains, group)
-                reason = _explain_gain(leading(gain), alone, worth_of, group, question)
+                reason = _explain_gain(leading(gain), alone, worth_of, group, problem)
             else:
                 drop = fragmentation_added(others) - fragmentation_added(everything)
-                reason = _explain_defragmenting(drop, group, question.limits)
+                reason = _explain_defragmenting(drop, group, problem.limits)
                 if reason is None and at_risk_after(everything) - at_risk_after(others):
                     reason = Cause.LEAVES_ON_ONE_NODE.of()
             marginal.append(gain)
@@ -126,12 +122,12 @@ def _gain_lost(whole: Gain, without: Gain) -> Gain:
 
 
 def _explain_gain(
-    gain: float, alone: Gain, lost: Gain, group: Moves, question: Question
+    gain: float, alone: Gain, lost: Gain, group: Moves, problem: EdgeProblem
 ) -> Reason | None:
     if not is_worthwhile(alone, group) or gain <= LEAST_GAIN:
         return Cause.NO_GAIN.of()
-    cost = question.cost(group)
-    if question.price and leading(lost) <= cost:
+    cost = problem.cost(group)
+    if problem.price and leading(lost) <= cost:
         return Cause.BELOW_ITS_PRICE.of(leading(lost) / NANO, cost / NANO)
     return None
 
@@ -154,7 +150,7 @@ class Outcome:
     """Result of a suggestion."""
 
     snapshot: Snapshot
-    question: Question
+    problem: EdgeProblem
     found: Proposal
     taken: Taken
     #: whether max_moves was a limit
@@ -171,10 +167,6 @@ class Outcome:
             index, after = self.snapshot.index, room.now(self.free, changed)
             self._rejections[pod_class] = rejections(pod_class, index, after)
         return self._rejections[pod_class]
-
-    @property
-    def problem(self) -> EdgeProblem:
-        return self.question.problem
 
     @cached_property
     def rules_after(self) -> Feasibility | None:
@@ -205,7 +197,7 @@ def explain_rest(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotT
         first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
         for pod in sorted(alike, key=leaving_turn):
             said = movable(pod) if pod.uid in held else None
-            if said is None and is_capped(outcome.question.worths.qos_targets, pod.workload):
+            if said is None and is_capped(outcome.problem.worths.qos_targets, pod.workload):
                 said = Cause.EDGE_SLOWER.of()
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
@@ -225,10 +217,8 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
         if gain > 0:
             more[workload] = gain
     groups: dict[tuple[Workload, PodClass], list[Pod]] = {}
-    for (workload, _), group in outcome.problem.pods.groups.items():
-        if workload in more and group.outside:
-            groups.setdefault((workload, group.one.pod_class), []).extend(group.outside)
-    for pod in _list_fixed(outcome):
+    movable = (pod for item in outcome.problem.items for pod in item.in_cloud)
+    for pod in (*movable, *_list_fixed(outcome)):
         if pod.workload in more:
             groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
     useful: dict[tuple[int, float], list[Pod]] = {}
@@ -242,7 +232,7 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
 def _list_fixed(outcome: Outcome) -> Iterator[Pod]:
     """Yield our fixed pods off the edge that count for QoS."""
     problem, placed = outcome.problem, outcome.snapshot.placed
-    for pod in problem.pods.others:
+    for pod in problem.others:
         if pod.counts_for_qos and placed.get(pod.uid) not in problem.rows:
             yield pod
 
@@ -276,7 +266,7 @@ def _explain_always(
 def _explain_now(
     outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
 ) -> Reason:
-    nodes, limits = outcome.problem.nodes, outcome.question.limits
+    nodes, limits = outcome.problem.nodes, outcome.problem.limits
     moves = outcome.taken.moves
     price = limits.price if pod.node_name is not None else 0.0
     if price:
@@ -303,7 +293,7 @@ def _explain_now(
 def _benefit_of_pod(outcome: Outcome, workload: Workload) -> float:
     """Return the benefit of another pod of the workload on the edge, in pod-seconds."""
     done = count_edge_changes(outcome.taken.moves).get(workload, 0)
-    of_workload = outcome.question.worths.of_workload
+    of_workload = outcome.problem.worths.of_workload
     return (of_workload(workload, done + 1) - of_workload(workload, done)) / NANO
 
 
@@ -329,5 +319,5 @@ def _list_rejections(outcome: Outcome, pod: Pod) -> list[Rejection]:
 def _cloud_is_full(outcome: Outcome) -> bool:
     """Return whether the cloud has capacity for no movable edge pod."""
     cloud = outcome.problem.cloud
-    kinds = {item.cloud_kind for item in outcome.problem.items if item.leavers}
+    kinds = {item.cloud_kind for item in outcome.problem.items if item.on_edge}
     return bool(kinds) and not any(kind is not None and cloud.takes(kind) for kind in kinds)

@@ -16,8 +16,7 @@ from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_problem import added_fragmentation, signed_row
-from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, added_fragmentation, signed_row
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
     NO_VARIABLE,
@@ -48,20 +47,14 @@ class _Steps:
 class ChangesProgramme:
     """Builder of the programme. Numbers are those of variables."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
-        self._question = question
-        self._problem = problem = question.problem
-        self._limits = limits = question.limits
+        self._problem = problem
+        self._limits = limits = problem.limits
         #: K: indices of nodes
         self._nodes = self._list_acting()
-        self._away = np.array(
-            [
-                0 if item.cloud_kind is None else min(item.away, item.leavers, limits.max_moves)
-                for item in problem.items
-            ],
-            dtype=np.int64,
-        )
+        away = [0 if item.cloud_kind is None else item.away for item in problem.items]
+        self._away = np.minimum(np.minimum(away, problem.staying), limits.max_moves)
         #: K x I: how many come, and leave; NO_VARIABLE where none does
         self._come, self._leave = self._add_touches()
         #: 4 x I: within the edge; pending; from the cloud; to the cloud
@@ -111,9 +104,10 @@ class ChangesProgramme:
         weights[self._moved[1]] += price * (1 + self._limits.max_moves)
         return weights, beside
 
-    def keep(self, question: Question, level: int) -> None:
+    def keep(self, level: int) -> None:
         """Fix the gains of that level at zero."""
-        for gains in {id(each): each for each in (question.gains, question.worths)}.values():
+        problem = self._problem
+        for gains in (problem.gains, problem.worths)[: 2 if problem.price else 1]:
             weights, beside = self.gain_weights(gains, level)
             columns = np.flatnonzero(weights)
             self._rows.add((columns, weights[columns]), least=-beside, most=-beside)
@@ -236,8 +230,7 @@ class ChangesProgramme:
 
     def _add_headroom(self) -> None:
         problem = self._problem
-        to_fill = problem.to_fill(self._limits.headroom)
-        for requests, most in zip(problem.requests.T, to_fill.tolist(), strict=True):
+        for requests, most in zip(problem.requests.T, problem.to_fill.tolist(), strict=True):
             self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
     def _add_steps(self) -> Iterable[_Steps]:
@@ -261,7 +254,7 @@ class ChangesProgramme:
             going = [at for at, item in enumerate(problem.items) if item.cloud_kind == kind]
             rows.add((places[:, kind], 1), (self._moved[3, going], -1), least=0, most=0)
         leaving: list[tuple[int, int, Ints]] = []
-        if self._question.vacating:
+        if problem.vacating:
             leaving = self._add_vacated()
         for at, free in enumerate(packing.free):
             gone = [(column, row) for node, column, row in leaving if node == at]
@@ -311,52 +304,52 @@ class SolvedChanges:
         #: whether all were solved to the end
         self.proven = True
 
-    def __call__(self, question: Question) -> Iterator[Solution]:
+    def __call__(self, problem: EdgeProblem) -> Iterator[Solution]:
         """Yield changes that gain QoS, best first; none contains an earlier one.
 
         A change that is not proven optimal is the last.
         """
-        made = ChangesProgramme(question)
-        gains, first, number = question.gains, self.certificate is None, 0
-        levels = sorted({gains.level[workload] for workload in question.problem.workloads})
+        made = ChangesProgramme(problem)
+        gains, first, number = problem.gains, self.certificate is None, 0
+        levels = sorted({gains.level[workload] for workload in problem.workloads})
         while levels and number < _TRIES:
-            if question.bounds.deadline.passed:
+            if problem.bounds.deadline.passed:
                 self.proven = False
                 return
-            found, certificate = self._maximise_levels(made, question, levels)
+            found, certificate = self._maximise_levels(made, problem, levels)
             if first and not number:
                 self.certificate, self.level = certificate, levels[0]
             self.proven = self.proven and found.proven
             if found.values is not None and (certificate.value or 0) > LEAST_GAIN * NANO:
                 number += 1
                 changes = made.changes(found.values)
-                solution = _make_solution(question, changes)
+                solution = _make_solution(problem, changes)
                 if solution is not None:
                     yield solution
                 else:
                     self.proven = False
                 made.forbid(changes)
             else:
-                made.keep(question, levels.pop(0))
+                made.keep(levels.pop(0))
             if not found.proven:
                 return
 
     def _maximise_levels(
-        self, made: ChangesProgramme, question: Question, levels: Sequence[int]
+        self, made: ChangesProgramme, problem: EdgeProblem, levels: Sequence[int]
     ) -> tuple[Found, Certificate]:
         """Maximise the first level, then the others, then minimise migrations."""
-        worths, price = question.worths, question.price
+        worths, price = problem.worths, problem.price
         leading, beside = made.gain_weights(worths, levels[0], price)
         gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]
         goals = [Goal("worth", weights, _PART, unit=int(NANO)) for weights in gained]
         goals.append(Goal("moves", -made.moves(), 1.0))
         programme = made.programme()
         if price:
-            columns, least = made.gain_weights(question.gains, levels[0])
+            columns, least = made.gain_weights(problem.gains, levels[0])
             programme = programme.with_row(
                 columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED
             )
-        found = maximise_in_order(programme, goals, self._solver, question.bounds.deadline)
+        found = maximise_in_order(programme, goals, self._solver, problem.bounds.deadline)
         certificate = found.certificates[0]
         value, bound = (
             None if amount is None else amount + beside
@@ -365,13 +358,12 @@ class SolvedChanges:
         return found, attrs.evolve(certificate, value=value, bound=bound)
 
 
-def _make_solution(question: Question, changes: Ints) -> Solution | None:
+def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
     """Return the solution; None if it gains no QoS."""
-    problem = question.problem
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
-    gains, worths, awaited = question.gain_arrays(difference[None])
-    net = question.net_benefits(worths, awaited, np.array([moves]))
+    gains, worths, awaited = problem.gain_arrays(difference[None])
+    net = problem.net_benefits(worths, awaited, np.array([moves]))
     if not (worthwhile(gains)[0] and worthwhile(net)[0]):
         return None
     nodes = np.flatnonzero(changes.any(axis=1))

@@ -94,6 +94,30 @@ def order_migrations(
     return Order(tuple(placed[move.pod.uid] for move in moves), needs, waits)
 
 
+def drop_rejected(
+    feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
+) -> tuple[Order, tuple[Impasse, ...]]:
+    """Return the migrations that rules between pods allow, and the impasses of the others.
+
+    A rejected pod from the cloud is sent to another edge node accepting it now.
+    """
+    refused: list[Impasse] = []
+    others: dict[Uid, list[NodeName]] = {}
+    edge = {node.name for node in feasibility.nodes if node.tier is Tier.EDGE}
+    while isinstance(order := order_migrations(feasibility, moves, free), Impasse):
+        move, uid = order.move, order.move.pod.uid
+        if uid not in others:
+            refused.append(order)
+            others[uid] = []
+            if move.kind is MoveKind.CLOUD_TO_EDGE:
+                taking = feasibility.without_pod(uid).feasible(move.pod)
+                others[uid] = [n for n in taking if n in edge and n != move.target]
+        elsewhere = [attrs.evolve(move, target=others[uid].pop(0))] if others[uid] else []
+        moves = [*(other for other in moves if other.pod.uid != uid), *elsewhere]
+    kept = {move.pod.uid for move in order.moves}
+    return order, tuple(left for left in refused if left.move.pod.uid not in kept)
+
+
 def _is_upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
     """Return whether rules are broken that were kept before."""
     return is_worse(before, state.broken_rules(move.pod for move in done))

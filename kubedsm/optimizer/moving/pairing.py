@@ -31,7 +31,7 @@ def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Mov
     from the cloud, or goes to the cloud. Nothing is yielded if the cloud cannot hold them.
     """
     differences = changes.sum(axis=0)
-    counts = problem.cloud_counts(np.maximum(-differences, 0))
+    counts = problem.cloud_counts(differences)
     if counts is None:
         return
     for items in _vary_fetched(problem, differences, waiting=not problem.cloud.holds(counts)):
@@ -87,8 +87,7 @@ def place_in_cloud(
     Free capacity is tried first, then capacity that the migrations leave.
     """
     packing = problem.cloud.packing
-    here = ((item, pod) for item in problem.items for on in item.here.values() for pod in on)
-    kind_of = {pod.uid: item.cloud_kind for item, pod in here}
+    kind_of = {pod.uid: item.cloud_kind for item in problem.items for pod in item.on_edge}
     chosen: list[list[Pod]] = [[] for _ in packing.kinds]
     for pod in pods:
         kind = kind_of[pod.uid]

@@ -1,62 +1,62 @@
-"""Suggester of the KubeDSM paper under its names: Algorithms 2, 3, 5 and 6. Kept for comparison.
+"""Algorithms of the KubeDSM paper (arXiv 2501.07130v2) under its names.
+
+| algorithm | the paper's name | here |
+|---|---|---|
+| 1 | immediateSchedule | `placing.immediate.immediate_schedule`, for both suggesters |
+| 2 | suggest | `suggest` |
+| 3 | makeDecision | `make_decision`; without migration: `placing.decision` |
+| 4 | cloudToEdgeCandidates | `cloud_to_edge_candidates` |
+| 5 | freeEdgeAsNeeded | `free_edge_as_needed` |
+| 6 | reorderEdge | `reorder_edge` |
+| 8 | match | `matching.match.match` |
+| | bestFit | `matching.best_fit`, in `match` above the exact-search limit |
+| | applyDecision | `apply_decision` |
+
+Misprints that are corrected: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less
+than" where the text says "up to"; eq. 6 and 15 write frag(node - cur) where eq. 5 and 14 are right.
 
 Candidates are cloud pods fitting into the free capacity of the edge in sum; so no pod ever has to
-leave for them, and the exact form finds more. (Algorithm 4, the choice of candidates, is
-`cloud_to_edge_candidates`; Algorithm 8 is `match`.)
+leave for them, and the exact form finds more.
 """
 
 import attrs
 import numpy as np
 
-from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Workload
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.gains import Gains, standing
+from kubedsm.objective.gains import standing
 from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match
+from kubedsm.optimizer.matching.match import UNREACHABLE, match
 from kubedsm.optimizer.matching.node_walk import walk_nodes
 from kubedsm.optimizer.moving.edge_problem import (
     Changes,
     EdgeProblem,
+    Proposal,
     added_fragmentation,
     list_changes,
     split_options,
 )
-from kubedsm.optimizer.moving.move_order import Impasse
+from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
-from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 
 
-def suggest_paper(question: Question) -> Proposal:
+def suggest(problem: EdgeProblem) -> Proposal:
     """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
 
     First the migrations within the edge that leave the least fragmentation, then as many of the
     chosen candidates as fit; of all these, what rules between pods allow.
     """
-    problem, gains, bounds = question.problem, question.gains, question.bounds
-    limits = question.limits
-    room, most = problem.to_fill(limits.headroom), limits.max_cloud_to_edge
-    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads, room)
-    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
-    decision = make_decision_with_migration(problem, candidates, freeing, gains)
-    states = decision.choices
+    candidates = cloud_to_edge_candidates(problem)
+    freeing = free_edge_as_needed(problem)
+    decision = make_decision(problem, candidates, freeing)
     if not decision.chosen.any():
-        return Proposal(proven=False, states=states)
-    changes = np.zeros_like(problem.present)
-    for item, name in zip(
-        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
-    ):
-        changes[problem.rows[name], item] -= 1
-    free, present = problem.free - changes @ problem.requests, problem.present + changes
-    reordered = reorder_edge(problem, free, present, limits.max_edge_reorder, bounds)
-    if reordered is not None:
-        changes += reordered
-    placed = _place_candidates(problem, decision.chosen, changes, bounds)
-    moves = pair_moves(problem, changes + placed)
+        return Proposal(proven=False, states=decision.choices)
+    moves = pair_moves(problem, apply_decision(problem, decision, freeing))
     if isinstance(moves, Impasse) and problem.rules is not None:
         order, refused = drop_rejected(problem.rules.feasibility, moves.moves, problem.room)
-        return Proposal(order.moves, proven=False, states=states, refused=refused)
-    return Proposal(moves if isinstance(moves, tuple) else (), proven=False, states=states)
+        return Proposal(order.moves, proven=False, states=decision.choices, refused=refused)
+    moves = moves if isinstance(moves, tuple) else ()
+    return Proposal(moves, proven=False, states=decision.choices)
 
 
 @attrs.frozen(eq=False)
@@ -71,18 +71,36 @@ class MigrationDecision:
     choices: int
 
 
-def cloud_to_edge_candidates(
-    problem: EdgeProblem, gains: Gains, most: int, choices: int, room: Ints
-) -> Ints:
+def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> MigrationDecision:
+    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
+
+    The paper tries every subset and reorders the edge for each. QoS depends on counts only, so
+    counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
+    candidates: I, counts.
+    """
+    choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
+    number = len(choices)
+    freed = freeing.count_needed(choices @ problem.requests)
+    possible = np.flatnonzero(freed < len(freeing.room))
+    choices, freed = choices[possible], freed[possible]
+    workloads = [item.workload for item in problem.items]
+    gain = problem.gains.of_vectors(workloads, choices - freeing.counts[freed])
+    moves = choices.sum(axis=1) + freed
+    best = int(np.lexsort((moves, -standing(gain)))[0])
+    return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)
+
+
+def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
     """Algorithm 4: return I, pods picked by priority, then by QoS gained for their size.
 
-    Scores are updated after every pick, up to `most` picks, or until there are `choices` subsets. A
+    Scores are updated after every pick, up to MC2E picks, or until there are too many subsets. A
     pod fits if the free capacity of all edge nodes together, R, holds it and those before it.
     """
-    sizes = item_sizes(problem)
+    gains, sizes, room = problem.gains, item_sizes(problem), problem.to_fill
+    most, subsets = problem.limits.max_cloud_to_edge, problem.bounds.loads
     candidates = np.zeros(len(problem.items), dtype=np.int64)
     change = dict.fromkeys(problem.workloads, 0)
-    able = [at for at, item in enumerate(problem.items) if item.outside]
+    able = [at for at, item in enumerate(problem.items) if item.in_cloud]
 
     def score(index: int) -> float:
         workload = problem.items[index].workload
@@ -93,7 +111,7 @@ def cloud_to_edge_candidates(
     def turn(index: int) -> tuple[int, float]:
         return -gains.level[problem.items[index].workload], score(index)
 
-    while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < choices:
+    while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < subsets:
         best = max(able, key=turn)
         requests = problem.requests[best]
         if score(best) <= 0 or not bool(((requests <= room) | (requests == 0)).all()):
@@ -102,28 +120,9 @@ def cloud_to_edge_candidates(
         room = room - requests
         candidates[best] += 1
         change[problem.items[best].workload] += 1
-        if int(candidates[best]) == len(problem.items[best].outside):
+        if int(candidates[best]) == len(problem.items[best].in_cloud):
             able.remove(best)
     return candidates
-
-
-def _place_candidates(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
-    """Return N x I, the nodes of the candidates after the change (`match`)."""
-    room = dict(problem.room)
-    for (node, item), number in np.ndenumerate(changes):
-        for _ in range(abs(int(number))):
-            requests, name = problem.items[item].requests, problem.nodes[node].name
-            room[name] = room[name] - requests if number > 0 else room[name] + requests
-    pods = {
-        pod: index
-        for index, number in enumerate(chosen.tolist())
-        for pod in problem.items[index].outside[:number]
-    }
-    matched = match(pods, problem.nodes, room, problem.fragmentation, bounds)
-    placed = np.zeros_like(changes)
-    for pod, name in matched.targets:
-        placed[problem.rows[name], pods[pod]] += 1
-    return placed
 
 
 def item_sizes(problem: EdgeProblem) -> list[float]:
@@ -136,10 +135,8 @@ def item_sizes(problem: EdgeProblem) -> list[float]:
 class FreeEdge:
     """Order in which pods would leave the edge, whatever capacity is needed."""
 
-    #: P: item of each pod
-    items: tuple[int, ...]
-    #: P: the node each leaves
-    nodes: tuple[NodeName, ...]
+    #: P: item of each pod, and the node it leaves
+    departures: tuple[tuple[int, NodeName], ...]
     #: (P + 1) x I: how many of each item the first 0, 1, 2 ... are
     counts: Ints
     #: (P + 1) x R: total free capacity of the edge after each departure
@@ -158,23 +155,19 @@ class FreeEdge:
         return most
 
 
-def free_edge_as_needed(
-    problem: EdgeProblem, gains: Gains, deadline: Deadline = NO_DEADLINE
-) -> FreeEdge:
+def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
     """Algorithm 5: order the pods that may leave by priority, then by QoS lost for their size.
 
     Scores are updated after every pick; ties go to the first item in canonical order. A pod that
     the cloud cannot hold next to those before it stays. The order does not depend on the need, so
     it is computed once, and a need is answered by binary search. After the deadline the order ends.
     """
-    sizes = item_sizes(problem)
-    cloud = BestFit(problem.cloud.packing)
+    gains, sizes, cloud = problem.gains, item_sizes(problem), BestFit(problem.cloud.packing)
     queues = [
         [name for name in sorted(item.here) for _ in item.here[name]] for item in problem.items
     ]
     gone: dict[Workload, int] = {}
-    picked: list[int] = []
-    nodes: list[NodeName] = []
+    departures: list[tuple[int, NodeName]] = []
 
     def score(index: int) -> tuple[int, float]:
         workload = problem.items[index].workload
@@ -183,7 +176,7 @@ def free_edge_as_needed(
         return gains.level[workload], lost / sizes[index]
 
     able = [at for at, queue in enumerate(queues) if queue]
-    while able and not deadline.passed:
+    while able and not problem.bounds.deadline.passed:
         best = max(able, key=score)
         kind = problem.items[best].cloud_kind
         if kind is None or not cloud.place(kind):
@@ -191,48 +184,24 @@ def free_edge_as_needed(
             continue
         workload = problem.items[best].workload
         gone[workload] = gone.get(workload, 0) - 1
-        picked.append(best)
-        nodes.append(queues[best].pop(0))
+        departures.append((best, queues[best].pop(0)))
         if not queues[best]:
             able.remove(best)
-    one_each = np.eye(len(problem.items), dtype=np.int64)[picked]
+    one_each = np.eye(len(problem.items), dtype=np.int64)[[item for item, _ in departures]]
     counts = np.vstack((np.zeros((1, len(problem.items)), dtype=np.int64), one_each)).cumsum(axis=0)
     room = np.maximum(problem.free, 0).sum(axis=0) + counts @ problem.requests
-    return FreeEdge(tuple(picked), tuple(nodes), counts, room)
+    return FreeEdge(tuple(departures), counts, room)
 
 
-def make_decision_with_migration(
-    problem: EdgeProblem, candidates: Ints, freeing: FreeEdge, gains: Gains
-) -> MigrationDecision:
-    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
-
-    The paper tries every subset and reorders the edge for each. QoS depends on counts only, so
-    counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
-    candidates: I, counts.
-    """
-    choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
-    number = len(choices)
-    freed = freeing.count_needed(choices @ problem.requests)
-    possible = np.flatnonzero(freed < len(freeing.room))
-    choices, freed = choices[possible], freed[possible]
-    gain = gains.of_vectors(
-        [item.workload for item in problem.items], choices - freeing.counts[freed]
-    )
-    moves = choices.sum(axis=1) + freed
-    best = int(np.lexsort((moves, -standing(gain)))[0])
-    return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)
-
-
-def reorder_edge(
-    problem: EdgeProblem, free: Ints, present: Ints, most: int, bounds: Bounds
-) -> Ints | None:
+def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> Ints | None:
     """Algorithm 6: return N x I, migrations within the edge that leave the least fragmentation.
 
     The paper tries every choice of pods and every order. Here one DP over the nodes does: its
     states are how many pods of each item are placed less removed so far, and the touches. Up to
-    `most` migrations, as the text says, where the listing has "less than". None above the
-    exact-search limit. free: N x R. present: N x I, movable pods. Ties have the fewest migrations.
+    `most` migrations (MER). None above the exact-search limit. free: N x R. present: N x I, movable
+    pods. Ties have the fewest migrations.
     """
+    bounds = problem.bounds
     everything = np.minimum(present.sum(axis=0), most)
     vectors = list_changes(-everything, everything, most, bounds.loads)
     if vectors is None:
@@ -263,3 +232,28 @@ def reorder_edge(
         if vector is not None:
             reordered[node] = vector[:-1]
     return reordered
+
+
+def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: FreeEdge) -> Ints:
+    """Return the change, N x I: pods leave, the edge is reordered, and the candidates matched."""
+    changes = np.zeros_like(problem.present)
+    for item, name in freeing.departures[: decision.freed]:
+        changes[problem.rows[name], item] -= 1
+    free, present = problem.free - changes @ problem.requests, problem.present + changes
+    reordered = reorder_edge(problem, free, present, problem.limits.max_edge_reorder)
+    if reordered is not None:
+        changes += reordered
+    room = dict(problem.room)
+    for (node, item), number in np.ndenumerate(changes):
+        for _ in range(abs(int(number))):
+            requests, name = problem.items[item].requests, problem.nodes[node].name
+            room[name] = room[name] - requests if number > 0 else room[name] + requests
+    pods = {
+        pod: index
+        for index, number in enumerate(decision.chosen.tolist())
+        for pod in problem.items[index].outside[:number]
+    }
+    matched = match(pods, problem.nodes, room, problem.fragmentation, problem.bounds)
+    for pod, name in matched.targets:
+        changes[problem.rows[name], pods[pod]] += 1
+    return changes

@@ -19,20 +19,20 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.gains import Gains, Worths
+from kubedsm.objective.gains import Gains
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.qos_targets import is_capped, without_caps
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving import paper
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.group_selection import Outcome, Taken, explain_rest, select_groups
 from kubedsm.optimizer.moving.migration_graph import Order, find_needs
 from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
+from kubedsm.optimizer.moving.move_order import drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
-from kubedsm.optimizer.moving.paper import reorder_edge, suggest_paper
-from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     ClusterScore,
@@ -110,10 +110,8 @@ def suggest(
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
         stays = reject_capped(snapshot, qos_targets, reason_to_stay)
-        problem = EdgeProblem.of(snapshot, stays, fragmentation, bounds, spread=limits.spread)
-        worths = Worths(gains, lasting, problem.awaited) if limits.price else gains
-        question = Question(problem, gains, worths, limits, bounds)
-        found = _propose_moves(snapshot, question, before, stays, wished, exact=exact)
+        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, bounds, lasting)
+        found = _propose_moves(snapshot, problem, before, stays, wished, exact=exact)
     if exact and limits.spread:
         beside = Beside(snapshot, limits, (*found.moves, *found.awaited))
         rebalancing = Rebalancing(beside, reason_to_stay, fragmentation, bounds.deadline)
@@ -147,7 +145,7 @@ def _spread_workloads(
 
 def _propose_moves(
     snapshot: Snapshot,
-    question: Question,
+    problem: EdgeProblem,
     before: ClusterScore,
     reason_to_stay: Movable,
     wished: Gains,
@@ -155,16 +153,15 @@ def _propose_moves(
     exact: bool,
 ) -> Suggestion:
     """Return the migrations that pay; wished: gains without caps of slower edges."""
-    problem, gains = question.problem, question.gains
-    found = suggest_exact(question) if exact else suggest_paper(question)
-    taken = _select_groups(snapshot, question, found.moves)
+    found = suggest_exact(problem) if exact else paper.suggest(problem)
+    taken = _select_groups(snapshot, problem, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
-    outcome = Outcome(snapshot, question, found, taken, exact, free)
+    outcome = Outcome(snapshot, problem, found, taken, exact, free)
     return Suggestion(
         before=before,
         after=ClusterScore(
-            before.qos + sum(sum_gains(gains, moves)),
+            before.qos + sum(sum_gains(problem.gains, moves)),
             shares_after(before.shares, count_edge_changes(moves)),
             before.fragmentation + problem.fragmentation_added(moves),
         ),
@@ -173,17 +170,17 @@ def _propose_moves(
         awaited=tuple(move for move in moves if move.source is None),
         rejected=explain_rest(outcome, wished, reason_to_stay),
         proven=found.proven,
-        certificate=_certify_moves(question, found, tuple(moves)),
+        certificate=_certify_moves(problem, found, tuple(moves)),
         states=found.states,
     )
 
 
-def _certify_moves(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
+def _certify_moves(problem: EdgeProblem, found: Proposal, moves: Moves) -> Certificate | None:
     """Return the certificate for the highest priority that could gain."""
     if found.certificate is None:
         return None
-    level = min(question.gains.level[workload] for workload in question.problem.workloads)
-    value = question.net(moves)[level]
+    level = min(problem.gains.level[workload] for workload in problem.workloads)
+    value = problem.net(moves)[level]
     proven = found.certificate.proven and value == found.certificate.bound
     status = Status.OPTIMAL if proven else Status.FEASIBLE
     return attrs.evolve(found.certificate, value=value, status=status)
@@ -206,10 +203,9 @@ def _add_migration(
     )
 
 
-def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
+def _select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Taken:
     """Select groups; if none is selected, try migrations that only defragment."""
-    problem, limits = question.problem, question.limits
-    free = problem.room
+    limits, free = problem.limits, problem.room
 
     def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
         moved = {move.pod.uid: move.target for move in moves}
@@ -220,10 +216,8 @@ def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Take
             order, refused = drop_rejected(problem.rules.feasibility, moves, free)
         else:
             order, refused = Order(moves, find_needs(moves, free)), ()
-        together = _exceeds_headroom(problem, limits, order.moves)
-        taken = select_groups(
-            order, question, problem.fragmentation_added, at_risk_after, together=together
-        )
+        together = _exceeds_headroom(problem, order.moves)
+        taken = select_groups(order, problem, at_risk_after, together=together)
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if problem.rules is not None and taken.left and taken.groups:
             # Rules may allow some of these only together with dropped migrations.
@@ -232,25 +226,25 @@ def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Take
         return attrs.evolve(taken, left=left)
 
     taken = take(moves)
-    if taken.groups or not limits.defragment or question.bounds.deadline.passed:
+    if taken.groups or not limits.defragment or problem.bounds.deadline.passed:
         return taken
     most = min(limits.max_edge_reorder, limits.max_moves)
-    tidied = (take(_defragment(problem, number, question.bounds)) for number in range(most, 0, -1))
+    tidied = (take(_defragment(problem, number)) for number in range(most, 0, -1))
     return next((each for each in tidied if each.groups), taken)
 
 
-def _exceeds_headroom(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
+def _exceeds_headroom(problem: EdgeProblem, moves: Moves) -> bool:
     """Return whether the migrations to the edge alone would use up the headroom."""
-    if not limits.headroom:
+    if not problem.limits.headroom:
         return False
-    to_fill = problem.to_fill(limits.headroom).tolist()
+    to_fill = problem.to_fill.tolist()
     coming = [m.pod.requests for m in moves if m.kind is MoveKind.CLOUD_TO_EDGE]
     brought = (sum(requests.cpu for requests in coming), sum(r.memory for r in coming))
     return any(amount > most for amount, most in zip(brought, to_fill, strict=False))
 
 
-def _defragment(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:
-    reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
+def _defragment(problem: EdgeProblem, most: int) -> Moves:
+    reordered = paper.reorder_edge(problem, problem.free, problem.present, most)
     moves = None if reordered is None else pair_moves(problem, reordered)
     return moves if isinstance(moves, tuple) else ()
 

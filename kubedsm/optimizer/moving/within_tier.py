@@ -24,12 +24,12 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
-from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages

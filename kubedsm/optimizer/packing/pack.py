@@ -27,7 +27,7 @@ from kubedsm.optimizer.moving.migration_graph import (
     find_needs,
 )
 from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
-from kubedsm.optimizer.moving.proposal import drop_rejected
+from kubedsm.optimizer.moving.move_order import drop_rejected
 from kubedsm.optimizer.moving.suggestion import (
     Leg,
     Move,

@@ -15,7 +15,7 @@ from kubedsm.model.node_index import NodeRows, Room, column_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.gains import Gains
-from kubedsm.optimizer.matching.problem import Kind, Packing, Rank
+from kubedsm.optimizer.matching.problem import Kind, PlacementProblem, Rank
 from kubedsm.optimizer.moving.edge_items import EdgeRules
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass
@@ -32,7 +32,7 @@ class Problem:
     snapshot: Snapshot
     #: running and pending pods of each kind; capacity as if none of them were
     #: anywhere
-    packing: Packing
+    packing: PlacementProblem
     #: N x S, where pods of each kind run
     old: Ints
     #: S, how many pods of each kind must have a node
@@ -66,7 +66,7 @@ class Problem:
         )
         found = _group_kinds([*running, *waiting], emptied, rules, gains)
         kinds = [kind for kind, _ in found]
-        packing = Packing.of(kinds, emptied)
+        packing = PlacementProblem.of(kinds, emptied)
         old = _count_running(kinds, rows)
         room = np.maximum(packing.free, old @ packing.requests)
         packing = attrs.evolve(packing, free=room, most=_count_fitting(packing, room, old))
@@ -203,7 +203,7 @@ def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return old
 
 
-def _count_fitting(packing: Packing, room: Ints, old: Ints) -> Ints:
+def _count_fitting(packing: PlacementProblem, room: Ints, old: Ints) -> Ints:
     """Return N x S, how many fit without other kinds, at least as many as run there."""
     asked = np.maximum(packing.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]

@@ -32,8 +32,15 @@ from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, group_kinds
-from kubedsm.optimizer.placing.batch_kinds import is_plain
+from kubedsm.optimizer.matching.problem import (
+    NO_RANK,
+    Kind,
+    PlacementProblem,
+    Rank,
+    Turn,
+    group_kinds,
+    is_plain,
+)
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
 from kubedsm.optimizer.placing.cloud import (
     WHOLE_CLOUD,
@@ -43,10 +50,9 @@ from kubedsm.optimizer.placing.cloud import (
     allocation_scores,
 )
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
-from kubedsm.optimizer.placing.proof import Proof, plain_proof
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling
-from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.in_order import Certificate, Proof, plain_proof
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
@@ -208,18 +214,18 @@ class Batch:
 
     def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
-    ) -> tuple[ReplicaLadders | None, Packing]:
-        """Return the replica ladders, of the edge as well, and the cloud's packing."""
+    ) -> tuple[ReplicaLadders | None, PlacementProblem]:
+        """Return the replica ladders, of the edge as well, and the cloud's problem."""
         if self.spread is None:
-            return None, Packing.of(batch_kinds, cloud)
+            return None, PlacementProblem.of(batch_kinds, cloud)
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
-        return replicas, Packing.of(batch_kinds, cloud, ladders=replicas.on(cloud))
+        return replicas, PlacementProblem.of(batch_kinds, cloud, ladders=replicas.on(cloud))
 
     def _make_choice(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
         measured = [vector for vector, _ in self.fragmentation.mix]
         at_edge = None if replicas is None else replicas.on(self.edge)
         return make_decision(
-            Packing.of(cloud.packing.kinds, self.edge, measured, at_edge),
+            PlacementProblem.of(cloud.problem.kinds, self.edge, measured, at_edge),
             cloud,
             self.shares,
             self.qos_targets,
@@ -271,7 +277,8 @@ class Batch:
 
     def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
         """Return the QoS of the batch's workloads of each level."""
-        after, levels = self.shares_after(bindings), levels_of(self.pods) or {}
+        after = self.shares_after(bindings)
+        levels = levels_of((pod.workload, pod.pod_class.priority) for pod in self.pods) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.pods:
             if pod.workload in after:

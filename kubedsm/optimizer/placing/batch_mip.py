@@ -16,12 +16,17 @@ from kubedsm.model.node_index import Mask
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.objective import NANO, Objective
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, Turn
+from kubedsm.optimizer.matching.problem import PlacementProblem, Turn
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, steepest_slopes
-from kubedsm.optimizer.placing.proof import NO_PROOF, Proof
 from kubedsm.optimizer.placing.split import Demand, Picks, connect_kinds
-from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximise_in_order
+from kubedsm.optimizer.programming.in_order import (
+    NO_PROOF,
+    Certificate,
+    Goal,
+    Proof,
+    maximise_in_order,
+)
 from kubedsm.optimizer.programming.programme import Programme, Rows, Status
 
 #: Called with the rows and the N x S variables, to add rows and variables to them.
@@ -78,14 +83,14 @@ class IntegerChoice:
 
 
 def build_programme(
-    edge: Packing,
-    cloud: Packing,
+    edge: PlacementProblem,
+    cloud: PlacementProblem,
     members: Sequence[Demand],
     objective: Objective,
     also: Also | None = None,
     roomy: Ints | None = None,
 ) -> IntegerChoice:
-    """Build the programme; both packings have the same kinds, and the members their pods.
+    """Build the programme; both problems have the same kinds, and the members their pods.
 
     roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
     """
@@ -120,15 +125,15 @@ def build_programme(
     return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
 
 
-def _add_nodes(rows: Rows, packing: Packing) -> Ints:
+def _add_nodes(rows: Rows, problem: PlacementProblem) -> Ints:
     """Add variables, N x S, within the capacity of the nodes."""
-    upper = packing.fitting
+    upper = problem.fitting
     variables = rows.variables(upper)
-    for resource, asked in enumerate(packing.requests.T):
+    for resource, asked in enumerate(problem.requests.T):
         wanted = np.flatnonzero(asked)
-        tight = np.flatnonzero(upper @ asked > packing.free[:, resource])
+        tight = np.flatnonzero(upper @ asked > problem.free[:, resource])
         coefficients = np.broadcast_to(asked[wanted], (len(tight), len(wanted)))
-        rows.add_each(variables[np.ix_(tight, wanted)], coefficients, packing.free[tight, resource])
+        rows.add_each(variables[np.ix_(tight, wanted)], coefficients, problem.free[tight, resource])
     return variables
 
 
@@ -145,9 +150,9 @@ def turn_called(turn: Turn) -> str:
     return f"priority {priority}, overdue {overdue}" if overdue else f"priority {priority}"
 
 
-def list_turns(packing: Packing) -> Iterator[tuple[str, Mask]]:
+def list_turns(problem: PlacementProblem) -> Iterator[tuple[str, Mask]]:
     """Yield the name and the kinds of each turn, the greatest first."""
-    turns = [kind.rank.turn for kind in packing.kinds]
+    turns = [kind.rank.turn for kind in problem.kinds]
     for turn in sorted(set(turns), reverse=True):
         yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
 
@@ -187,14 +192,14 @@ _FLOAT_ERROR = 0.01
 
 
 def upper_bounds(
-    edge: Packing, cloud: Packing, members: Sequence[Demand], objective: Objective
+    edge: PlacementProblem, cloud: PlacementProblem, members: Sequence[Demand], objective: Objective
 ) -> dict[tuple[str, str], int]:
     """Return upper bounds on pods placed by turn and QoS by level (fractional knapsack relaxation).
 
     All nodes accepting a kind are one, pods may be split, and only the scarcest resource counts.
     """
     most: dict[tuple[str, str], int] = {}
-    whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+    whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
     takes = np.minimum(whole.fitting.sum(axis=0), whole.counts)
     for called, of_turn in list_turns(edge):
         kinds = np.repeat(np.flatnonzero(of_turn), takes[of_turn])
@@ -217,9 +222,9 @@ def upper_bounds(
     return most
 
 
-def _capacity_of(packing: Packing, kinds: Mask) -> Ints:
+def _capacity_of(problem: PlacementProblem, kinds: Mask) -> Ints:
     """Return R, free capacity of nodes accepting one of the kinds."""
-    room: Ints = packing.free[packing.feasible[:, kinds].any(axis=1)].sum(axis=0)
+    room: Ints = problem.free[problem.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
@@ -249,7 +254,7 @@ class Chosen:
 
 
 def choose_by_solver(
-    edge: Packing,
+    edge: PlacementProblem,
     cloud: CloudRoom,
     members: Sequence[Demand],
     objective: Objective,
@@ -257,9 +262,9 @@ def choose_by_solver(
     bounds: Bounds,
 ) -> Chosen:
     """Return the best choice of heuristics and solver; `first` was found quickly."""
-    placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
-    posed = build_programme(edge, cloud.packing, members, objective, roomy=cloud.endless)
-    limits = upper_bounds(edge, cloud.packing, members, objective)
+    placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
+    posed = build_programme(edge, cloud.problem, members, objective, roomy=cloud.endless)
+    limits = upper_bounds(edge, cloud.problem, members, objective)
     goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
     found = maximise_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
@@ -272,7 +277,7 @@ def choose_by_solver(
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
     """Return the placement of the values, the cloud's pods spread out if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
-    spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
+    spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.problem.penalties
     if cloud.endless is not None or (
         spread.sum() == in_cloud.sum() and (spread * disliked).sum() <= (in_cloud * disliked).sum()
     ):
@@ -291,13 +296,13 @@ def derive_proof(certificates: Iterable[Certificate]) -> Proof:
     )
 
 
-Choose = Callable[[Packing, CloudRoom, Sequence[Demand], Bounds], Chosen]
+Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chosen]
 
 
-def split_kinds(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
+def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
     """Return the kinds of each independent part."""
     nodes = (
-        [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.packing.feasible]
+        [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
     )
     together = [member.kinds() for member in members]
     takes = np.unique(np.concatenate(nodes), axis=0)
@@ -307,7 +312,7 @@ def split_kinds(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> l
 
 def choose_by_parts(
     parts: Sequence[Ints],
-    edge: Packing,
+    edge: PlacementProblem,
     cloud: CloudRoom,
     members: Sequence[Demand],
     bounds: Bounds,
@@ -315,7 +320,7 @@ def choose_by_parts(
 ) -> Chosen:
     """Choose for each part by itself, and combine the results."""
     picks: Picks = {}
-    on_edge, in_cloud = edge.nothing(), cloud.packing.nothing()
+    on_edge, in_cloud = edge.nothing(), cloud.problem.nothing()
     made = []
     for at, kinds in enumerate(parts):
         part = choose(

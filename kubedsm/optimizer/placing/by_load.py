@@ -6,38 +6,56 @@ the pods before it; it stays where nothing is better or the node's use is unknow
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol, Self
+from typing import Self
 
 import attrs
 import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, Tier
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import Mask
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.feasibility import Feasibility, is_worse
-from kubedsm.plugins.plugin import Rejection
-from kubedsm.plugins.plugins import fitting_nodes, rejections
 
 
-class _Rules(Protocol):
-    """Cluster with all pods of the batch in place."""
+@attrs.define(eq=False)
+class _Rules:
+    """Rules with all pods of the batch in place: each keeps them as it comes, and in the end."""
+
+    #: with pods before, with all pods, and with all but the current one
+    come: Feasibility
+    all: Feasibility
+    others: Feasibility
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, bindings: Iterable[Binding]) -> Self:
+        come = every = Feasibility.of(snapshot)
+        for binding in bindings:
+            every = every.with_pod(binding.pod, binding.node)
+        return cls(come, every, every)
 
     def open_to(self, binding: Binding) -> Mask | None:
         """Return the nodes accepting the pod; None if its own no longer does."""
-
-    def penalties_at(self, pod: Pod, at: Positions) -> Ints:
-        """Return the penalty of each of the nodes."""
+        pod = binding.pod
+        if self.come.rejection(pod, binding.node):
+            return None
+        self.others = self.all.without_pod(pod.uid)
+        return self.others.taking(pod) & self.come.taking(pod)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
         """Migrate the pod; return False, with nothing changed, if that breaks rules of others."""
-
-    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Return why nodes reject an unplaced pod."""
+        pod = binding.pod
+        if node != binding.node:
+            moved = self.others.with_pod(pod, node)
+            if is_worse(self.all.broken_rules([pod]), moved.broken_rules([pod])):
+                return False
+            self.all = moved
+        self.come = self.come.with_pod(pod, node)
+        return True
 
 
 def balance_by_load(
@@ -58,7 +76,7 @@ def balance_by_load(
     loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
     if loads is None or not decision.bindings:
         return decision
-    rules: _Rules = (_Plain if decision.plain else _Ruled).of(snapshot, decision.bindings)
+    rules = _Rules.of(snapshot, decision.bindings)
     unseen = snapshot.index.match_names(closed)
     if decision.looked_at is not None:
         unseen |= decision.looked_at.others(snapshot.index)
@@ -75,7 +93,7 @@ def balance_by_load(
     unplaced = {
         pod.uid: decision.unplaced[pod.uid]
         if pod.requests.beyond_any_node
-        else rules.rejections(pod)
+        else rules.all.rejections(pod)
         for pod in left_over
     }
     if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
@@ -138,9 +156,9 @@ class _Dealing:
         others = open_to & self.tiers[binding.tier] & self._no_less_apart(pod, here)
         others[here] = False
         at = np.concatenate(([here], others.nonzero()[0]))
-        worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.penalties_at(
+        worth = self.loads.goal.weight * self.loads.scores(
             pod, at
-        )
+        ) - self.rules.others.penalties_at(pod, at)
         # Without a score of its node the pod stays.
         worth = np.zeros(1) if np.isnan(worth[0]) else np.where(np.isnan(worth), -np.inf, worth)
         node = names[int(at[worth.argmax()])]
@@ -162,74 +180,3 @@ class _Dealing:
         company = self.spread.by_node(pod.workload, index) - (zones == zones[here])
         company[here] -= 1  # the pod itself does not count
         return np.asarray(company <= company[here])
-
-
-@attrs.define(eq=False)
-class _Plain:
-    """Rules for pods about which a class and a node decide."""
-
-    index: NodeIndex
-    #: free capacity with the whole batch
-    room: Room
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, bindings: Iterable[Binding]) -> Self:
-        free = room_after(snapshot.free, bindings)
-        return cls(snapshot.index, snapshot.room.now(free, {b.node for b in bindings}))
-
-    def open_to(self, binding: Binding) -> Mask | None:
-        return fitting_nodes(binding.pod.pod_class, self.index, self.room)
-
-    def penalties_at(self, _pod: Pod, at: Positions) -> Ints:
-        return np.zeros(len(at), dtype=np.int64)
-
-    def put(self, binding: Binding, node: NodeName) -> bool:
-        if node != binding.node:
-            requests = binding.pod.requests
-            left, come = self.index.positions[binding.node], self.index.positions[node]
-            self.room = self.room.with_free(left, self.room.of(left) + requests)
-            self.room = self.room.with_free(come, self.room.of(come) - requests)
-        return True
-
-    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        return rejections(pod.pod_class, self.index, self.room)
-
-
-@attrs.define(eq=False)
-class _Ruled:
-    """Rules between pods: each pod keeps them as it comes, and all do in the end."""
-
-    #: with pods before, with all pods, and with all but the current one
-    come: Feasibility
-    all: Feasibility
-    others: Feasibility
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, bindings: Iterable[Binding]) -> Self:
-        come = every = Feasibility.of(snapshot)
-        for binding in bindings:
-            every = every.with_pod(binding.pod, binding.node)
-        return cls(come, every, every)
-
-    def open_to(self, binding: Binding) -> Mask | None:
-        pod = binding.pod
-        if self.come.rejection(pod, binding.node):
-            return None
-        self.others = self.all.without_pod(pod.uid)
-        return self.others.taking(pod) & self.come.taking(pod)
-
-    def penalties_at(self, pod: Pod, at: Positions) -> Ints:
-        return self.others.penalties_at(pod, at)
-
-    def put(self, binding: Binding, node: NodeName) -> bool:
-        pod = binding.pod
-        if node != binding.node:
-            moved = self.others.with_pod(pod, node)
-            if is_worse(self.all.broken_rules([pod]), moved.broken_rules([pod])):
-                return False
-            self.all = moved
-        self.come = self.come.with_pod(pod, node)
-        return True
-
-    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        return self.all.rejections(pod)

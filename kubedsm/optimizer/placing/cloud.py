@@ -1,4 +1,4 @@
-"""Cloud: placement by least allocation, exact packing where that leaves pods out, and sampling.
+"""Cloud: placement by least allocation, exact search where that leaves pods out, and sampling.
 
 The paper has one endless cloud node; here cloud nodes are finite. A large cloud is sampled as by
 kube-scheduler's percentageOfNodesToScore, but a batch at a time.
@@ -22,7 +22,7 @@ from kubedsm.optimizer.matching.match import (
     build_table,
     vector_sums,
 )
-from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.matching.problem import PlacementProblem
 
 
 @attrs.frozen(slots=True)
@@ -115,44 +115,44 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
     return np.asarray((scores * exists).sum(axis=1) // np.maximum(number, 1))
 
 
-def place_least_allocated(packing: Packing, counts: Ints) -> Ints:
+def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
     """Return a placement, N x S, of the numbers of pods, as far as they fit.
 
     By priority, then the largest first; each by least penalty, least charge, least allocation,
     fewest arrivals, first node. Neither penalties nor charges keep a pod out.
     """
-    loads = _spread_out(packing, counts)
-    for looser in _relax_packing(packing):
+    loads = _spread_out(problem, counts)
+    for looser in _relax_packing(problem):
         if int(loads.sum()) < int(counts.sum()):
-            loads = max(loads, _spread_out(looser, counts), key=packing.worth)
+            loads = max(loads, _spread_out(looser, counts), key=problem.worth)
     return loads
 
 
-def _relax_packing(packing: Packing) -> Iterator[Packing]:
-    """Yield the packing without charges, then without penalties."""
-    if packing.ladders:
-        packing = attrs.evolve(packing, ladders=None)
-        yield packing
-    if packing.penalties.any():
-        yield attrs.evolve(packing, penalties=np.zeros_like(packing.penalties))
+def _relax_packing(problem: PlacementProblem) -> Iterator[PlacementProblem]:
+    """Yield the problem without charges, then without penalties."""
+    if problem.ladders:
+        problem = attrs.evolve(problem, ladders=None)
+        yield problem
+    if problem.penalties.any():
+        yield attrs.evolve(problem, penalties=np.zeros_like(problem.penalties))
 
 
-def _spread_out(packing: Packing, counts: Ints) -> Ints:
-    room, loads = packing.free.copy(), packing.nothing()
+def _spread_out(problem: PlacementProblem, counts: Ints) -> Ints:
+    room, loads = problem.free.copy(), problem.nothing()
     came = np.zeros(len(room), dtype=np.int64)
-    for kind in order_by_size(packing, largest_first=True):
+    for kind in order_by_size(problem, largest_first=True):
         if counts[kind]:
-            _spread_kind(packing, kind, int(counts[kind]), room, came, loads[:, kind])
+            _spread_kind(problem, kind, int(counts[kind]), room, came, loads[:, kind])
     return loads
 
 
 def _spread_kind(
-    packing: Packing, kind: int, number: int, room: Ints, came: Ints, loads: Ints
+    problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints, loads: Ints
 ) -> None:
     """Place pods of one kind and update capacity, arrivals and loads."""
-    requests: list[int] = packing.requests[kind].tolist()
+    requests: list[int] = problem.requests[kind].tolist()
     # Only the chosen node changes: the heap stays valid.
-    best = _first_choices(packing, kind, number, room, came)
+    best = _first_choices(problem, kind, number, room, came)
     heapq.heapify(best)
     for _ in range(number):
         if not best:
@@ -160,30 +160,30 @@ def _spread_kind(
         penalty, *_, node = best[0]
         loads[node] += 1
         came[node] += 1
-        room[node] -= packing.requests[kind]
+        room[node] -= problem.requests[kind]
         there, left = int(loads[node]), room[node].tolist()
         fits = all(asked <= free for asked, free in zip(requests, left, strict=True) if asked)
-        if fits and there < packing.most[node, kind]:
-            size: list[int] = packing.allocatable[node, :2].tolist()
+        if fits and there < problem.most[node, kind]:
+            size: list[int] = problem.allocatable[node, :2].tolist()
             used = [size[r] - left[r] + requests[r] for r in (0, 1)]
-            charged, score = packing.charges(kind, node, there), allocation_score(size, used)
+            charged, score = problem.charges(kind, node, there), allocation_score(size, used)
             heapq.heapreplace(best, (penalty, int(charged), -score, int(came[node]), node))
         else:
             heapq.heappop(best)
 
 
 def _first_choices(
-    packing: Packing, kind: int, number: int, room: Ints, came: Ints
+    problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints
 ) -> list[tuple[int, ...]]:
     """Return sort keys of the best nodes for the next pod, at most `number`."""
-    requests = packing.requests[kind]
-    fits = packing.most[:, kind] > 0
+    requests = problem.requests[kind]
+    fits = problem.most[:, kind] > 0
     for resource in np.flatnonzero(requests).tolist():
         fits &= room[:, resource] >= requests[resource]
     nodes = np.flatnonzero(fits)
-    size, free = packing.allocatable[nodes, :2], room[nodes, :2]
+    size, free = problem.allocatable[nodes, :2], room[nodes, :2]
     scores = allocation_scores(size, size - free + requests[:2])
-    orders = [packing.penalties[nodes, kind], packing.charges(kind, nodes), -scores, came[nodes]]
+    orders = [problem.penalties[nodes, kind], problem.charges(kind, nodes), -scores, came[nodes]]
     first = np.lexsort(orders[::-1])[:number]
     return list(zip(*(order[first].tolist() for order in (*orders, nodes)), strict=True))
 
@@ -204,30 +204,30 @@ def cap_placement(loads: Ints, counts: Ints) -> Ints:
 class CloudRoom:
     """Capacity of the cloud for pods that the edge leaves over."""
 
-    packing: Packing
+    problem: PlacementProblem
     #: placement of the whole batch, possibly incomplete
     whole: Ints
     #: exact table, if the placement is incomplete; None above the exact-search limit
     table: MatchTable | None
 
     @classmethod
-    def of(cls, packing: Packing, bounds: Bounds) -> "CloudRoom":
-        whole = place_least_allocated(packing, packing.counts)
-        complete = int(whole.sum()) == int(packing.counts.sum())
-        return cls(packing, whole, None if complete else build_table(packing, None, bounds))
+    def of(cls, problem: PlacementProblem, bounds: Bounds) -> "CloudRoom":
+        whole = place_least_allocated(problem, problem.counts)
+        complete = int(whole.sum()) == int(problem.counts.sum())
+        return cls(problem, whole, None if complete else build_table(problem, None, bounds))
 
     @classmethod
-    def roomy(cls, packing: Packing) -> "CloudRoom | None":
+    def roomy(cls, problem: PlacementProblem) -> "CloudRoom | None":
         """Return the cloud if it holds the whole batch; else None."""
-        room = cls(packing, place_least_allocated(packing, packing.counts), None)
+        room = cls(problem, place_least_allocated(problem, problem.counts), None)
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
         """Restrict to the kinds."""
-        packing = self.packing.only(kinds)
+        problem = self.problem.only(kinds)
         if self.endless is None:
-            return CloudRoom.of(packing, bounds)
-        return CloudRoom(packing, self.whole[:, kinds], None)
+            return CloudRoom.of(problem, bounds)
+        return CloudRoom(problem, self.whole[:, kinds], None)
 
     @property
     def endless(self) -> Ints | None:
@@ -236,7 +236,7 @@ class CloudRoom:
         Else None.
         """
         surely: Ints = self.whole.sum(axis=0)
-        ever = self.packing.counts * self.packing.feasible.any(axis=0)
+        ever = self.problem.counts * self.problem.feasible.any(axis=0)
         return surely if (surely == ever).all() else None
 
     @property
@@ -246,10 +246,10 @@ class CloudRoom:
 
     def capacity(self, limits: Ints) -> Ints:
         """Return the weighted pods that the cloud holds for every edge vector up to the limits."""
-        weights = self.packing.weights or [1] * len(limits)
+        weights = self.problem.weights or [1] * len(limits)
         left = [
             count - np.arange(limit + 1)
-            for count, limit in zip(self.packing.counts.tolist(), limits.tolist(), strict=True)
+            for count, limit in zip(self.problem.counts.tolist(), limits.tolist(), strict=True)
         ]
         if self.table is None:
             surely = self.whole.sum(axis=0).tolist()
@@ -264,14 +264,14 @@ class CloudRoom:
 
     def least_penalties(self, limits: Ints) -> Ints:
         """Return a lower bound on the cloud penalties for every edge vector."""
-        least = self.packing.least_penalties
+        least = self.problem.least_penalties
         on_edge = tuple((limits + 1).tolist())
-        return int(least @ self.packing.counts) - vector_sums(on_edge, least.tolist())
+        return int(least @ self.problem.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
         """Return a lower bound on the cloud charges for every edge vector."""
         return _sums_over(
-            self._least_charges_of(kind)[int(self.packing.counts[kind]) - np.arange(limit + 1)]
+            self._least_charges_of(kind)[int(self.problem.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
@@ -281,25 +281,25 @@ class CloudRoom:
 
     def _least_charges_of(self, kind: int) -> Ints:
         """Return the least charges of 0, 1, ... pods of a kind, capacity aside."""
-        count = int(self.packing.counts[kind])
-        nodes = np.flatnonzero(self.packing.feasible[:, kind])
-        if self.packing.ladders is None or not len(nodes):
+        count = int(self.problem.counts[kind])
+        nodes = np.flatnonzero(self.problem.feasible[:, kind])
+        if self.problem.ladders is None or not len(nodes):
             return np.zeros(count + 1, dtype=np.int64)
-        return self.packing.ladders.least(kind, nodes, count)
+        return self.problem.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
         """Return a placement of the numbers of pods: as many as `capacity` says."""
-        everything = bool((counts == self.packing.counts).all())
-        spread = self.whole if everything else place_least_allocated(self.packing, counts)
+        everything = bool((counts == self.problem.counts).all())
+        spread = self.whole if everything else place_least_allocated(self.problem, counts)
         if int(spread.sum()) == int(counts.sum()):
             return spread
         if self.table is None:
             kept = cap_placement(self.whole, counts)
-            return max(spread, kept, key=self.packing.worth)
+            return max(spread, kept, key=self.problem.worth)
         within = np.minimum(counts, self.table.limits).tolist()
         part = tuple(slice(n + 1) for n in within)
         number = self._weigh_vectors(self.table)[part]
-        if self.packing.worth(spread) == int(number.max()):
+        if self.problem.worth(spread) == int(number.max()):
             return spread
         costs = np.where(number == number.max(), self.table.costs()[part], UNREACHABLE)
         vector = np.unravel_index(int(costs.argmin()), number.shape)
@@ -309,14 +309,14 @@ class CloudRoom:
     def _weigh_vectors(table: MatchTable) -> Ints:
         """Return the weight of each vector that the cloud can hold; -1 for others."""
         costs = table.costs()
-        sums = vector_sums(costs.shape, table.packing.weights)
+        sums = vector_sums(costs.shape, table.problem.weights)
         return np.where(costs < UNREACHABLE, sums, -1)
 
 
 class CloudHold:
     """Test whether the cloud holds pods leaving the edge, with memory of earlier answers."""
 
-    def __init__(self, packing: Packing, bounds: Bounds) -> None:
+    def __init__(self, packing: PlacementProblem, bounds: Bounds) -> None:
         """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
         self.packing = packing
         self._bounds = bounds

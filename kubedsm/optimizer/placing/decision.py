@@ -25,7 +25,7 @@ from kubedsm.optimizer.matching.match import (
     build_table,
     vector_sums,
 )
-from kubedsm.optimizer.matching.problem import Packing, Targets
+from kubedsm.optimizer.matching.problem import PlacementProblem, Targets
 from kubedsm.optimizer.placing.batch_mip import (
     Chosen,
     choose_by_parts,
@@ -34,14 +34,13 @@ from kubedsm.optimizer.placing.batch_mip import (
 )
 from kubedsm.optimizer.placing.cloud import CloudRoom, LookedAt
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
-from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.optimizer.placing.replica_spreading import (
     DealtTier,
     ReplicaLadders,
     is_optimally_spread,
 )
 from kubedsm.optimizer.placing.split import Demand, Picks, Split, list_demands, split_vectors
-from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.in_order import Certificate, Proof
 from kubedsm.plugins.plugin import Rejection
 
 
@@ -120,7 +119,7 @@ class Choice:
 
 
 def make_decision(
-    edge: Packing,
+    edge: PlacementProblem,
     cloud: CloudRoom,
     shares: Mapping[Workload, Share],
     qos_targets: QosTargets,
@@ -129,7 +128,7 @@ def make_decision(
     bounds: Bounds,
     replicas: ReplicaLadders | None = None,
 ) -> Choice:
-    """Place the batch; both packings have the same kinds, and ladders if there are any.
+    """Place the batch; both problems have the same kinds, and ladders if there are any.
 
     Lexicographically: most pods placed by priority; greatest QoS by level; most even shares; least
     penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
@@ -144,12 +143,12 @@ def make_decision(
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
-    proof, parts = made.proof, ((edge, loads, chosen), (cloud.packing, cloud_loads, others))
+    proof, parts = made.proof, ((edge, loads, chosen), (cloud.problem, cloud_loads, others))
     if replicas is None:
-        on_edge, in_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
+        on_edge, in_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
     else:
         spread = replicas.spread.copy()
-        tiers = [DealtTier.of(packing, of, pods, spread) for packing, of, pods in parts]
+        tiers = [DealtTier.of(problem, of, pods, spread) for problem, of, pods in parts]
         ladders = made.charged, cloud.least_charged(cloud_loads.sum(axis=0))
         proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
         on_edge, in_cloud = (tier.targets for tier in tiers)
@@ -159,7 +158,7 @@ def make_decision(
 
 
 def choose_counts(
-    edge: Packing,
+    edge: PlacementProblem,
     cloud: CloudRoom,
     members: Sequence[Demand],
     bounds: Bounds,
@@ -199,7 +198,7 @@ def _spread_out(
 
     ladders: lower bound of each tier, if the placement is proven.
     """
-    counts = tiers[0].packing.counts
+    counts = tiers[0].problem.counts
     if not proof.placed:
         if bool((sum(tier.loads.sum(axis=0) for tier in tiers) == counts).all()):
             for tier in tiers:
@@ -215,7 +214,7 @@ def _spread_out(
 
 def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     costs = table.costs()
-    worth = vector_sums(costs.shape, table.packing.weights) + cloud.capacity(table.limits)
+    worth = vector_sums(costs.shape, table.problem.weights) + cloud.capacity(table.limits)
     placed = np.where(costs < UNREACHABLE, worth, -1)
     best = split.best(placed == placed.max())
     if int(best.sum()) > 1:
@@ -225,12 +224,14 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
-def split_by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+def split_by_pick(
+    problem: PlacementProblem, picks: Picks
+) -> tuple[list[list[Pod]], list[list[Pod]]]:
     """Return the picked pods of each kind, and the others, both in order."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)
-    for index, kind in enumerate(packing.kinds):
+    for index, kind in enumerate(problem.kinds):
         sides: tuple[list[Pod], list[Pod]] = [], []
         for pod in kind.pods:
             pick = (pod.workload, index)

@@ -24,7 +24,7 @@ from kubedsm.optimizer.matching.best_fit import (
     kind_sizes,
     order_by_size,
 )
-from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
 from kubedsm.optimizer.placing.split import Demand, Picks
 
@@ -62,7 +62,9 @@ class DrawnIn:
         return True
 
 
-def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | DrawnIn) -> Picks:
+def pick_greedily(
+    edge: PlacementProblem, members: Sequence[Demand], room: BestFit | DrawnIn
+) -> Picks:
     """Pick pods for the edge by priority, then by QoS gained for their size, and place them.
 
     Gains and sizes are updated after every pick. A pod counts the steepest average gain of it and
@@ -141,8 +143,8 @@ class Placement:
 
 
 def best_by_heuristics(
-    edge: Packing,
-    cloud: Packing,
+    edge: PlacementProblem,
+    cloud: PlacementProblem,
     members: Sequence[Demand],
     first: Placement,
     deadline: Deadline,
@@ -154,7 +156,7 @@ def best_by_heuristics(
     first = Placement(first.picks, _fill_up(edge, first.on_edge, left), in_cloud)
     if deadline.passed:
         return first
-    whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+    whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
     number = len(edge.free)
 
     def finish(loads: Ints, chain: int = 1) -> Placement:
@@ -181,7 +183,7 @@ def best_by_heuristics(
     return max(best, finish(loads, _CHAIN), key=standing)
 
 
-def _list_placements(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
+def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -> Iterator[Ints]:
     """Yield further placements; number: edge nodes."""
     if not deadline.passed:
         yield best_fit_increasing(whole)
@@ -189,7 +191,7 @@ def _list_placements(whole: Packing, number: int, deadline: Deadline) -> Iterato
         yield place_one_by_one(whole, number)
 
 
-def place_one_by_one(whole: Packing, number: int) -> Ints:
+def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
     """Place each pod in serving order on the node with kube-scheduler's highest score.
 
     By resources, on the edge if possible; number: edge nodes, the first of all.
@@ -225,14 +227,14 @@ def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
     )
 
 
-def _best_standing(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
+def _best_standing(problem: PlacementProblem, members: Sequence[Demand]) -> tuple[object, ...]:
     """Return a standing that none exceeds."""
     wished = {member.workload: int(member.values.argmax()) for member in members}
-    return _by_turn(packing, packing.counts), _by_level(members, wished), 0
+    return _by_turn(problem, problem.counts), _by_level(members, wished), 0
 
 
-def _by_turn(packing: Packing, placed: Ints) -> list[int]:
-    turns = [kind.rank.turn for kind in packing.kinds]
+def _by_turn(problem: PlacementProblem, placed: Ints) -> list[int]:
+    turns = [kind.rank.turn for kind in problem.kinds]
     number = dict.fromkeys(sorted(turns, reverse=True), 0)
     for turn, of_kind in zip(turns, placed.tolist(), strict=True):
         number[turn] += of_kind
@@ -246,10 +248,10 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
     return list(worth.values())
 
 
-def _fill_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
+def _fill_up(problem: PlacementProblem, loads: Ints, counts: Ints) -> Ints:
     """Return the placement with the further pods, as far as they fit."""
-    room = BestFit(packing, loads)
-    for kind in order_by_size(packing):
+    room = BestFit(problem, loads)
+    for kind in order_by_size(problem):
         for _ in range(int(counts[kind])):
             if not room.place(kind):
                 break

@@ -14,13 +14,12 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, req
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Rank
+from kubedsm.optimizer.matching.problem import Rank, is_plain
 from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
-from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
-from kubedsm.optimizer.placing.proof import NO_PROOF
 from kubedsm.optimizer.placing.ruled import decide_ruled
+from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugins import fitting_nodes
 
@@ -32,7 +31,7 @@ def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid,
     that doubles.
     """
     now = max([now, *(pod.created for pod in batch)])
-    levels = levels_of(batch)
+    levels = levels_of((pod.workload, pod.pod_class.priority) for pod in batch)
     overdue = {pod.uid: _count_overdue(pod, now, patience) for pod in batch}
     if levels is None and len(set(overdue.values())) <= 1:
         return None

@@ -7,11 +7,13 @@ replicas, and then improves by local search within the tier.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import cycle
 from typing import Any, Self
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Workload
@@ -21,12 +23,141 @@ from kubedsm.objective.replica_spread import ReplicaSpread, pairs, spreads
 from kubedsm.optimizer.matching.problem import (
     Kind,
     Ladders,
-    Packing,
+    PlacementProblem,
     Targets,
     group_equal_rows,
     least_totals,
 )
-from kubedsm.optimizer.matching.transport import Transport
+
+_FAR = 2**40
+
+
+@attrs.frozen(eq=False)
+class Transport:
+    """Transportation problem of G groups and N places: min-cost flow by cycle cancelling.
+
+    First each workload in turn fills the places with the fewest of its replicas; then exchanges
+    along negative cycles reduce the cost until none is left. With one zone the result is optimal;
+    with several, a cycle is judged as if it passed a zone once.
+
+    One more pod of a group costs its number in the place and in the zone.
+    """
+
+    #: G x N, pods of each group in the place and in the zone before
+    crowds: Ints
+    #: N, numbers of zones
+    zones: NDArray[np.intp]
+    #: G: groups without spread cost
+    indifferent: NDArray[np.bool_]
+
+    @cached_property
+    def _zoned(self) -> Ints:
+        """N x Z: 1 for a place and its zone; zero if there is only one zone."""
+        zones = np.unique(self.zones)
+        zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
+        return zoned
+
+    def _count_in_zones(self, shares: Ints) -> Ints:
+        """Return for each place the number of pods in its zone, for each group."""
+        in_zones: Ints = shares @ self._zoned @ self._zoned.T
+        return in_zones
+
+    def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
+        """Return G x N: the number of each group at each place, filling the slots."""
+        shares = self._fill_greedily(sizes, slots)
+        cost = self._total_cost(shares)
+        while cost and (circled := self._cancel_cycle(shares)) is not None:
+            less = self._total_cost(circled)
+            if less >= cost:
+                break
+            shares, cost = circled, less
+        return shares
+
+    def _fill_greedily(self, sizes: Ints, slots: Ints) -> Ints:
+        shares = np.zeros_like(self.crowds)
+        left = slots.copy()
+        # Ties go to the place with the most slots left; the first, for single pods.
+        unit = int(slots.max()) + 1
+        for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
+            rated = self._marginal_costs(shares, group) * unit - left * (sizes[group] > 1)
+            rated = np.where(left > 0, rated, _FAR)
+            for _ in range(int(sizes[group])):
+                place = int(rated.argmin())
+                shares[group, place] += 1
+                left[place] -= 1
+                if not self.indifferent[group]:
+                    rated += unit * (self._zoned @ self._zoned[place])
+                    rated[place] += unit
+                rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
+        return shares
+
+    def _marginal_costs(self, shares: Ints, group: int) -> Ints:
+        """Return the cost of another pod of the group in each place."""
+        if self.indifferent[group]:
+            return np.zeros_like(shares[group])
+        company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
+        return company
+
+    def _total_cost(self, shares: Ints) -> int:
+        own = shares[~self.indifferent]
+        joined = (own * self.crowds[~self.indifferent]).sum()
+        beside = self._count_in_zones(own) - self._zoned.sum(axis=1)
+        pairs = (own * (own - 1) + own * beside).sum() // 2
+        return int(joined + pairs)
+
+    def _cancel_cycle(self, shares: Ints) -> Ints | None:
+        """Return the shares after an exchange along one negative cycle.
+
+        None without a negative cycle.
+        """
+        shape = len(self.zones), len(self.zones)
+        cheapest = np.full(shape, _FAR, dtype=np.int64)
+        who = np.zeros(shape, dtype=np.int64)
+        for group, share in enumerate(shares):
+            there, company = np.flatnonzero(share), self._marginal_costs(shares, group)
+            cost = company - company[there, None]
+            if not self.indifferent[group]:
+                # The pod itself no longer counts in the place it leaves, nor in a zone it leaves.
+                zoned = self._zoned[there]
+                cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
+            who[there] = np.where(cost < cheapest[there], group, who[there])
+            cheapest[there] = np.minimum(cost, cheapest[there])
+        circle = _find_negative_cycle(cheapest)
+        if circle is None:
+            return None
+        circled = shares.copy()
+        for source, target in zip(circle, [*circle[1:], circle[0]], strict=True):
+            circled[who[source, target], source] -= 1
+            circled[who[source, target], target] += 1
+        return circled
+
+
+def _find_negative_cycle(costs: Ints) -> list[int] | None:
+    """Return places along a negative cycle of the costs, N x N (Bellman-Ford).
+
+    None if there is none.
+    """
+    number = len(costs)
+    reached = np.zeros(number, dtype=np.int64)
+    # From where each was reached; beyond the last place is the beginning.
+    source = np.full(number + 1, number, dtype=np.int64)
+    while True:
+        through = reached[:, None] + costs
+        nearer = through.min(axis=0)
+        changed = nearer < reached
+        if not changed.any():
+            return None
+        source[:-1] = np.where(changed, through.argmin(axis=0), source[:-1])
+        reached = np.minimum(reached, nearer)
+        far_back = source
+        for _ in range(number.bit_length()):
+            far_back = far_back[far_back]
+        if (far_back[:-1] < number).any():
+            break
+    circle = [int(far_back[:-1].min())]
+    while (before := int(source[circle[-1]])) != circle[0]:
+        circle.append(before)
+    return circle[::-1]
 
 
 @attrs.frozen(eq=False)
@@ -154,9 +285,9 @@ _Group = tuple[int, Workload | None]
 
 @attrs.define(eq=False)
 class DealtTier:
-    """Nodes of a packing, and the pods assigned to them."""
+    """Nodes of a problem, and the pods assigned to them."""
 
-    packing: Packing
+    problem: PlacementProblem
     #: N x S
     loads: Ints
     #: of all tiers
@@ -169,16 +300,20 @@ class DealtTier:
     places: dict[_Group, Counter[int]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        rows, zone = self.packing.rows, self.packing.rows.index.zone
+        rows, zone = self.problem.rows, self.problem.rows.index.zone
         self.codes = zone.codes[rows.positions]
         self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
 
     @classmethod
     def of(
-        cls, packing: Packing, loads: Ints, chosen: Sequence[Sequence[Pod]], spread: ReplicaSpread
+        cls,
+        problem: PlacementProblem,
+        loads: Ints,
+        chosen: Sequence[Sequence[Pod]],
+        spread: ReplicaSpread,
     ) -> "DealtTier":
         """Assign the chosen pods of each kind to places; they join `spread`."""
-        tier = cls(packing, loads.copy(), spread)
+        tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
             for pod in pods[:number]:
@@ -206,7 +341,7 @@ class DealtTier:
         )
 
     def _name_of(self, node: int) -> NodeName:
-        rows = self.packing.rows
+        rows = self.problem.rows
         name: NodeName = rows.index.names[rows.positions[node]]
         return name
 
@@ -231,7 +366,7 @@ class DealtTier:
 
     def _company_of(self, workload: Workload | None) -> Ints:
         """Return N, the cost of another pod of the workload on each node."""
-        rows = self.packing.rows
+        rows = self.problem.rows
         if workload is None:
             return np.zeros(len(rows.positions), dtype=np.int64)
         company: Ints = self.spread.by_node(workload, rows.index)[rows.positions]
@@ -248,7 +383,7 @@ class DealtTier:
 
         Each migration reduces the cost, so this ends.
         """
-        room = self.packing.room_after(self.loads)
+        room = self.problem.room_after(self.loads)
         moves, still = 0, 0
         for group in cycle(self.places):
             if still == len(self.places) or deadline.passed:
@@ -260,11 +395,11 @@ class DealtTier:
 
     def _even_out(self, group: _Group, room: Ints) -> int:
         """Improve each pod of the group, where it fits with no greater penalty."""
-        (kind, workload), packing, places = group, self.packing, self.places[group]
+        (kind, workload), problem, places = group, self.problem, self.places[group]
         if workload is None or not self._is_crowded(workload, places):
             return 0
-        moves, requests = 0, packing.requests[kind]
-        penalties, most = packing.penalties[:, kind], packing.most[:, kind]
+        moves, requests = 0, problem.requests[kind]
+        penalties, most = problem.penalties[:, kind], problem.most[:, kind]
         fits = (self.loads[:, kind] < most) & (room >= requests).all(axis=1)
         company = self._company_of(workload)
         for node in sorted(+places):
@@ -319,7 +454,7 @@ def is_optimally_spread(
 
 def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
     """Return the cost of the tier if each workload had all capacity."""
-    positions, feasible = tier.packing.rows.positions, tier.packing.feasible
+    positions, feasible = tier.problem.rows.positions, tier.problem.feasible
     times = [
         crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
     ]

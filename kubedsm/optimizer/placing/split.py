@@ -23,7 +23,7 @@ from kubedsm.objective.objective import (
     scores_and_unevenness,
 )
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.matching.problem import PlacementProblem
 
 Bools = NDArray[np.bool_]
 
@@ -64,17 +64,17 @@ class Demand:
 
 
 def list_demands(
-    packing: Packing,
+    problem: PlacementProblem,
     shares: Mapping[Workload, Share],
     qos_targets: QosTargets,
     objective: Objective,
 ) -> tuple[Demand, ...]:
-    """Return the workloads of the packing's pods, in name order."""
+    """Return the workloads of the problem's pods, in name order."""
     counts: dict[Workload, Ints] = {}
-    for kind, of_kind in enumerate(packing.kinds):
+    for kind, of_kind in enumerate(problem.kinds):
         for pod in of_kind.pods:
             if pod.workload not in counts:
-                counts[pod.workload] = np.zeros(len(packing.kinds), dtype=np.int64)
+                counts[pod.workload] = np.zeros(len(problem.kinds), dtype=np.int64)
             counts[pod.workload][kind] += 1
     named = sorted(counts)
     prospects = []
@@ -90,7 +90,7 @@ def list_demands(
             scores[at] - uneven[at],
             uneven[at],
             prospects[at],
-            packing.kinds[int(counts[workload].argmax())].rank.level,
+            problem.kinds[int(counts[workload].argmax())].rank.level,
         )
         for at, workload in enumerate(named)
     )

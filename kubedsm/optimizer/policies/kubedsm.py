@@ -15,11 +15,11 @@ from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.qos_targets import LatencyGoal, Rates, resolve_qos_targets
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
-from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.by_load import balance_by_load
 from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision

@@ -1,9 +1,8 @@
-"""Pods that come to a cluster one after the other, and preempt each other or do not.
+"""Sequential arrival of pods at a cluster under kube-scheduler, with or without preemption.
 
-What becomes of a snapshot under kube-scheduler as its users have it: a pod that no node takes may
-have others of lower priority evicted (DefaultPreemption), whose owners make new ones at once. Only
-when pods have gone are those that wait tried again, the most important first. Nothing takes time:
-what is evicted is gone, and its room is given to the pod it was evicted for.
+An unschedulable pod may preempt pods of lower priority (DefaultPreemption), whose controllers
+create replacements immediately. Pending pods are reconsidered only after an eviction, highest
+priority first. Evictions are instantaneous: the preemptor receives the released capacity.
 """
 
 import heapq
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen(slots=True)
 class Served:
-    #: pods that have come run, or wait for a node
+    #: snapshot of bound and unschedulable pods after all arrivals
     snapshot: Snapshot
-    #: how many pods were evicted, each time that they were
+    #: number of preemption victims of each preemption
     evictions: int
 
 
@@ -38,9 +37,9 @@ def served(
     *,
     preempting: bool,
 ) -> Served:
-    """Serve pods that are new to the snapshot, or wait in it, as they come, some at a time.
+    """Schedule new and pending pods in batches, in the order of arrival.
 
-    They are taken to be created as they come, in that order.
+    Creation timestamps follow the order of arrival.
     """
     empty = snapshot.without(snapshot.placed)
     pods_of, targets = dict(snapshot.pods), dict(snapshot.placed)
@@ -55,25 +54,25 @@ def served(
 
 @attrs.define
 class _Cluster:
-    """The snapshot as it has become."""
+    """Return the snapshot with the accumulated placements."""
 
-    #: without any pod on a node
+    #: initial snapshot without scheduled pods
     empty: Snapshot
     room: Room
     choose: Choose
     rng: "random.Random"
     pods: dict[Uid, Pod]
-    #: of those that are on one, the node
+    #: node assignments of scheduled pods
     targets: dict[Uid, NodeName]
-    #: to be tried, by the order in which they are served
+    #: pending pods by scheduling order
     queue: list[tuple[tuple[int, float, str, str], Uid]] = attrs.field(factory=list)
-    #: tried in vain since the last eviction
+    #: unschedulable pods since the last preemption
     waiting: dict[Uid, None] = attrs.field(factory=dict)
     evictions: int = 0
     now: int = 0
 
     def come(self, pods: Iterable[Pod]) -> None:
-        """New pods, all created now."""
+        """Enqueue new pods with the current timestamp."""
         self.now += 1
         for pod in pods:
             self.pods[pod.uid] = attrs.evolve(pod, created=float(self.now))
@@ -83,7 +82,7 @@ class _Cluster:
         return self.pods[heapq.heappop(self.queue)[1]] if self.queue else None
 
     def place(self, pod: Pod) -> bool:
-        """Whether there was a node for it."""
+        """Schedule one pod; return whether a feasible node existed."""
         fitting = self.room.fitting(pod)
         if fitting:
             node = self.choose(pod, fitting, self.room, self.rng)
@@ -94,7 +93,7 @@ class _Cluster:
         return bool(fitting)
 
     def preempt(self, pod: Pod) -> None:
-        """Put the pod where others have to go for it, if there is such a node."""
+        """Preempt pods of lower priority for the pod, if a candidate node exists."""
         search = PreemptionSearch(self.snapshot(), pod, None, Objective())
         found = search.best()
         if found is not None:

@@ -1,8 +1,8 @@
 """kube-scheduler's scores, through the rotating score cache.
 
-All nodes are filtered for each pod, and scored only when the cache has no ranking for it. Unlike
-kube-scheduler it looks at all of them, however many there are: if it went round and round over a
-share of them it would find others for each pod, and every ranking would be made in vain.
+All nodes are filtered for each pod, and scored only without a cached ranking. Unlike
+kube-scheduler, the policy always evaluates all nodes: a rotating subset (percentageOfNodesToScore)
+would invalidate every ranking.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class CacheScheduler:
     """
 
     cache: ScoreCache = attrs.field(factory=ScoreCache)
-    #: what became of each look; pods that one node takes alone are not looked up
+    #: cache lookups by outcome; pods with a single feasible node skip the lookup
     looks: Counter[Why] = attrs.field(factory=Counter, init=False)
 
     @property
@@ -39,7 +39,7 @@ class CacheScheduler:
 
     @property
     def passes(self) -> int:
-        """How often all nodes that take a pod were scored."""
+        """Number of complete scoring rounds over all feasible nodes."""
         return self.looks.total() - self.hits
 
     def __call__(

@@ -1,6 +1,7 @@
-"""Pods placed one at a time, each on the room that the ones before it left: how most schedulers do.
+"""Sequential scheduling: each pod is placed on the capacity that preceding pods left, as most
+schedulers do.
 
-A policy of this sort only says which of the nodes that take a pod it would have.
+A sequential policy only selects one of the feasible nodes.
 """
 
 from collections import Counter
@@ -25,7 +26,7 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.optimizer.placing.proof import NO_PROOF
+from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ T = TypeVar("T")
 
 @attrs.define
 class Room:
-    """The nodes as a batch has left them so far. `InTurn` alone changes it."""
+    """Remaining capacity of the nodes during a batch; only `InTurn` modifies the bookkeeping."""
 
     nodes: Mapping[NodeName, Node]
     feasibility: Feasibility
     free: dict[NodeName, Resources]
-    #: pods that hold room, wherever they came from
+    #: pods with reserved or allocated capacity
     pods: dict[NodeName, list[Pod]]
-    #: None if nothing is measured, or it does not matter
+    #: measured node load; None if unavailable or irrelevant
     loads: Loads | None = None
     #: as `Snapshot.at`
     at: float = 0.0
@@ -60,7 +61,7 @@ class Room:
         return cls(snapshot.nodes, rules, free, pods, loads, snapshot.at)
 
     def fitting(self, pod: Pod) -> list[Node]:
-        """The nodes that take the pod, in name order."""
+        """Return the feasible nodes of the pod in alphabetical order."""
         return [self.nodes[name] for name in self.feasibility.feasible(pod)]
 
     def put(self, pod: Pod, node: Node) -> None:
@@ -71,7 +72,7 @@ class Room:
             self.loads.put(pod, node.name)
 
 
-#: Which of the nodes that take the pod, at least one and in name order, it goes to.
+#: Selection of one of the feasible nodes, which are never empty and in alphabetical order.
 Choose = Callable[[Pod, Sequence[Node], Room, "random.Random"], Node]
 
 
@@ -84,9 +85,9 @@ class InTurn:
     choose: Choose
     promises: QosTargets
     objective: Objective
-    #: None if what nodes use does not matter
+    #: None if measured consumption is irrelevant
     load: LoadGoal | None = None
-    #: told of each pod that goes nowhere
+    #: callback for each unschedulable pod
     on_unplaced: Callable[[Pod], object] = _nothing
 
     def place(
@@ -96,7 +97,7 @@ class InTurn:
         rng: "random.Random",
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        """Place the pods in the order in which they are served, as many as there is time for."""
+        """Place the pods in scheduling order until the deadline."""
         room = Room.of(snapshot, self.load)
         bindings: list[Binding] = []
         unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
@@ -131,7 +132,9 @@ class InTurn:
 
 
 def pick(rng: "random.Random", options: Sequence[T]) -> T:
-    """One of them, each as likely; only by `Random.random`, whose sequence Python never changes."""
+    """Select uniformly at random; only by `Random.random`, whose sequence is reproducible in every
+    Python version.
+    """
     return options[int(rng.random() * len(options))]
 
 

@@ -26,7 +26,7 @@ from kubedsm_lab.baselines.opportunistic import Ranking, signature
 if TYPE_CHECKING:
     import random
 
-#: of the default profile
+#: plugin weights of the default profile
 WEIGHTS: Mapping[str, int] = {
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
@@ -52,15 +52,17 @@ Scores = dict[str, list[int]]
 
 @attrs.define
 class KubeScheduler:
-    """What it does on large clusters: it looks at some of the nodes only, other ones each time."""
+    """Sampling on large clusters (percentageOfNodesToScore): each scheduling cycle evaluates a
+    rotating subset of the nodes.
+    """
 
     #: percentageOfNodesToScore
     percentage: int = 0
     #: with opportunistic batching, and all that this asks for of the profile
     opportunistic: bool = False
-    #: where in the order of nodes the search for the next pod begins
+    #: start index of the next search in the rotation order
     start: int = attrs.field(default=0, init=False)
-    #: for how many pods nodes were rated
+    #: number of pods with a scoring round
     passes: int = attrs.field(default=0, init=False)
     _ranking: Ranking | None = attrs.field(default=None, init=False)
 
@@ -79,11 +81,13 @@ class KubeScheduler:
         return best
 
     def interrupted(self, _pod: Pod) -> None:
-        """A pod went nowhere: the next does not come right after the last one."""
+        """Record an unschedulable pod: the next pod does not continue the previous scheduling
+        cycle.
+        """
         self._ranking = None
 
     def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
-        """Those that take the pod, of the nodes looked at for it; none if that is all of them."""
+        """Return the sampled feasible nodes; None if sampling covers all nodes."""
         index = room.feasibility.index
         wanted = nodes_to_find(len(index), self.percentage)
         if wanted == len(index):
@@ -94,7 +98,7 @@ class KubeScheduler:
 
 
 def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
-    """One of the best of these nodes, with equal chances."""
+    """Select one of the highest-scoring nodes, with equal probability."""
     if len(fitting) == 1:
         return fitting[0]
     totals = total_scores(scores(pod, fitting, room))
@@ -103,14 +107,14 @@ def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.R
 
 
 def _ranked(pod: Pod, nodes: Sequence[Node], room: Room, rng: "random.Random") -> list[Node]:
-    """The best first, equally good ones in any order."""
+    """Rank the nodes by descending score, with ties in arbitrary order."""
     totals = total_scores(scores(pod, nodes, room, batching=True))
     order = sorted(range(len(nodes)), key=lambda at: (-totals[at], rng.random()))
     return [nodes[at] for at in order]
 
 
 def total_scores(rated: Scores) -> list[int]:
-    """The weighted sum for each node."""
+    """Return the weighted sum of all plugin scores for each node."""
     weighted = ([WEIGHTS[plugin] * score for score in rated[plugin]] for plugin in rated)
     return [sum(of_node) for of_node in zip(*weighted, strict=True)]
 
@@ -146,7 +150,7 @@ def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = Fals
 
 
 def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
-    """What a pod does not request counts as a little all the same."""
+    """Absent requests count with the scheduler's non-zero defaults."""
     requested = [or_default(other.requests) for other in (*pods, pod)]
     size = node.allocatable
     return allocation_score(
@@ -199,10 +203,10 @@ def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int
 
 
 def image_locality_score(present: Iterable[tuple[int, float]], containers: int) -> int:
-    """0..100: how much of what the containers run is on a node already.
+    """Score image locality from 0 to 100.
 
-    present: for each image that is, its bytes and the share of all nodes that have it, so that not
-    all pods of a kind go where the first one went.
+    present: for each available image, its bytes and the proportion of nodes that have the image,
+    which prevents concentration on the first node.
     """
     bytes_there = sum(int(size * share) for size, share in present)
     most = _LARGE_IMAGE * containers
@@ -240,7 +244,7 @@ def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:
 def _pods_by_value(
     key: str, values: set[str], alike: Mapping[NodeName, int], nodes: Mapping[NodeName, Node]
 ) -> dict[str, int]:
-    """Pods by topology value, counted on all nodes, for the values of those that can be chosen."""
+    """Count matching pods on all nodes by topology value, for the values of candidate nodes."""
     counts = dict.fromkeys(sorted(values), 0)
     for name, node in nodes.items():
         value = node.labels.get(key, "")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random") -> Node:
-    """The first by name of the best nodes.
+    """Select the alphabetically first of the highest-scoring nodes.
 
-    A node of which nothing is measured counts as the others do on average.
+    A node without measurements counts as the average of the others.
     """
     totals = np.array(total_scores(scores(pod, fitting, room)), dtype=np.float64)
     if room.loads is not None:
@@ -38,10 +38,11 @@ def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Rand
 
 
 def one_eviction(snapshot: Snapshot, goal: LoadGoal, movable: Movable) -> Pod | None:
-    """The pod that scores better elsewhere by most, on the most uneven node that has any; if any.
+    """Return the pod with the largest score improvement, from the most imbalanced node with a
+    candidate; None without candidates.
 
-    Elsewhere is any node that takes it. `movable` says why a pod must stay, or None. The paper has
-    no guard against high usage: that of the goal can be set to infinity.
+    Targets are all feasible nodes. `movable` explains why a pod must stay, or returns None. The
+    paper has no guard against high consumption: the threshold of the goal can be infinite.
     """
     room = Room.of(snapshot, goal)
     loads = room.loads

@@ -20,17 +20,19 @@ Signature = tuple[EquivalenceClass, tuple[str, ...]]
 
 @attrs.frozen(slots=True)
 class Ranking:
-    """What was found for a pod, when it is on the best of the nodes."""
+    """Cached ranking after a pod was placed on the highest-scoring node."""
 
     like: Signature
     used: NodeName
-    #: the other nodes, the best first
+    #: remaining nodes by descending score
     left: tuple[NodeName, ...]
     #: seconds, by `Snapshot.at`
     since: float
 
     def next(self, pod: Pod, room: Room) -> Self | None:
-        """The same with the next pod on the next node; None if it does not hold for that pod."""
+        """Advance the ranking by one pod and one node; None if the cached ranking is invalid for
+        that pod.
+        """
         if not self.left or room.at > self.since + LASTS or signature(pod, room) != self.like:
             return None
         nodes, taking = room.feasibility.index.positions, room.feasibility.taking(pod)
@@ -45,9 +47,9 @@ class Ranking:
 
 
 def signature(pod: Pod, room: Room) -> Signature | None:
-    """Equal for pods that are alike; None for those that other pods have to do with.
+    """Return the equivalence signature of a pod; None for pods with inter-pod constraints.
 
-    (Those with resource claims, which have none either, go nowhere by our rules.)
+    Pods with resource claims have no signature either, and are unschedulable here.
     """
     rules = pod.pod_class.rules
     liked = rules.preferences

@@ -1,4 +1,4 @@
-"""The policies by name."""
+"""Registry of scheduling policies by name."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,7 +20,7 @@ LOAD_AWARE = "load-aware"
 KUBE_SCHEDULER_ALL_NODES = "kube-scheduler-all-nodes"
 CACHE_SCHEDULER = "cache-scheduler"
 KUBE_SCHEDULER_OPPORTUNISTIC = "kube-scheduler-opportunistic"
-#: what is compared with the others only if it is asked for
+#: policies that are compared only on explicit selection
 ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, KUBE_SCHEDULER_OPPORTUNISTIC, CACHE_SCHEDULER)
 
 

@@ -1,9 +1,9 @@
-"""Nodes ranked for a kind of pod, and used up from the top: the rotating score cache.
+"""Rotating score cache: node rankings by pod class, consumed from the top.
 
-A ranking is made once, and gives each node to one pod. It is dropped when other nodes would take
-the pod than those that it ranks, or when more of it than a share is used up, which is meant to
-keep it from being stale. Where nodes are level the first by name rank first, each time: small pods,
-which leave the scores as they are, never get beyond that share of the names.
+A ranking is computed once, and assigns each node to one pod. The cache invalidates a ranking when
+the feasible nodes differ, or when more than a configured proportion is consumed, which limits
+staleness. Ties rank alphabetically: small pods, which leave the scores unchanged, never reach nodes
+beyond that proportion.
 
 Source: the paper on the rotating score cache, whose authors' code is AdriftVin's
 k8s-cache-scheduler. There keys and nodes are compared by hashes of 64 bits, here as they are, and
@@ -20,16 +20,16 @@ from kubedsm.model.model import NodeName
 
 
 class Why(StrEnum):
-    """What became of a look into the cache."""
+    """Outcome of a cache lookup."""
 
     HIT = "hit"
-    #: nothing was known of such pods
+    #: no ranking for the pod class
     COLD = "cold"
-    #: other nodes take such a pod now
+    #: feasible nodes have changed
     CHANGED = "changed"
-    #: too much of the ranking was used up
+    #: configured proportion of the ranking exhausted
     CONSUMED = "consumed"
-    #: all of it was
+    #: ranking completely exhausted
     EXHAUSTED = "exhausted"
 
 
@@ -43,7 +43,7 @@ class _Ranking:
 
 @attrs.frozen(slots=True)
 class ScoreCache:
-    """Rankings by what pods have to be equal in to share one; looking something up makes another.
+    """Immutable rankings by pod equivalence signature; a lookup returns a successor cache.
 
     refresh: a ranking of n nodes serves floor(refresh * n) + 1 pods; with 0 each pod has its own.
     """
@@ -52,7 +52,7 @@ class ScoreCache:
         default=0.5, validator=(attrs.validators.ge(0.0), attrs.validators.lt(1.0))
     )
     most: int = attrs.field(default=1024, validator=attrs.validators.ge(1))
-    #: the one used last comes last
+    #: rankings, least recently used first
     _rankings: Mapping[Hashable, _Ranking] = attrs.field(factory=dict)
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class ScoreCache:
     def take(
         self, key: Hashable, feasible: frozenset[NodeName]
     ) -> tuple[Self, NodeName | None, Why]:
-        """The best node that is left; without one the ranking, if there is any, is dropped."""
+        """Return the highest-ranked remaining node; without one, invalidate the ranking."""
         others = dict(self._rankings)
         known = others.pop(key, None)
         why = self._why(known, feasible)
@@ -81,7 +81,7 @@ class ScoreCache:
         return Why.CONSUMED if used_up else Why.HIT
 
     def seed(self, key: Hashable, ranked: Sequence[NodeName]) -> Self:
-        """With that ranking, best first; if it is full, without the one last used longest ago."""
+        """Store the ranking; a full cache discards the least recently used ranking."""
         rankings = {known: of for known, of in self._rankings.items() if known != key}
         if len(rankings) >= self.most:
             del rankings[next(iter(rankings))]

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def biggest_edge_first(
     _pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random"
 ) -> Node:
-    """The edge node with the most room left; the cloud, at random, for the rest.
+    """Select the feasible edge node with the largest free capacity; otherwise a random cloud node.
 
-    Room is free cores, then free memory; of equal nodes the first by name.
+    Capacity compares free cores, then free memory; ties resolve alphabetically.
     """
 
     def most_room(node: Node) -> tuple[int, int, str]:
@@ -29,7 +29,9 @@ def biggest_edge_first(
 def smallest_edge_first(
     _pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random"
 ) -> Node:
-    """The edge node with the least room left; else as `biggest_edge_first`."""
+    """Select the feasible edge node with the smallest free capacity; otherwise as
+    `biggest_edge_first`.
+    """
 
     def least_room(node: Node) -> tuple[int, int, str]:
         free = room.free[node.name]
@@ -40,10 +42,10 @@ def smallest_edge_first(
 
 
 def cloud_first(_pod: Pod, fitting: Sequence[Node], _room: Room, rng: "random.Random") -> Node:
-    """The cloud, at random; the edge, at random, only for what the cloud cannot take."""
+    """Select a random feasible cloud node; a random edge node only if the cloud is infeasible."""
     return pick(rng, of_tier(fitting, Tier.CLOUD) or fitting)
 
 
 def random_node(_pod: Pod, fitting: Sequence[Node], _room: Room, rng: "random.Random") -> Node:
-    """Any node that takes the pod, each as likely."""
+    """Select uniformly among the feasible nodes."""
     return pick(rng, fitting)

@@ -14,7 +14,7 @@ from kubedsm_lab.replay.tables import Section
 
 T = TypeVar("T")
 
-#: Significant digits of figures and of ratios.
+#: Significant digits of measurements and of ratios.
 _DIGITS, _RATIO_DIGITS = 3, 2
 #: Least duration shown in minutes.
 _MINUTES_FROM = 120
@@ -27,7 +27,7 @@ class DisagreementError(Exception):
 
 @attrs.frozen
 class Report:
-    """Tables and notes for people; figures, as JSON, for programs."""
+    """Tables and notes for people; measurements, as JSON, for programs."""
 
     figures: Any
     tables: Sequence[RenderableType]
@@ -63,12 +63,6 @@ def measure_cpu(work: Callable[[], T]) -> tuple[T, float]:
     started = time.process_time()
     result = work()
     return result, time.process_time() - started
-
-
-def measure_fastest(work: Callable[[], T], repeats: int) -> tuple[T, float]:
-    """Return the result of the first run, and the CPU seconds of the fastest."""
-    runs = [measure_cpu(work) for _ in range(repeats)]
-    return runs[0][0], min(seconds for _, seconds in runs)
 
 
 def format_number(value: float, digits: int = _DIGITS) -> str:

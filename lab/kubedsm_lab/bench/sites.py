@@ -1,7 +1,7 @@
 """`kubedsm bench site`: an edge site that is partitioned and returns.
 
 In virtual time on an emulated cluster, the same outage for each scheduler: KubeDSM, KubeDSM without
-site labels, and kube-scheduler's rules. Figures count from the first partition to the end.
+site labels, and kube-scheduler's rules. Measurements count from the first partition to the end.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.http.paths import attributes_of
 
 #: family of incidents: changes of nodes, pods and their owners
 WORLD = "world"
-#: duration of a lasting fault, in seconds
+#: duration of a persistent fault, in seconds
 LASTING = 60.0
 #: seconds: longer than every timeout, and longer than the timeout of a write
 _NEVER, _LATE = 1e6, 12.0
@@ -73,7 +73,7 @@ def answer(
 
 
 APPLIED_LATE = "timeout-applied-late"
-#: outcome of a request, by name
+#: injectable outcomes of a request, by identifier
 OUTCOMES = {
     "refused": RequestFault(Unreachable("connection refused")),
     "400": RequestFault(answer(400, "BadRequest")),

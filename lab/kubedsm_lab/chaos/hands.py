@@ -27,7 +27,7 @@ NAMESPACE = "default"
 MERGE = "application/merge-patch+json"
 #: ConfigMap with the configuration of all schedulers
 CONFIGURATION = ConfigMapName("kubedsm", "kubedsm")
-#: settings of every run: migrations are free and begin soon, whatever their benefit
+#: configuration settings of every run: migrations are free and begin soon, whatever their benefit
 _SETTINGS: Object = {
     "suggester": {"period": "1s"},
     "migration": {"price": "0s", "cooldown": "1s", "drainDelay": "1s", "deadline": "10s"},
@@ -41,7 +41,7 @@ _TOLERATIONS = [
 
 
 class Hands:
-    """Changes to one cluster. Changing an absent object does nothing."""
+    """External modifications of one cluster. Operations on absent objects have no effect."""
 
     def __init__(self, cluster: EmulatedCluster) -> None:
         self.cluster = cluster
@@ -119,7 +119,7 @@ class Hands:
     def delete_budget(self, name: str) -> None:
         self.api.delete(POD_DISRUPTION_BUDGETS, NAMESPACE, name)
 
-    # Pods.
+    # Operations on pods.
 
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
         self.api.delete(PODS, NAMESPACE, name, grace_seconds=grace_seconds)
@@ -132,7 +132,7 @@ class Hands:
         """Add or remove a finalizer, which prevents the end of a deletion."""
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
-    # Nodes.
+    # Operations on nodes.
 
     def add_node(self, node: Object) -> None:
         metadata = {name: node["metadata"][name] for name in ("name", "labels")}
@@ -183,7 +183,7 @@ class Hands:
     # The scheduler's configuration.
 
     def write_configuration(self, document: Object) -> None:
-        """Write the ConfigMap: the settings of every run, changed by the document."""
+        """Write the ConfigMap: the configuration settings of every run, changed by the document."""
         name = CONFIGURATION
         data = {KEY: json.dumps(_SETTINGS | document)}
         if self.api.exists(CONFIGMAPS, name.namespace, name.name):
@@ -215,7 +215,7 @@ class Hands:
         patch = {"metadata": {"annotations": annotations}}
         self._patch(CONFIGMAPS, name.name, patch, name.namespace)
 
-    # Any object.
+    # Arbitrary Kubernetes objects.
 
     def list_pods(self) -> list[Object]:
         """Return the pods of the scheduler under test."""

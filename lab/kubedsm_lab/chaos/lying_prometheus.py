@@ -31,7 +31,7 @@ _DAY = 86_400.0
 _OK, _REDIRECT, _ERROR = 200, 302, 503
 #: series in one part of a body; a huge body has twice as many parts
 _MANY = 224
-#: usage of a pod, of the node without free CPU, and of the other node: millicores, bytes
+#: consumption of a pod, of the node without free CPU, and of the other node: millicores, bytes
 _CPU, _MEMORY = ("500", "1500", "100"), ("5e7", "4e8", "5e9")
 #: no directory: no credentials
 _NOWHERE = Path("/nonexistent")
@@ -120,7 +120,7 @@ class LyingPrometheus:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """As `Asker.ask`."""
+        """Implement `Asker.ask`."""
         now = self._clock.monotonic()
         self._began = now if self._began is None else self._began
         turn = int((now - self._began) / LASTS)

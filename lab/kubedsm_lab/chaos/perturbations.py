@@ -48,7 +48,7 @@ class Perturbation:
         return None
 
     def on_request(self, _request: Request) -> RequestFault | None:
-        """Return the fault of a later request, if any."""
+        """Return the persistent fault of a subsequent request, if any."""
         return None
 
 
@@ -147,7 +147,7 @@ def _error(status: int, reason: str) -> bytes:
 _EXPIRED = _error(410, "Expired")
 _BOOKMARK_0 = _line("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "0"}})
 
-#: by name: the delivery in place of one line
+#: perturbations of one delivered line, by identifier
 DELIVERIES: dict[str, Callable[[bytes], Delivery]] = {
     "duplicate": lambda line: Delivery((line, line)),
     "delay": lambda line: Delivery((line,), delay=LATE),

@@ -161,7 +161,7 @@ class Process:
         self._cut = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
+        """Implement `Cluster.request`."""
         self.at_send(request)
         await self._running.wait()
         if not request.may_leave():
@@ -195,7 +195,7 @@ class Process:
     async def stream(
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """As `Cluster.stream`."""
+        """Implement `Cluster.stream`."""
         self.at_send(request)
         await self._running.wait()
         if self._cut:

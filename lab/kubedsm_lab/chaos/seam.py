@@ -38,7 +38,7 @@ class Moment:
     point: str
     #: number at the injection point, from 0; -1 for a remark
     number: int
-    #: object, for people
+    #: human-readable description of the object
     about: str = ""
 
     @property
@@ -121,7 +121,7 @@ class Seam:
 
 
 class ProcessSeam(Faults):
-    """Faults of a single process."""
+    """Fault injection for a single process."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
@@ -133,16 +133,16 @@ class ProcessSeam(Faults):
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """Observe a process before the start."""
+        """Register a process for observation before the start."""
         self._process = process
         process.at_send, process.at_response = self.at_send, self.at_response
 
     def kill(self) -> None:
-        """As `Surroundings.kill`."""
+        """Implement `Surroundings.kill`."""
         self._process.kill()
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """As `Surroundings.list_at`."""
+        """Implement `Surroundings.list_at`."""
         self._seam.add_remark(self._who, f"listed as of revision {revision}", request.path)
         return self._seam.list_at(request, revision)
 
@@ -166,7 +166,7 @@ class ProcessSeam(Faults):
             self._then[interruption.moment] = request, begin
 
     def on_request(self, request: Request) -> RequestFault | None:
-        """As `Faults.on_request`."""
+        """Implement `Faults.on_request`."""
         self._run_action("left", request)
         for due, fault in self._due:
             if due is request:
@@ -201,7 +201,7 @@ class ProcessSeam(Faults):
         return found if found and (found.of_all or found.surroundings is self) else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
-        """As `Faults.on_line`."""
+        """Implement `Faults.on_line`."""
         event = event_of(request, line)
         fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
         if fault is not None and fault.what in DELIVERIES:

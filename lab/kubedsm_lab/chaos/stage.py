@@ -41,7 +41,7 @@ RESTART = Doubling(1.0, most=16.0)
 REACTION_TIME = 0.05
 #: seconds within which the suggester runs again
 SOON = 5.0
-#: seconds without writes before the end of a run, and time limit of a run
+#: seconds without writes before the end of a run, and deadline of a run
 QUIET, PATIENCE = 30.0, 300.0
 
 #: remark about a scheduler with an invalid configuration
@@ -250,8 +250,7 @@ class Stage:
     def resting(self) -> bool:
         """Return whether a workload rests after a migration, or a site stabilises."""
         return any(
-            process.runtime.manager.move_limits.resting(process.clock.monotonic())
-            or process.runtime.sites.away().unsteady
+            process.runtime.manager.migrations.resting() or process.runtime.sites.away().unsteady
             for process in self.running
         )
 
@@ -261,7 +260,7 @@ class Stage:
         return self.clock.monotonic() - self._last_write
 
     async def wait_until(self, condition: Callable[[], object], seconds: float) -> bool:
-        """Wait for the condition; return False after the time limit."""
+        """Wait for the condition; return False after the deadline."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             if self.clock.monotonic() >= deadline:

@@ -159,9 +159,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
     clock = VirtualClock()
     spec = ClusterSpec((*workload.nodes, BYSTANDER_NODE), _TIMING)
     rng = random.Random(injection.seed)
-    async with EmulatedCluster(
-        spec, clock, rng, tracks_managers=False, paced=injection.paced
-    ) as cluster:
+    async with EmulatedCluster(spec, clock, rng, paced=injection.paced) as cluster:
         bystander = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
         seam.on_strike = bystander.schedule_arrival
@@ -198,7 +196,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
 async def _run_workload(
     workload: Workload, stage: Stage, bystander: Bystander, reference: Outcome | None
 ) -> None:
-    """Run the workload until the cluster has settled, or until the time limit."""
+    """Run the workload until the cluster has settled, or until the deadline."""
     for number, rate in enumerate(workload.rates):
         stage.start_scheduler(f"kubedsm-{number}", rate)
         if workload.times is not None:

@@ -1,1 +1,1 @@
-"""Commands that the lab adds to `kubedsm`."""
+"""Command-line interface that the laboratory distribution adds to `kubedsm`."""

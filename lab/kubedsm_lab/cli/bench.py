@@ -52,56 +52,6 @@ def _log_only(level: str) -> None:
 
 
 @bench.command()
-@click.option("--pods", type=click.IntRange(1, 18), default=16, help="Pods of the batch.")
-@click.option("--nodes", type=click.IntRange(1, 10), default=3, help="Edge nodes.")
-@output
-def match(pods: int, nodes: int, output: str) -> None:
-    """Algorithm 8 on counts, next to its bitmask form (10 s)."""
-    from kubedsm_lab.bench import match
-
-    show_report(match.run(pods, nodes), output)
-
-
-@bench.command()
-@output
-def suggest(output: str) -> None:
-    """The exact suggester, next to the paper's (10 s)."""
-    from kubedsm_lab.bench import suggest
-
-    show_report(suggest.run(), output)
-
-
-@bench.command()
-@click.option("-n", "--instances", type=click.IntRange(1, 1000), default=3, help="Of each size.")
-@click.option(
-    "--seconds", type=click.FloatRange(0.1, 1000), default=1.0, help="Time limit of each instance."
-)
-@output
-def pack(instances: int, seconds: float, output: str) -> None:
-    """Packing all pods, with each solver and with none (60 s).
-
-    The instances of "Priority Matters", 4 x 4 to 32 x 8, completely full, without evictions.
-    Migrating pods may be unavailable temporarily, as in the paper.
-    """
-    from kubedsm_lab.bench import pack
-
-    show_report(pack.run(instances, seconds), output)
-
-
-@bench.command()
-@output
-def rules(output: str) -> None:
-    """Hard spread and anti-affinity, next to no rules (10 s).
-
-    A batch of 200 pods with both rules; 500 pods spread over the zones of 1,000 nodes, and 50
-    pods kept apart there, both next to 10,000 other pods.
-    """
-    from kubedsm_lab.bench import rules
-
-    show_report(rules.run(rules.CASES), output)
-
-
-@bench.command()
 @output
 def site(output: str) -> None:
     """Partitioned edge sites, next to no site labels (5 s).

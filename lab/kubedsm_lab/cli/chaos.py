@@ -1,4 +1,4 @@
-"""The command `kubedsm chaos`."""
+"""Definition of the command `kubedsm chaos`."""
 
 import sys
 from typing import TYPE_CHECKING, NoReturn

@@ -1,4 +1,4 @@
-"""The command `kubedsm compare`."""
+"""Definition of the command `kubedsm compare`."""
 
 import signal
 from collections.abc import Iterator

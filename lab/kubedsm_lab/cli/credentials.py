@@ -35,7 +35,7 @@ def ensure_token(path: Path) -> str:
 def written_kubeconfig(
     url: str, token: str | None, path: Path | None, ca: bytes | None = None
 ) -> Iterator[Path]:
-    """Write a kubeconfig for the server: to `path`, or to a temporary folder."""
+    """Write a kubeconfig for the server: to `path`, or to a temporary directory."""
     content = orjson.dumps(kubeconfig(url, token, ca), option=orjson.OPT_INDENT_2)
     with contextlib.ExitStack() as stack:
         if path is None:

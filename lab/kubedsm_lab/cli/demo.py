@@ -1,4 +1,4 @@
-"""The command `kubedsm demo`."""
+"""Definition of the command `kubedsm demo`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The command `kubedsm emulate`."""
+"""Definition of the command `kubedsm emulate`."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -33,7 +33,7 @@ from kubedsm_lab.emulator.processes.usage import PodUsage
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 #: default address of the page
 PAGE = (LOOPBACK, 10272)
-#: round-trip times, in seconds
+#: round-trip latencies, in seconds
 NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
 
 

@@ -1,4 +1,4 @@
-"""Options that lab commands share; `kubedsm.cli.options` has the others."""
+"""Click options that laboratory commands share; `kubedsm.cli.options` has the others."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

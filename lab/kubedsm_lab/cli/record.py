@@ -1,4 +1,4 @@
-"""The command `kubedsm record`."""
+"""Definition of the command `kubedsm record`."""
 
 from pathlib import Path
 

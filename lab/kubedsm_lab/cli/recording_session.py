@@ -79,7 +79,7 @@ def _name_schedulers(recorder: TimelineRecorder) -> str:
 
 
 def print_report(found: Report, out: Path | None, output: str) -> None:
-    """Print the report, and write its folder if `out` is given."""
+    """Print the report, and write its directory if `out` is given."""
     if output == "json":
         print_json(found)
     else:

@@ -1,4 +1,4 @@
-"""The command `kubedsm replay`."""
+"""Definition of the command `kubedsm replay`."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from kubedsm.cli.options import OneOf, collect, output
 from kubedsm_lab.cli.options import cluster_file, paced, processes, report_folder
 from kubedsm_lab.replay.options import ReplayOptions
 
-PRESETS = ("paper", "tuning", "packing", "load-aware", "hpa")
+PRESETS = ("paper", "packing", "load-aware", "hpa")
 POLICIES = (
     "kubedsm",
     "kube-scheduler",
@@ -42,8 +42,7 @@ SOLVERS = ("highs", "cp-sat", "off")
     click.option(
         "--preset",
         type=OneOf(PRESETS),
-        help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed"
-        " in turn, on the same scenarios, 20 random clusters, and loads that oscillate. `packing`:"
+        help="`paper`: its ten scenarios, all policies. `packing`:"
         " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`:"
         " placement by measured load; response times are modelled. `hpa`: time for an autoscaled"
         " service to recover; response times are modelled.",

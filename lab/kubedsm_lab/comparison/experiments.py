@@ -59,7 +59,7 @@ class Experiment:
     run: Callable[[Asked], Findings]
     #: titles of the tables on the page
     shown: Sequence[str] = ()
-    #: explanation why KubeDSM is behind, by prefix of a figure's name
+    #: explanation why KubeDSM is behind, by prefix of a measurement's name
     reasons: Mapping[str, str] = attrs.field(factory=dict)
     #: policies that can be chosen; empty if they are part of the experiment
     policies: Sequence[str] = ()

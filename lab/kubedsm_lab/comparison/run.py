@@ -1,4 +1,4 @@
-"""Experiments one after the other; the findings of each are stored at once in a folder."""
+"""Experiments one after the other; the findings of each are stored at once in a directory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -56,7 +56,7 @@ class _Results(msgspec.Struct, frozen=True, rename="camel"):
 
 @attrs.define
 class Kept:
-    """Findings in a folder: results.json, the page, its text, and pictures."""
+    """Findings in a directory: results.json, the page, its text, and pictures."""
 
     out: Path
     #: by name, in the order of the page
@@ -67,7 +67,7 @@ class Kept:
 
     @classmethod
     def within(cls, out: Path, experiments: Mapping[str, Experiment]) -> "Kept":
-        """Make the folder, or read the findings of an earlier run.
+        """Make the directory, or read the findings of an earlier run.
 
         Raises OSError, and DocumentError if the results there are of another command.
         """

@@ -30,7 +30,7 @@ def text(played: Played, failed: Mapping[str, str]) -> str:
 
 
 def answer(played: Played) -> str:
-    """Compare KubeDSM with the best of the others, figure by figure."""
+    """Compare KubeDSM with the best of the others, measurement by measurement."""
     standings = [each for _, part in played for each in part.standings]
     places = Counter(found.place for each in standings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)

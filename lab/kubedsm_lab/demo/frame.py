@@ -28,9 +28,9 @@ Replay = Literal["none", "going on", "ready", "failed"]
 class Standing:
     """Measures that compare KubeDSM with kube-scheduler; None before all services are Ready."""
 
-    #: mean over services
+    #: average over all services
     edge_share: float | None
-    #: by service; None while it had no pods
+    #: by service; None during intervals without pods
     shares: Mapping[str, float | None]
     #: mean part of the time in which a service met its QoS target
     kept: float | None
@@ -151,7 +151,7 @@ def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
 
 @attrs.frozen(slots=True)
 class Frame:
-    #: start in seconds since the epoch; seconds since then; planned length
+    #: start as a Unix timestamp; seconds since then; planned length
     epoch: float
     seconds: float
     duration: float

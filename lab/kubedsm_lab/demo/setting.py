@@ -1,4 +1,4 @@
-"""Cluster, load, QoS targets and settings of the demo, shortened to a minute."""
+"""Cluster, load, QoS targets and configuration settings of the demo, shortened to a minute."""
 
 from collections.abc import Mapping
 

@@ -50,7 +50,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
 
 
 def summary(frame: Frame, width: int) -> RenderableType:
-    """Return the last picture."""
+    """Render the final summary picture."""
     return Group(
         nodes_table(frame.nodes),
         Text(""),

@@ -58,8 +58,7 @@ class EmulatedCluster:
     autoscalers report that there is no such API. `runtime` runs the containers of pods; by default
     they are only reported as running. With a `token` access is enforced: its bearer is the
     administrator, other users may do what bound Roles and ClusterRoles allow. With
-    `default_scheduler` pods that name no other scheduler are scheduled. `tracks_managers` costs a
-    fifth of the time, so runs that read no managedFields turn it off. With `paced` ReplicaSets
+    `default_scheduler` pods that name no other scheduler are scheduled. With `paced` ReplicaSets
     create pods in slow-start batches and watch events arrive with latencies of a real control
     plane; without, both happen at once.
     """
@@ -75,10 +74,9 @@ class EmulatedCluster:
         usage: Usage | None = None,
         *,
         default_scheduler: bool = False,
-        tracks_managers: bool = True,
         paced: bool = False,
     ) -> None:
-        self.api = ApiServer(clock, rng, tracks_managers=tracks_managers)
+        self.api = ApiServer(clock, rng)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
         runtime, timing = runtime or ContainerRuntime(), spec.timing
         pacing = Pacing(random.Random(rng.getrandbits(64))) if paced else None
@@ -117,7 +115,7 @@ class EmulatedCluster:
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for number, node in enumerate(spec.nodes, 1):
-            self.api.create(NODES, _build_node(node, number), manager=Kubelet.manager)
+            self.api.create(NODES, _build_node(node, number))
 
     def stop_controllers(self) -> None:
         """Pause all actors but the kubelets, as if kube-controller-manager had ended."""

@@ -28,7 +28,7 @@ _OK = 200
 
 @attrs.frozen
 class RequestFault:
-    """Fault of one request."""
+    """Injected fault of one request."""
 
     #: an error to raise, or a response in place of the API server's
     outcome: ClusterError | Response
@@ -45,9 +45,9 @@ class Delivery:
     """Replacement lines and optional termination of a watch."""
 
     lines: tuple[bytes, ...]
-    #: seconds before the lines
+    #: delay in seconds before the delivered lines
     delay: float = 0.0
-    #: after the lines: closed by the server, or broken
+    #: connection state after the lines: closed by the server, or broken
     end: Literal["", "closed", "broken"] = ""
 
 
@@ -86,13 +86,13 @@ class EmulatedFront:
         self._token = token
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
+        """Implement `Cluster.request`."""
         try:
             async with asyncio.timeout(timeout):
                 answer = await self._send(request)
                 if isinstance(answer, Response):
                     return answer
-                # read to its end, as any other body
+                # consumed completely, like any unary response
                 try:
                     return Response(_OK, b"".join([line async for line in answer]))
                 finally:
@@ -107,7 +107,7 @@ class EmulatedFront:
         *,
         timeout: float,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """As `Cluster.stream`."""
+        """Implement `Cluster.stream`."""
         try:
             async with asyncio.timeout(timeout):
                 watch = await self._send(request)
@@ -145,7 +145,7 @@ class EmulatedFront:
         return fault.outcome
 
     def _apply(self, request: Request) -> None:
-        """Apply the request and discard the answer."""
+        """Apply the abandoned request and discard the response."""
         answer = self._routes.handle(self._api_request(request))
         if isinstance(answer, Stream):
             answer.end()
@@ -178,7 +178,6 @@ class EmulatedFront:
             accept="application/json",
             body=b"" if request.body is None else orjson.dumps(request.body),
             token=self._token,
-            user_agent="kubedsm",
         )
 
 

@@ -1,4 +1,4 @@
-"""The command `kubedsm replay`."""
+"""Definition of the command `kubedsm replay`."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,11 @@ import click
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.console import Console
-from kubedsm.terminal.echo import echo
 from kubedsm.terminal.whole_files import folder_for
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
-from kubedsm_lab.replay import presets, tuning
+from kubedsm_lab.replay import presets
 from kubedsm_lab.replay.answer import answer, policy_title, print_answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.films import write_films
@@ -32,13 +31,13 @@ from kubedsm_lab.replay.report import Report, encode_report, report, tables
 from kubedsm_lab.replay.runner import Outcome, carry_out, processors, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
-from kubedsm_lab.replay.sources import Source, runs, sources
+from kubedsm_lab.replay.sources import runs, sources
 from kubedsm_lab.replay.variants import BASELINES, UnknownPolicyError, contender
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
-_PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
+_PACKING = "packing"
 #: presets with clusters, pods and policies of their own
 EXPERIMENTS: Mapping[str, Preset[Any]] = {
     _PACKING: packing.PRESET,
@@ -63,8 +62,7 @@ def replay(options: ReplayOptions) -> None:
         default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
         numbers = range(1, 1 + (options.seeds or default_seeds))
         if preset:
-            paper = presets.full if options.full else presets.reduced
-            planned = (paper if preset == _PAPER else tuning.tuning)(numbers, setup)
+            planned = (presets.full if options.full else presets.reduced)(numbers, setup)
             planned = [run for run in planned if not names or run.policy in names]
         else:
             planned = runs(chosen, names or DEFAULT_POLICIES, numbers, setup)
@@ -73,13 +71,15 @@ def replay(options: ReplayOptions) -> None:
         planned = _film_first(planned)
     outcomes = list(progress("replaying", spread(carry_out, planned, jobs), len(planned)))
     found = report(outcomes)
-    said, text = _describe_report(found, preset, setup, chosen)
-    _print_report(found, said, text if preset == _TUNING else None, options.output)
+    # The full preset also has other loads and autoscalers than the paper's.
+    said = answer(found, presets.PAPER_SCENARIOS if preset else None)
+    _print_report(found, said, options.output)
     with _report_problems():
         if page is not None:
             _write_page(outcomes, page)
         if out is not None:
             title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
+            text = render_text(found, other_than_the_papers(setup, chosen), whole=bool(preset))
             origin = options.cluster_name, options.services_path
             told = describe_runs(said, text, planned, setup, *origin)
             write_with_pictures(found, out, title, told)
@@ -111,27 +111,13 @@ def _write_page(outcomes: Sequence[Outcome], path: Path) -> None:
     write_films({policy_title(each.policy): each.film for each in filmed}, run, about, path)
 
 
-def _describe_report(
-    found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]
-) -> tuple[str, str]:
-    """Return the answer in a sentence, and all tables as Markdown."""
-    if preset == _TUNING:
-        return tuning.answer(found), tuning.table(found)
-    # The full preset also has other loads and autoscalers than the paper's.
-    said = answer(found, presets.PAPER_SCENARIOS if preset else None)
-    return said, render_text(found, other_than_the_papers(setup, chosen), whole=bool(preset))
-
-
-def _print_report(found: Report, said: str, text: str | None, output: str) -> None:
+def _print_report(found: Report, said: str, output: str) -> None:
     if output == "json":
         sys.stdout.buffer.write(encode_report(found))
         sys.stdout.buffer.flush()
         return
     print_answer(said, Console())
-    if text is not None:
-        echo(text, nl=False)
-    else:
-        Console().print(tables(found))
+    Console().print(tables(found))
 
 
 def _make_folders(*folders: Path | None) -> None:
@@ -142,7 +128,7 @@ def _make_folders(*folders: Path | None) -> None:
 def _check_usage(options: ReplayOptions) -> None:
     preset = options.preset
     files = options.policies, options.services_path, options.config_path
-    has_setup = (*files, options.cluster_name, options.paced) != (None, None, None, _PAPER, False)
+    has_setup = (*files, options.cluster_name, options.paced) != (None, None, None, "paper", False)
     if bool(options.scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
     if options.full and not preset:
@@ -157,7 +143,7 @@ def _check_usage(options: ReplayOptions) -> None:
 
 @contextmanager
 def _report_problems() -> Iterator[None]:
-    """Report a wrong argument in one line: exit code 2 for wrong usage, 1 for the rest."""
+    """Report a wrong argument in one line: exit code 2 for invalid arguments, 1 otherwise."""
     try:
         yield
     except UnknownPolicyError as error:

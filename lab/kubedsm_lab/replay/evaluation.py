@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/evaluation.md: a report next to the published figures."""
+"""Tables of docs/explanation/evaluation.md: a report next to the published measurements."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,7 +96,7 @@ def tables(found: Report, *, published: bool = True) -> str:
 
 @attrs.frozen
 class Measured:
-    """Means of a report by scenario and policy, and the published figures next to them."""
+    """Means of a report by scenario and policy, and the published measurements next to them."""
 
     rows: Mapping[tuple[str, str], Row]
     published: KubeDsm = PUBLISHED.kubedsm
@@ -147,7 +147,7 @@ class Measured:
         service: str | None = None,
         part: str = "mean",
     ) -> float | None:
-        """Return by how many percent the policy's response time exceeds the reference's.
+        """Return by how many percent the policy's response latency exceeds the reference's.
 
         service: None for all requests. part: `mean`, or `network` for the network's part.
         """
@@ -377,7 +377,7 @@ def _tabulate_equal_rates(measured: Measured) -> Table:
 
 
 def _tabulate_scenario_times(measured: Measured) -> Table:
-    """Return KubeDSM's response times by service, in percent of the reference's."""
+    """Return KubeDSM's response latencies by service, in percent of the reference's."""
     published = measured.published_times
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compare_times(measured, against)
@@ -403,7 +403,7 @@ def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list
 
 
 def _average_published(measured: Measured, service: str) -> str:
-    """Average over the scenarios with both a measured and a published figure."""
+    """Average over the scenarios with both our measurement and a published one."""
     ours, theirs = [], []
     for (scenario, reference), published in measured.published_times.items():
         value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
@@ -467,7 +467,7 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
 
 
 def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
-    """Return all tables. published: whether the paper's figures stand in brackets."""
+    """Return all tables. published: whether the paper's measurements stand in brackets."""
     measured = Measured.of(means, PUBLISHED.kubedsm if published else KubeDsm())
     brackets = WORDS["brackets"] if published else {}
     return [

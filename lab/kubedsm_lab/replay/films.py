@@ -36,7 +36,7 @@ class Camera:
         #: loop time of the next picture and of the last
         self._due = self._ends = math.inf
         self._every = PICTURE
-        #: origin of the loop time, in seconds since the epoch
+        #: origin of the loop time, as a Unix timestamp
         self._epoch = 0.0
 
     def film(self, runtime: Runtime, clock: Clock, begins: float, seconds: float) -> None:

@@ -36,11 +36,11 @@ class Findings:
     #: method and size of the experiment
     method: str
     sections: Sequence[Section]
-    #: ranking of the policies, figure by figure
+    #: ranking of the policies, measurement by measurement
     standings: Sequence[Standing]
     #: JSON
     results: bytes
-    #: result in one sentence, and origin of the figures, for `kubedsm replay`
+    #: result in one sentence, and origin of the measurements, for `kubedsm replay`
     answer: str = ""
     origin: str = ""
     #: SVG files; matplotlib is imported for these
@@ -49,7 +49,7 @@ class Findings:
     reproducible: bytes | None = None
 
     def publish(self, name: str, out: Path | None, output: str) -> None:
-        """Print the findings, and write them into a folder if one is given. Raises OSError."""
+        """Print the findings, and write them into a directory if one is given. Raises OSError."""
         tables = as_markdown(self.sections, self.method)
         text = render_report(self.answer, self.origin, tables)
         echo(self.results.decode() if output == "json" else text, nl=False)

@@ -19,7 +19,7 @@ from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import Watched
+from kubedsm.kube.wire.decoding import Watched
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
@@ -165,7 +165,7 @@ class _Document(msgspec.Struct, frozen=True):
 class LoadReport:
     """Report of `loadgen run -o json` (docs/how-to/generate-load.md)."""
 
-    #: seconds since the epoch, by the clock of loadgen
+    #: Unix timestamp in seconds, by the clock of loadgen
     began: float
     ended: float
     _document: _Document

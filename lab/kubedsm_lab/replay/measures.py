@@ -1,4 +1,4 @@
-"""Measures of a run, such as edge shares (docs/reference/replay-measures.md)."""
+"""Measures of a run, such as edge shares and migrations (docs/reference/replay-measures.md)."""
 
 import itertools
 import math
@@ -70,7 +70,7 @@ class ResponseTimes(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, times: Floats, network: Floats) -> "ResponseTimes":
-        """Summarise requests: response times and their network parts, in seconds."""
+        """Summarise requests: response latencies and their network parts, in seconds."""
         spread = Spread.of(times)
         return cls.of_seconds(spread.mean, spread.p95, Spread.of(network).mean)
 
@@ -165,7 +165,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     migrations: int
     taken_back: int
     lost_pod_seconds: float
-    #: from creation to binding
+    #: scheduling latency: from creation to binding
     pending_seconds: Spread
     on_one_node: NodeRisk
 
@@ -175,7 +175,7 @@ def _round_value(value: float | None) -> float | None:
 
 
 def measure(run: Run, record: Record) -> Measures:
-    """Measure a replayed run; the workload model has its response times."""
+    """Measure a replayed run; the workload model has its response latencies."""
     return measures_of(record, model_answers(run, record.timeline))
 
 
@@ -267,7 +267,7 @@ def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
 
 
 def model_answers(run: Run, timeline: Timeline) -> Answers:
-    """Compute the response times of a replayed run by the workload model."""
+    """Compute the response latencies of a replayed run by the workload model."""
     responses = _model_responses(run, timeline)
     everything = [array for array in responses.values() if len(array.times)]
     return Answers(

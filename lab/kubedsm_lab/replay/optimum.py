@@ -13,7 +13,7 @@ from kubedsm.model.model import Node, Pod
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 
 #: minutes, and the memory of a small machine: no pod waits for this search
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
@@ -52,7 +52,7 @@ class Optimum:
         counts = np.zeros(len(found), dtype=np.int64)
         for service, index in kind_of.items():
             counts[index] += most.get(service, 0)
-        packing = attrs.evolve(Packing.of(found, rows), counts=counts)
+        packing = attrs.evolve(PlacementProblem.of(found, rows), counts=counts)
         table = build_table(packing, None, bounds)
         if table is None:
             return None

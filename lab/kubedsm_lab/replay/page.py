@@ -1,4 +1,4 @@
-"""Report folder: results.json, tables.md, the pictures, and an HTML page with embedded pictures.
+"""Report directory: results.json, tables.md, the pictures, and an HTML page with embedded pictures.
 
 The page is self-contained. The style adapts to light and dark themes, narrow screens and paper.
 """
@@ -82,7 +82,7 @@ def write_report(
     results: bytes,
     pictures: Pictures | None = None,
 ) -> None:
-    """Write all files of a report into an existing folder. text: Markdown. Raises OSError."""
+    """Write all files of a report into an existing directory. text: Markdown. Raises OSError."""
     write_whole(out / "tables.md", text)
     write_whole(out / RESULTS, results)
     for name, content in (pictures or {}).items():

@@ -1,4 +1,4 @@
-"""Pictures of a report: edge ratios, edge shares, placements, response times and migrations."""
+"""Pictures of a report: edge ratios, edge shares, placements, response latencies and migrations."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -28,14 +28,14 @@ from kubedsm_lab.replay.tables import Row, mean
 
 _ALL = "mean of all scenarios"
 _TEN = 10
-#: figures of migrations that are drawn
+#: measurements of migrations that are drawn
 _MOVES = {"moves a run": "migrations", "pod-seconds lost to moves, a run": "lostPodSeconds"}
 #: title, description, panels; no panels if there is nothing to draw
 Drawn = tuple[str, str, Sequence[Panel]]
 
 
 def write_with_pictures(found: Report, out: Path, title: str, text: str) -> None:
-    """Write report, pictures and page into an existing folder. text: Markdown. Raises OSError."""
+    """Write report, pictures and page into a directory. text: Markdown. Raises OSError."""
     write_report(out, title, text, encode_report(found), draw_report(found))
 
 
@@ -105,7 +105,7 @@ def _select_shared(found: Report) -> tuple[list[Row], str]:
 
 
 def _draw_edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """One panel per service."""
+    """Draw one panel per service, with horizontal bars by policy."""
     rows, which = _select_shared(found)
 
     def bar(service: str, name: str) -> Bar:
@@ -139,7 +139,7 @@ def _draw_placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
 
 
 def _draw_response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """One panel per service."""
+    """Draw one panel per service, with horizontal bars by policy."""
     rows, which = _select_shared(found)
 
     def value(service: str, policy: str, key: str) -> float | None:

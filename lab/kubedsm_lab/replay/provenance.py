@@ -1,4 +1,4 @@
-"""Provenance of results: command, version, cluster, services and settings."""
+"""Provenance of results: command, version, cluster, services and configuration settings."""
 
 import shlex
 import sys
@@ -31,7 +31,7 @@ def render_report(
     facts: Mapping[str, str] | None = None,
     tables: Iterable[Table] = (),
 ) -> str:
-    """Return Markdown: answer, origin of all figures, command, facts, text, and the cluster."""
+    """Return Markdown: answer, origin of measurements, command, facts, text, and the cluster."""
     command = f"Made by KubeDSM {__version__} with\n\n```sh\n{quote_command()}\n```"
     listed = "\n".join(f"- **{name}**: {fact}" for name, fact in (facts or {}).items())
     parts = [f"**{answer}**", origin, command, listed, text.rstrip()]
@@ -73,7 +73,7 @@ def describe_runs(
 
 
 def _describe_settings(configuration: Configuration) -> str:
-    """Return the settings that differ from the defaults."""
+    """Return the configuration settings that differ from the defaults."""
     ours, usual = (
         dict(_flatten_document(yaml.safe_load(dump(each))))
         for each in (configuration, Configuration())

@@ -1,4 +1,4 @@
-"""Figures that papers published, read from published.toml."""
+"""Measurements that papers published, read from published.toml."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -7,7 +7,7 @@ import msgspec
 
 
 class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
-    """Figures of the KubeDSM paper, comparable for the same cluster and services."""
+    """Measurements of the KubeDSM paper, comparable for the same cluster and services."""
 
     #: by policy, in the order of PAPER_SCENARIOS
     edge_ratios: Mapping[str, tuple[float, ...]] = {}
@@ -20,7 +20,7 @@ class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Packing(msgspec.Struct, frozen=True, rename="kebab"):
-    """Percentages of "Priority Matters", by seconds, nodes or usage."""
+    """Percentages of "Priority Matters", by seconds, nodes or utilisation."""
 
     calls: Mapping[int, tuple[float, float]]
     figure_4: Mapping[int, tuple[float, ...]]

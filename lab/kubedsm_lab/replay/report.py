@@ -143,9 +143,9 @@ class _Results(msgspec.Struct, frozen=True):
 
 
 def join_reports(folders: Sequence[Path]) -> Report:
-    """Join the reports of several folders; runs of one scenario and policy get new seeds.
+    """Join the reports of several directories; runs of one scenario and policy get new seeds.
 
-    Raises DocumentError for a folder without results, and for a mixture of recordings,
+    Raises DocumentError for a directory without results, and for a mixture of recordings,
     recordings of emulated clusters, and replays.
     """
     found = [_read_results(folder / RESULTS) for folder in folders]
@@ -213,7 +213,7 @@ def _service_rows(found: Report) -> list[tuple[str, ...]]:
 
 
 def _effect_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return effects of migrations on mean response times as cells under EFFECT_HEADINGS."""
+    """Return effects of migrations on mean response latencies as cells under EFFECT_HEADINGS."""
     rows = []
     for row in found["means"]:
         if effects := row.get("moveEffects"):

@@ -50,7 +50,7 @@ class ServiceSpec:
     server: Server = _SERVER
 
     def objects(self, stabilization_seconds: int) -> list[tuple[Resource, Object]]:
-        """Return what to create, in this order."""
+        """Return the Kubernetes objects of the service in creation order."""
         made = service_objects(
             self.name,
             self.cpu,

@@ -1,4 +1,4 @@
-"""Standings: one figure of several policies, ranked, and the tables of several figures."""
+"""Standings: one measurement of several policies, ranked, and tables of all measurements."""
 
 import enum
 import math
@@ -9,7 +9,7 @@ import attrs
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.tables import UNKNOWN, Table
 
-#: digits of a figure
+#: digits of a measurement
 _DIGITS = 4
 #: percent above which a difference is shown as a multiple
 _TIMES = 100
@@ -23,7 +23,7 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class Difference:
-    """Our figure and the best one of the other policies."""
+    """Our measurement and that of the best competitor."""
 
     other: str
     ours: float
@@ -32,12 +32,12 @@ class Difference:
 
     @property
     def by(self) -> float:
-        """Return the difference in the figure's unit."""
+        """Return the difference in the measurement's unit."""
         return self.ours - self.theirs
 
     @property
     def percent(self) -> float | None:
-        """Return the difference in percent of the other figure; None if that is 0."""
+        """Return the difference in percent of the other measurement; None if that is 0."""
         return 100 * self.by / abs(self.theirs) if self.theirs else None
 
     def shown(self, unit: str) -> str:
@@ -51,7 +51,7 @@ class Difference:
 
 @attrs.frozen
 class Standing:
-    #: name of the figure
+    #: name of the measurement
     what: str
     #: such as `ms`; empty for a share or an index
     unit: str
@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def difference(self) -> Difference | None:
-        """Return None if our figure is unknown, or there is no other."""
+        """Return None if our measurement is unknown, or there is no other."""
         others = [name for name in self.ranked if name != self.ours]
         if not others or self.ours not in self.values:
             return None
@@ -99,12 +99,12 @@ class Standing:
 
 
 def _format_figure(value: float) -> str:
-    """Format with four digits."""
+    """Format with four significant digits."""
     return f"{value:,.0f}" if abs(value) >= 10 ** (_DIGITS - 1) else f"{value:.{_DIGITS}g}"
 
 
 def ours_and_best(standings: Sequence[Standing]) -> Table:
-    """Return a line per figure: ours, the best other one, and their difference."""
+    """Return a line per measurement: ours, the best other one, and their difference."""
     lines = [
         [
             each.what,
@@ -120,7 +120,7 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
-    """Return a line per figure with all policies; the best and those level with it are bold."""
+    """Return a line per measurement with all policies; the best ones are bold."""
     names = list(dict.fromkeys(name for each in standings for name in each.values))
     lines = [
         [

@@ -108,7 +108,7 @@ def percent(value: float | None) -> str:
 
 
 def beside(shown: str, published: float | None, form: str = ".2f") -> str:
-    """Append the published figure in brackets, if there is one."""
+    """Append the published measurement in brackets, if there is one."""
     return shown if published is None else f"{shown} ({published:{form}})"
 
 

@@ -10,13 +10,13 @@ import attrs
 
 from kubedsm.model.model import NodeName, Share, Tier
 
-#: from, until
+#: interval: beginning and end
 Span = tuple[float, float]
 
 
 @attrs.frozen
 class Life:
-    """One pod."""
+    """Lifetime of one pod."""
 
     service: str
     created: float

@@ -2,8 +2,8 @@
 
 The variants are from both versions of the KubeDSM paper (arXiv 2501.07130). MidMigration means half
 the frequency of migrations in the first version, and fewer migrations per suggestion in the second.
-KubeDSM with changed settings has these as its name: `suggester.period=5s`, or several joined by
-`+`.
+KubeDSM with changed configuration settings has these as its name: `suggester.period=5s`, or several
+joined by `+`.
 """
 
 import difflib
@@ -40,7 +40,9 @@ def _as_it_is(configuration: Configuration) -> Configuration:
 
 
 def _make_variant(settings: Mapping[str, str], services: Iterable[str] = ()) -> Contender:
-    """Return KubeDSM with these settings in YAML. services: those that the settings name."""
+    """Return KubeDSM with these configuration settings in YAML. services: those that the
+    configuration settings name.
+    """
     return Contender(KUBEDSM, partial(with_settings, settings=settings), tuple(services))
 
 

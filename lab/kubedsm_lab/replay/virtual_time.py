@@ -20,7 +20,7 @@ class StandstillError(RuntimeError):
 
 
 class _Jump(selectors.SelectSelector):
-    """Selector without input: time passes until the next timer."""
+    """Selector without file descriptors: virtual time advances to the next timer."""
 
     def __init__(self, passing: Passing | None) -> None:
         super().__init__()

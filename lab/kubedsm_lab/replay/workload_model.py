@@ -1,7 +1,7 @@
-"""Workload model: response times of a service, computed on whole arrays.
+"""Workload model: response latencies of a service, computed on whole arrays.
 
-The scenario determines the arrivals, independently of response times. Each request goes to one of
-the Ready endpoints at that moment, drawn uniformly as by kube-proxy's iptables rules, and stays
+The scenario determines the arrivals, independently of response latencies. Each request goes to one
+of the Ready endpoints at that moment, drawn uniformly as by kube-proxy's iptables rules, and stays
 there. A pod serves up to `concurrency` requests simultaneously, each for `service_time`, first come
 first served; other requests queue. The network takes tE or tC, by the tier of the pod's node.
 Without an endpoint a client retries, so the request reaches the first endpoint that becomes Ready.

@@ -36,7 +36,7 @@ API_LATENCY = 0.01
 
 @attrs.frozen
 class Setup:
-    """Cluster, services and settings that several runs share."""
+    """Cluster, services and configuration settings that several runs share."""
 
     cluster: ClusterSpec = attrs.field(factory=paper_cluster)
     services: tuple[ServiceSpec, ...] = PAPER_SERVICES
@@ -53,7 +53,7 @@ class Setup:
 
 @attrs.frozen
 class Run:
-    #: name of the scenario in the results
+    #: identifier of the scenario in the results
     name: str
     scenario: Scenario
     #: see `variants`
@@ -101,7 +101,6 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
         clock,
         run.rng("cluster"),
         metrics=rate,
-        tracks_managers=False,
         paced=setup.paced,
     ) as cluster:
         recorder = TimelineRecorder(setup.service_names, configuration.tiers)

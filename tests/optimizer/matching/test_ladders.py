@@ -9,9 +9,13 @@ import pytest
 from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
-from kubedsm.optimizer.matching.node_loads import Digits
-from kubedsm.optimizer.matching.problem import Ladders, Packing, group_equal_rows, group_kinds
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, Digits, build_table
+from kubedsm.optimizer.matching.problem import (
+    Ladders,
+    PlacementProblem,
+    group_equal_rows,
+    group_kinds,
+)
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
@@ -31,7 +35,7 @@ def test_a_table_has_the_least_charge_then_the_least_fragmentation_of_every_vect
         of_batch = group_kinds(case.batch, rows)
         ladders = climbing(rng, len(of_batch), len(edge), max(1, len(case.batch)))
         measured = [vector for vector, _ in fragmentation.mix]
-        packing = Packing.of(of_batch, rows, measured, ladders)
+        packing = PlacementProblem.of(of_batch, rows, measured, ladders)
         table = build_table(packing, fragmentation, Bounds())
         costs = table.costs()
         best = {}
@@ -93,7 +97,7 @@ def test_only_fragmentation_gives_way_where_costs_are_too_large_for_64_bits():
     for crowd, exact in ((10, True), (10**7, False)):
         steps = np.array([[crowd, crowd + 1, crowd + 2]], dtype=np.int64)
         ladders = Ladders(np.zeros((300, 1), dtype=np.int64), steps)
-        packing = Packing.of(of_batch, rows, ladders=ladders)
+        packing = PlacementProblem.of(of_batch, rows, ladders=ladders)
         digits = Digits.of(packing)
         assert (digits.lost == 0) is exact
         assert digits.charge > len(nodes) * (SCALE >> digits.lost)

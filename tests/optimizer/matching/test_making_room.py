@@ -8,7 +8,7 @@ from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
 from kubedsm.optimizer.matching.match import Bounds, build_table
-from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources
 
@@ -23,7 +23,7 @@ def packing_of(cores, requests, ranks=()):
         attrs.evolve(kind, rank=turn.get(kind.pods[0].name, Rank()))
         for kind in group_kinds(pods, rows)
     ]
-    return Packing.of(of_batch, rows)
+    return PlacementProblem.of(of_batch, rows)
 
 
 def loads(packing, homes):

@@ -9,10 +9,9 @@ from kubedsm.model.model import MOST_OF_A_NODE, Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table, match
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
-from kubedsm_lab.bench.match import instance as paper_instance
-from kubedsm_lab.bench.match import literal_match, run
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from support.literal_fit import reasons
+from support.literal_match import literal_match, paper_instance
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)
@@ -70,7 +69,7 @@ def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
                 vector = tuple(counts[k] for k in range(len(of_batch)))
                 least[vector] = min(cost, least.get(vector, cost))
         measured = [vector for vector, _ in fragmentation.mix]
-        packing = Packing.of(of_batch, rows, measured)
+        packing = PlacementProblem.of(of_batch, rows, measured)
         table = build_table(packing, fragmentation, Bounds())
         assert table is not None
         costs = table.costs()
@@ -177,9 +176,3 @@ def test_quantities_near_the_end_of_64_bits(amount, placed):
     at = attrs.evolve(node("e1", Tier.EDGE), allocatable=attrs.evolve(huge, pods=110))
     pods = [pod(f"a-{i}", "a", huge) for i in range(3)]
     assert len(matched(snapshot([at], pods)).targets) == placed
-
-
-def test_the_bench_compares_equal_optima():
-    figures = run(pods=7, nodes=2).figures
-    assert figures["placed"] == 6  # all seven request 9.96 GB, and there are 9
-    assert figures["ratio"] > 1

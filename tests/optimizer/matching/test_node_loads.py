@@ -7,9 +7,8 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
-from kubedsm.optimizer.matching.node_loads import Digits
-from kubedsm.optimizer.matching.problem import Ladders, Packing, group_kinds
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, Digits, build_table
+from kubedsm.optimizer.matching.problem import Ladders, PlacementProblem, group_kinds
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -81,7 +80,7 @@ def alike_nodes(number, waiting, steps=None, size=4):
     which = np.arange(number)[:, None] % 2
     ladders = None if steps is None else Ladders(which, np.array(steps, dtype=np.int64))
     rows = NodeRows.of(nodes, shot.free)
-    return Packing.of(group_kinds(pods, rows), rows, ladders=ladders)
+    return PlacementProblem.of(group_kinds(pods, rows), rows, ladders=ladders)
 
 
 def test_of_nodes_that_are_alike_only_the_first_are_tried():

@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from kubedsm.optimizer.matching.transport import Transport
+from kubedsm.optimizer.placing.replica_spreading import Transport
 
 
 def drawn(seed, zones):

@@ -8,13 +8,13 @@ import pytest
 
 from kubedsm.model.model import Preferences, SchedulingRules, SpreadConstraint, Tier
 from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import UNREACHABLE
 from kubedsm.optimizer.moving.best_changes import Digits, Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.exact import _Chosen
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.literal_moves import pairs_on_edge
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running
@@ -104,15 +104,13 @@ def test_between_solutions_of_equal_worth_and_legs_spread_comes_before_fragmenta
         Solution(np.zeros((1, 1), dtype=np.int64), (5,), 1, spread, fragmentation, 1)
         for spread, fragmentation in ((1, 900), (2, 100))
     )
-    moves = (Move(running("a-1", "a", resources(1), "c1"), "c1", "e1", MoveKind.CLOUD_TO_EDGE),)
     assert apart.rank > near.rank
-    assert _Chosen.of(apart, moves, 0).rank > _Chosen.of(near, moves, 0).rank
-    assert _Chosen.of(near, moves, 0).may_yield_to(apart)
-    assert not _Chosen.of(apart, moves, 0).may_yield_to(near)
 
 
-def problem(shot):
-    return EdgeProblem.of(shot, lambda _: None, Fragmentation(), SUGGEST_BOUNDS, spread=True)
+def problem(shot, limits=LIMITS):
+    gains = Gains.of(shot, lambda _: QosTarget(), Objective())
+    movable = lambda _: None  # noqa: E731
+    return EdgeProblem.of(shot, movable, Fragmentation(), gains, limits, SUGGEST_BOUNDS)
 
 
 def test_what_a_change_adds_is_what_is_counted_after_it():
@@ -129,7 +127,7 @@ def test_what_a_change_adds_is_what_is_counted_after_it():
         row = {of.name: at for at, of in enumerate(asked.nodes)}
         changes, moved = np.zeros_like(asked.present), {}
         for at, item in enumerate(asked.items):
-            for pod in item.pods:
+            for pod in (*item.on_edge, *item.in_cloud):
                 if rng.random() < 0.5:
                     source, target = shot.placed[pod.uid], rng.choice(nodes).name
                     moved[pod.uid] = target
@@ -148,8 +146,8 @@ def test_the_numbers_stay_within_64_bits(moves):
     pods = [running(f"a-{n}", "a", resources(), "e0") for n in range(400)]
     nodes = [edge(f"e{n:03}", 4, "xy"[n % 2]) for n in range(300)] + [edge("e0", 4, "x")]
     shot = snapshot([*nodes, CLOUD], pods)
-    asked = problem(shot)
-    digits = Digits.of(asked, SuggestLimits(max_moves=moves))
+    asked = problem(shot, SuggestLimits(max_moves=moves, spread=True))
+    digits = Digits.of(asked)
     assert digits.touch * 2 * moves <= UNREACHABLE // 2
     assert 2 * (asked.spread.most_added(2 * moves) // digits.pairs) * digits.spread < digits.touch
     assert (digits.pairs == 1) == (moves < 1000)

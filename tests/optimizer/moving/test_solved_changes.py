@@ -6,12 +6,10 @@ import attrs
 import pytest
 
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import Gains, Worths, leading
-from kubedsm.objective.lasting import assume_prior
+from kubedsm.objective.gains import leading
 from kubedsm.optimizer.moving import exact
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import count_legs
 from kubedsm.solvers.available import Highs
@@ -24,12 +22,10 @@ NOTHING = attrs.evolve(SUGGEST_BOUNDS, loads=0)
 SOLVED = attrs.evolve(NOTHING, solver=Highs(seconds=600))
 
 
-def question_of(case, bounds=SUGGEST_BOUNDS, levels=1):
-    problem, gains = problem_of(case, Measure.UNUSABLE)
-    priorities = {workload: at % levels for at, workload in enumerate(sorted(gains.shares))}
-    gains = Gains(gains.shares, case.promises, case.objective, priorities)
-    worths = Worths(gains, assume_prior, problem.awaited) if case.limits.price else gains
-    return Question(problem, gains, worths, case.limits, bounds)
+def levelled_problem(case, bounds=SUGGEST_BOUNDS, levels=1):
+    workloads = sorted(case.snapshot.shares())
+    priorities = {workload: at % levels for at, workload in enumerate(workloads)}
+    return attrs.evolve(problem_of(case, Measure.UNUSABLE, priorities), bounds=bounds)
 
 
 def many_case():
@@ -52,10 +48,10 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
     for seed in seeds:
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, **limits))
-        question = question_of(case, levels=levels)
-        best = suggest_exact(question)
-        found = suggest_exact(question_of(case, SOLVED, levels))
-        worth, most = question.net(found.moves), question.net(best.moves)
+        problem = levelled_problem(case, levels=levels)
+        best = suggest_exact(problem)
+        found = suggest_exact(levelled_problem(case, SOLVED, levels))
+        worth, most = problem.net(found.moves), problem.net(best.moves)
         if found.proven or best.proven:
             assert worth <= most or not best.proven, seed
             assert worth >= most or not found.proven, seed
@@ -64,7 +60,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             if found.certificate is not None:
                 assert found.certificate.proven
                 assert found.certificate.value == max(leading(worth), 0), seed
-        level, bound = bound_gain(question)
+        level, bound = bound_gain(problem)
         assert not any(most[:level]), seed
         assert most[level] <= bound, seed
         seen["proven"] += found.proven
@@ -79,12 +75,12 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
 def test_without_a_solver_it_is_said_how_much_more_there_might_be():
     few = attrs.evolve(SUGGEST_BOUNDS, loads=60)
     alone = attrs.evolve(few, solver=Highs(seconds=600))
-    question = question_of(many_case(), few)
-    found = suggest_exact(question)
-    [value] = question.net(found.moves)
+    problem = levelled_problem(many_case(), few)
+    found = suggest_exact(problem)
+    [value] = problem.net(found.moves)
     assert not found.proven
     assert 0 < found.certificate.value == value < found.certificate.bound
-    solved = suggest_exact(question_of(many_case(), alone))
+    solved = suggest_exact(levelled_problem(many_case(), alone))
     assert solved.proven
     assert value <= solved.certificate.value == solved.certificate.bound < found.certificate.bound
 
@@ -92,7 +88,7 @@ def test_without_a_solver_it_is_said_how_much_more_there_might_be():
 def test_beyond_what_a_solver_can_cope_with_it_is_asked_about_a_part(monkeypatch):
     monkeypatch.setattr(exact, "MOST_PAIRS", 60)
     bounds = attrs.evolve(NOTHING, solver=Highs(seconds=600))
-    found = suggest_exact(question_of(many_case(), bounds))
+    found = suggest_exact(levelled_problem(many_case(), bounds))
     assert found.moves
     assert not found.proven
-    assert found.certificate.bound == bound_gain(question_of(many_case()))[1]
+    assert found.certificate.bound == bound_gain(levelled_problem(many_case()))[1]

@@ -333,7 +333,9 @@ def test_the_papers_form_keeps_every_rule():
 def problem_of(pods):
     shot = snapshot([edge("e1"), cloud()], pods)
     fragmentation = Fragmentation(mix=request_mix(shot))
-    return EdgeProblem.of(shot, lambda _: None, fragmentation, SUGGEST_BOUNDS)
+    gains = Gains.of(shot, lambda _: QosTarget(), Objective())
+    limits = SuggestLimits()
+    return EdgeProblem.of(shot, lambda _: None, fragmentation, gains, limits, SUGGEST_BOUNDS)
 
 
 def test_where_no_rule_about_others_concerns_ours_none_is_asked():

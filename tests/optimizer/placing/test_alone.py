@@ -10,9 +10,8 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds, is_plain
 from kubedsm.optimizer.placing.batch import place_alone, rejection_elsewhere
-from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
@@ -52,8 +51,8 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
                 replicas = ReplicaLadders.of([kind], edge + cloud, spread)
                 at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
             tabulated = make_decision(
-                Packing.of([kind], edge, measured, at_edge),
-                CloudRoom.of(Packing.of([kind], cloud, ladders=in_cloud), Bounds()),
+                PlacementProblem.of([kind], edge, measured, at_edge),
+                CloudRoom.of(PlacementProblem.of([kind], cloud, ladders=in_cloud), Bounds()),
                 shot.shares(),
                 promises,
                 objective,

@@ -7,8 +7,7 @@ import pytest
 
 from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
 from kubedsm.model.node_index import NodeRows
-from kubedsm.optimizer.matching.problem import group_kinds
-from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds, is_plain
+from kubedsm.optimizer.matching.problem import group_kinds, group_ruled_kinds, is_plain
 from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.feasibility import Feasibility
 from support.placement_instances import drawn as plain_instance

@@ -5,7 +5,7 @@ import numpy as np
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing import heuristics
 from kubedsm.optimizer.placing.cloud import allocation_scores
 from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, place_one_by_one
@@ -41,7 +41,7 @@ def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
     left_out = 0
     for seed in range(150):
         _, edge, cloud = drawn_batch(seed, 14)
-        whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+        whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
         found = place_one_by_one(whole, len(edge.free))
         assert (found == literal_one_by_one(whole, len(edge.free))).all(), seed
         left_out += int(found.sum()) < int(whole.counts.sum())

@@ -31,13 +31,13 @@ def literal_even_out(tier):
                     for at, by in ((node, -1), (best, 1)):
                         places[at] += by
                         tier.loads[at, group[0]] += by
-                        tier.spread.put(group[1], tier.packing.nodes[at].name, by)
+                        tier.spread.put(group[1], tier.problem.nodes[at].name, by)
         if len(moves) == before:
             return moves
 
 
 def _better(tier, group, node):
-    (kind, workload), packing, spread = group, tier.packing, tier.spread
+    (kind, workload), packing, spread = group, tier.problem, tier.spread
     names = [each.name for each in packing.nodes]
     zone = [spread.zones[name] for name in names]
     room = packing.room_after(tier.loads)
@@ -77,9 +77,9 @@ def test_every_pod_has_one_of_the_places_of_its_kind():
     for seed in range(200):
         tier = dealt(seed, best_fit_increasing)
         tier.even_out(NO_DEADLINE)
-        kind_of = {p.uid: k for k, kind in enumerate(tier.packing.kinds) for p in kind.pods}
-        row_of = {node.name: row for row, node in enumerate(tier.packing.nodes)}
-        found, last = tier.packing.nothing(), {}
+        kind_of = {p.uid: k for k, kind in enumerate(tier.problem.kinds) for p in kind.pods}
+        row_of = {node.name: row for row, node in enumerate(tier.problem.nodes)}
+        found, last = tier.problem.nothing(), {}
         for pod, name in tier.targets:
             row, group = row_of[name], (kind_of[pod.uid], pod.workload)
             found[row, kind_of[pod.uid]] += 1

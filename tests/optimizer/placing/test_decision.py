@@ -9,7 +9,7 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score, place_least_allocated
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
@@ -124,33 +124,33 @@ def test_what_the_cloud_takes_is_packed_when_spreading_would_leave_pods_out():
     ones, threes = pods_of("a", 2, 1), pods_of("b", 2, 3)
     shot = snapshot(nodes, ones + threes)
     rows = NodeRows.of(nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(group_kinds(ones + threes, rows), rows), Bounds())
+    cloud = CloudRoom.of(PlacementProblem.of(group_kinds(ones + threes, rows), rows), Bounds())
     assert cloud.exact
-    assert int(cloud.place(cloud.packing.counts).sum()) == 4
+    assert int(cloud.place(cloud.problem.counts).sum()) == 4
     nodes = [node("cloud-1", Tier.CLOUD, cpu=4, memory=4), node("cloud-2", Tier.CLOUD, 6, 6)]
     twos, threes = pods_of("a", 2, 2, 2), pods_of("b", 2, 3, 3)
     shot = snapshot(nodes, twos + threes)
     rows = NodeRows.of(nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(group_kinds(twos + threes, rows), rows), Bounds())
+    cloud = CloudRoom.of(PlacementProblem.of(group_kinds(twos + threes, rows), rows), Bounds())
     assert int(cloud.whole.sum()) == 3
-    assert int(cloud.place(cloud.packing.counts).sum()) == 4
+    assert int(cloud.place(cloud.problem.counts).sum()) == 4
 
 
 def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
     for seed in range(3000, 3100):
         case = drawn(seed)
         rows = NodeRows.of(case.tier(Tier.CLOUD), case.snapshot.free)
-        room = CloudRoom.of(Packing.of(group_kinds(case.batch, rows), rows), Bounds())
-        limits = room.packing.counts
+        room = CloudRoom.of(PlacementProblem.of(group_kinds(case.batch, rows), rows), Bounds())
+        limits = room.problem.counts
         capacity = room.capacity(limits)
-        surely = CloudRoom(room.packing, room.whole, None).capacity(limits)
+        surely = CloudRoom(room.problem, room.whole, None).capacity(limits)
         assert (surely <= capacity).all()
         for vector in np.ndindex(capacity.shape):
             rest = limits - np.array(vector, dtype=np.int64)
             loads = room.place(rest)
             assert int(loads.sum()) == int(capacity[vector])
             assert (loads.sum(axis=0) <= rest).all()
-            assert (room.packing.room_after(loads) >= 0).all()
+            assert (room.problem.room_after(loads) >= 0).all()
 
 
 def test_least_allocated_scores_as_kube_scheduler_does():
@@ -165,7 +165,7 @@ def test_least_allocated_spreads_and_takes_names_in_order():
     nodes = [node(f"cloud-{i}", Tier.CLOUD, cpu=4, memory=8) for i in (2, 1, 3)]
     pods = pods_of("a", 4)
     rows = NodeRows.of(nodes, {n.name: n.allocatable for n in nodes})
-    packing = Packing.of(group_kinds(pods, rows), rows)
+    packing = PlacementProblem.of(group_kinds(pods, rows), rows)
     assert place_least_allocated(packing, packing.counts).ravel().tolist() == [2, 1, 1]
 
 
@@ -174,7 +174,7 @@ def test_the_split_over_workloads_is_the_best_of_all_splits():
         case = drawn(seed)
         rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
         batch = group_kinds(case.batch, rows)
-        packing = Packing.of(batch, rows)
+        packing = PlacementProblem.of(batch, rows)
         shares = case.snapshot.shares()
         members = list_demands(packing, shares, case.promises, DEFAULT)
         split = split_vectors(members, packing.counts, Bounds())
@@ -228,8 +228,8 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     rows = NodeRows.of(nodes, shot.free)
     batch = group_kinds(pods, rows)
     measured = Fragmentation(Measure.UNUSABLE, request_mix(shot))
-    edge = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[:1]))
-    cloud = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[1:]))
+    edge = PlacementProblem.of(batch, attrs.evolve(rows, positions=rows.positions[:1]))
+    cloud = PlacementProblem.of(batch, attrs.evolve(rows, positions=rows.positions[1:]))
     bounds = Bounds(loads=500)
     room = CloudRoom.of(cloud, bounds)
     choice = make_decision(

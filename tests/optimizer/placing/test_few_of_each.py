@@ -1,9 +1,8 @@
 import numpy as np
 
 from kubedsm.model.model import Tier
-from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
-from kubedsm.optimizer.placing.ruled_mip import sample_classes
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kinds
+from kubedsm.optimizer.placing.ruled import sample_classes
 from kubedsm.plugins.feasibility import Feasibility
 from support.rule_instances import HOST, ZONE, app, cluster, near, pod, zoned
 
@@ -13,7 +12,7 @@ def chosen(nodes, waiting, *others, few):
     snapshot = cluster(nodes, [*others, *waiting])
     feasibility = Feasibility.of(snapshot)
     kinds = group_ruled_kinds(waiting, feasibility, snapshot.surroundings, told_apart=True)
-    packing = Packing.of(kinds, snapshot.in_turn(Tier.EDGE))
+    packing = PlacementProblem.of(kinds, snapshot.in_turn(Tier.EDGE))
     likes = [feasibility.equivalence(kind.pods[0]) for kind in kinds]
     few = sample_classes(packing, likes, feasibility.scene, few)
     return {packing.nodes[at].name for at in np.flatnonzero(few)}

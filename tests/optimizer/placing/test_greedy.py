@@ -7,7 +7,7 @@ from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
-from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
 from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
 from kubedsm.optimizer.placing.split import list_demands
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -47,7 +47,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
             ranks = [Rank(priority=at % 2, overdue=at % 3) for at in range(len(of_batch))]
             of_batch = [attrs.evolve(k, rank=r) for k, r in zip(of_batch, ranks, strict=True)]
             ranked += len(of_batch) > 1
-        edge = Packing.of(of_batch, rows)
+        edge = PlacementProblem.of(of_batch, rows)
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
         members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
         room = BestFit(edge)
@@ -63,7 +63,7 @@ def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
     nodes = [node("e1", Tier.EDGE, 4, 64)]
     pods = [pod(f"web-{at}", "web", resources(1)) for at in range(3)]
     shot = snapshot(nodes, pods)
-    edge = Packing.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
+    edge = PlacementProblem.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
     members = list_demands(edge, shot.shares(), lambda _: QosTarget(most=0), Objective())
     there = np.array([[2]])
     room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))

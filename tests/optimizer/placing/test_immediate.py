@@ -9,9 +9,9 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.plugin import Rejection
-from kubedsm_lab.bench.match import literal_fragmentation
 from support.hash_seeds import printed_by_hash_seeds
 from support.literal_fit import reasons, rejection
+from support.literal_match import literal_fragmentation
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import qos_with
 

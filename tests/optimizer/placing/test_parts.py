@@ -9,7 +9,7 @@ from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds, build_table
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.placing.batch_mip import choose_by_parts, split_kinds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import choose_counts
@@ -74,8 +74,8 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole():
         of_batch = group_kinds(case.batch, at_edge + in_cloud, rank_pods(case.batch, 0.0, 60.0))
         mix = request_mix(case.snapshot)
         fragmentation = Fragmentation(Measure.UNUSABLE, mix)
-        edge = Packing.of(of_batch, at_edge, [vector for vector, _ in mix])
-        cloud = CloudRoom.of(Packing.of(of_batch, in_cloud), Bounds())
+        edge = PlacementProblem.of(of_batch, at_edge, [vector for vector, _ in mix])
+        cloud = CloudRoom.of(PlacementProblem.of(of_batch, in_cloud), Bounds())
         members = list_demands(edge, case.snapshot.shares(), case.promises, Objective())
         choose = partial(choose_counts, objective=Objective(), fragmentation=fragmentation)
         parts = split_kinds(edge, cloud, members)
@@ -87,7 +87,7 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole():
         assert worth_of(made, edge, members, fragmentation) == worth_of(
             undivided, edge, members, fragmentation
         )
-        room = cloud.packing.room_after(made.placement.in_cloud)
+        room = cloud.problem.room_after(made.placement.in_cloud)
         assert (room >= 0).all()
         assert (edge.room_after(made.placement.on_edge) >= 0).all()
     assert min(divided, whole) >= 20
@@ -119,4 +119,4 @@ def beyond(case, states):
     """Whether the undivided batch is beyond that bound."""
     at_edge = case.snapshot.in_turn(Tier.EDGE)
     of_batch = group_kinds(case.batch, at_edge + case.snapshot.in_turn(Tier.CLOUD))
-    return build_table(Packing.of(of_batch, at_edge), None, Bounds(states=states)) is None
+    return build_table(PlacementProblem.of(of_batch, at_edge), None, Bounds(states=states)) is None

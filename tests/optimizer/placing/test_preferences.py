@@ -10,10 +10,8 @@ from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Taint, T
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import SCALE
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
-from kubedsm.optimizer.matching.node_loads import Digits
-from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, Digits
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kinds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support.literal_preferences import literal_penalties
@@ -302,7 +300,7 @@ def test_the_two_digits_of_a_cost_fit_into_64_bits():
     pods = [wanting(f"p{i}", node_affinity=((1, SSD),)) for i in range(3)]
     shot = snapshot(nodes, pods)
     [kind] = group_ruled_kinds(pods, Feasibility.of(shot), shot.surroundings)
-    packing = Packing.of([kind], shot.in_turn(Tier.EDGE))
+    packing = PlacementProblem.of([kind], shot.in_turn(Tier.EDGE))
     few, many = packing, attrs.evolve(packing, counts=np.array([10**6]))
     for problem, exact in ((few, True), (many, False)):
         digits = Digits.of(problem)

@@ -8,7 +8,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.proof import NO_PROOF, Proof
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import drawn_batch
 

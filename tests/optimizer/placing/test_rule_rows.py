@@ -10,11 +10,10 @@ import pytest
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kinds
 from kubedsm.optimizer.placing.batch_mip import build_programme
 from kubedsm.optimizer.placing.immediate import rank_pods
-from kubedsm.optimizer.placing.ruled_mip import RuleRows
+from kubedsm.optimizer.placing.ruled import RuleRows
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import Status
@@ -27,12 +26,12 @@ from support.ruled_batches import ruled_batch
 
 @attrs.frozen
 class Posed:
-    """The programme of a batch, with rows for the rules of these classes, or for all."""
+    """The programme of a batch, with rows for the rules, or without."""
 
     snapshot: object
     batch: object
     sound: bool = False
-    concerned: object = None
+    with_rules: bool = True
 
     @property
     def rules(self):
@@ -41,18 +40,17 @@ class Posed:
         surroundings = self.snapshot.surroundings
         kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, told_apart=True)
         tiers = Tier.EDGE, Tier.CLOUD
-        packings = [Packing.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
+        packings = [PlacementProblem.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
         return attrs.evolve(RuleRows.of(feasibility, *packings), sound=self.sound), packings
 
     def choice(self):
         rules, (edge, cloud) = self.rules
-        concerned = set(rules.likes) if self.concerned is None else self.concerned
         return build_programme(
             edge,
             cloud,
             list_demands(edge, self.snapshot.shares(), promises, Objective()),
             Objective(),
-            lambda rows, y: rules.add(rows, y, concerned),
+            rules.add if self.with_rules else None,
         )
 
     def served(self):
@@ -110,12 +108,12 @@ def test_the_rows_allow_no_more_than_can_come_about(drawn):
             most = most_served(snapshot, batch)
             assert Posed(snapshot, batch).served() == most, seed
             fewer += Posed(snapshot, batch, sound=True).served() < most
-            needless += Posed(snapshot, batch, concerned=()).served() == most
+            needless += Posed(snapshot, batch, with_rules=False).served() == most
     assert fewer <= 1
     assert needless < 55
 
 
 def test_rules_that_concern_nobody_are_left_out():
     snapshot, batch = ruled_batch(0)
-    whole, none = Posed(snapshot, batch), Posed(snapshot, batch, concerned=())
+    whole, none = Posed(snapshot, batch), Posed(snapshot, batch, with_rules=False)
     assert len(none.choice().programme.least) < len(whole.choice().programme.least)

@@ -20,7 +20,7 @@ from kubedsm.model.node_index import NodeRows, zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Ladders, Packing, group_kinds
+from kubedsm.optimizer.matching.problem import Ladders, PlacementProblem, group_kinds
 from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -220,7 +220,7 @@ def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
     rows = NodeRows.of(nodes, free)
     of_batch = group_kinds(batch, rows)
     for charged, loads in ((ladders, [2, 1]), (None, [3, 0])):
-        packing = Packing.of(of_batch, rows, ladders=charged)
+        packing = PlacementProblem.of(of_batch, rows, ladders=charged)
         assert place_least_allocated(packing, packing.counts).ravel().tolist() == loads
 
 

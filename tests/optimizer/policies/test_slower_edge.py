@@ -10,7 +10,7 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
 from kubedsm.optimizer.placing.batch_mip import QOS, upper_bounds
@@ -53,7 +53,7 @@ def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
 def chosen(case, objective, bounds):
     rows = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
     of_batch = group_kinds(case.batch, rows[0] + rows[1])
-    edge, cloud = (Packing.of(of_batch, of_tier) for of_tier in rows)
+    edge, cloud = (PlacementProblem.of(of_batch, of_tier) for of_tier in rows)
     args = case.snapshot.shares(), case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     gained = 0

@@ -1,4 +1,4 @@
-"""Figures of a burst, and the tables next to Table 3 of the rotating-score-cache paper.
+"""Measurements of a burst, and the tables next to Table 3 of the rotating-score-cache paper.
 
 Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by the API's
 timestamps, in whole seconds; evenness is of pods, over the nodes with pods.
@@ -37,7 +37,7 @@ _STANDINGS: Mapping[str, tuple[str, str, bool, float]] = {
     "pods not bound": ("watch.createdToBound.missing", "", True, 0.0),
     "Jain's index of pods, all nodes": ("onAllNodes.pods.jain", "", False, _JAIN_NOISE),
 }
-#: Columns of Table 3: heading, our figure, digits. Times are shown by watch and by API.
+#: Columns of Table 3: heading, our measurement, digits. Times are shown by watch and by API.
 _COLUMNS = (
     ("mean T_sched", "{}.createdToBound.mean", 1),
     ("p99", "{}.createdToBound.p99", 1),
@@ -119,7 +119,7 @@ class Side:
 
     @cached_property
     def medians(self) -> Figures:
-        """Return medians over the rounds with the figure."""
+        """Return medians over the rounds with the measurement."""
         return _medians(each.figures for each in self.rounds)
 
     def ratios_to(self, other: "Side") -> Figures:
@@ -204,7 +204,7 @@ def _round_figures(figures: Figures) -> dict[str, float]:
 
 
 def standings(result: BurstResult) -> list[Standing]:
-    """Rank the schedulers by each figure; the bare loop decides nothing and is left out."""
+    """Rank the schedulers by each measurement; the bare loop decides nothing and is left out."""
     sides = [side for side in result.sides if side.scheduler != bare_loop.NAME]
     return [
         Standing(

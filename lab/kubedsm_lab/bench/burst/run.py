@@ -17,7 +17,7 @@ import attrs
 
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
@@ -48,7 +48,7 @@ class Plan:
     schedulers: Sequence[str]
     pods: int
     rounds: int
-    #: time limit until the pods of a burst are Ready, and until all are deleted
+    #: deadline until the pods of a burst are Ready, and until all are deleted
     patience: float
     image: str
     #: wait before each round, and before each burst
@@ -224,7 +224,7 @@ def _is_emulated(node: dict[str, Any]) -> bool:
 
 
 def _read_recorded_times(pod: dict[str, Any]) -> dict[str, float]:
-    """Return the API's timestamps, in seconds since the epoch."""
+    """Return the API's timestamps, as a Unix timestamp."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     moments = {
         condition["type"]: condition["lastTransitionTime"]

@@ -1,4 +1,4 @@
-"""Figures of each contender at each size, and their tables."""
+"""Measurements of each contender at each size, and their tables."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -166,7 +166,7 @@ class NodesResult:
 
 
 def standings(result: NodesResult) -> list[Standing]:
-    """Rank KubeDSM by default settings, and kube-scheduler with each percentage."""
+    """Rank KubeDSM by default configuration settings, and kube-scheduler with each percentage."""
     ours = f"{KUBEDSM}, p = {ALL}"
     return [
         Standing(

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 LINES = 200
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
-#: Without a solver: under a time limit, results of two runs may differ.
+#: Without a solver: under a deadline, results of two runs may differ.
 _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 
 
@@ -146,14 +146,14 @@ async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
 
         def decode() -> None:
             for line in lines:
-                decoding.pod_line(line)
+                decoding.PODS.reader.line(line)
 
         def build_models() -> None:
             for line in lines:
                 watch.unmarshal_event(line.decode("utf8"), "V1Pod")
 
         for line in lines:
-            read = decoding.pod_line(line)
+            read = decoding.PODS.reader.line(line)
             model = watch.unmarshal_event(line.decode("utf8"), "V1Pod")["object"]
             if not isinstance(read, decoding.Applied) or read.object.uid != model.metadata.uid:
                 raise DisagreementError(f"both forms read different pods from {line!r}")
@@ -176,7 +176,7 @@ async def _compare_list(pods: int) -> Pair:
 
 def _apply_page(mirror: ClusterMirror, body: bytes) -> None:
     for item in decoding.read_json("PodList", body, List).items or ():
-        mirror.apply(PodApplied(decoding.pod_item(item).object))
+        mirror.apply(PodApplied(decoding.PODS.reader.item(item).object))
 
 
 def _encode_page(rng: random.Random, count: int) -> bytes:

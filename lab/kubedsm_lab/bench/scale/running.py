@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod
 from kubedsm.process.clock import SystemClock
@@ -172,7 +172,7 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Return the figures of the process and of its children (both lists) as a report."""
+    """Return the measurements of the process and of its children (both lists) as a report."""
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
         "emulated": True,

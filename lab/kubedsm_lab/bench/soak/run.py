@@ -18,7 +18,7 @@ from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.watched import NODES, PODS, Watched
+from kubedsm.kube.wire.decoding import NODES, PODS, Watched
 from kubedsm.model.events import ClusterEvent
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm_lab.bench.api import TIMEOUT, Api

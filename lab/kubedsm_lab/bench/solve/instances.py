@@ -25,11 +25,10 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds, build_table
-from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.moving.best_changes import TooManyError, iterate_best_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.placing.immediate import rank_pods
@@ -109,7 +108,7 @@ def _has_too_many_placements(instance: Instance) -> bool:
     fragmentation = Fragmentation(mix=request_mix(snapshot))
     ranks = rank_pods(instance.batch, snapshot.at, 60.0)
     batch = group_kinds(instance.batch, edge + cloud, ranks)
-    packing = Packing.of(batch, edge, [vector for vector, _ in fragmentation.mix])
+    packing = PlacementProblem.of(batch, edge, [vector for vector, _ in fragmentation.mix])
     return packing.weights is None or build_table(packing, fragmentation, Bounds()) is None
 
 
@@ -117,10 +116,12 @@ def _has_too_many_moves(instance: Instance) -> bool:
     """Return whether the exact form of `suggest` exceeds its bounds."""
     snapshot, bounds = instance.snapshot, SUGGEST_BOUNDS
     fragmentation = Fragmentation(mix=request_mix(snapshot))
-    problem = EdgeProblem.of(snapshot, default_movable(snapshot), fragmentation, bounds)
     gains = Gains.of(snapshot, instance.promises, instance.objective)
+    problem = EdgeProblem.of(
+        snapshot, default_movable(snapshot), fragmentation, gains, SuggestLimits(), bounds
+    )
     try:
-        next(iterate_best_changes(Question(problem, gains, gains, SuggestLimits(), bounds)), None)
+        next(iterate_best_changes(problem), None)
     except TooManyError:
         return True
     return False

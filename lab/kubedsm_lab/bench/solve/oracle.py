@@ -2,7 +2,7 @@
 
 The model shares only the solver process with the scheduler. Variables are pods of a kind per node
 and, for the QoS score, a choice among the possible numbers of a workload's edge pods. Without a
-time limit the result is proven optimal, otherwise there is an upper bound.
+deadline the result is proven optimal, otherwise there is an upper bound.
 """
 
 import math

@@ -221,7 +221,8 @@ def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tu
     """Return the QoS score of the workloads of the batch, or of all, highest priority first."""
     pods = instance.batch or instance.snapshot.pods.values()
     by_level: dict[int, dict[Workload, Share]] = {}
-    levels = levels_of(pods) or {pod.workload: 0 for pod in pods}
+    priorities = [(pod.workload, pod.pod_class.priority) for pod in pods]
+    levels = levels_of(priorities) or {workload: 0 for workload, _ in priorities}
     for workload, level in levels.items():
         by_level.setdefault(level, {})[workload] = shares[workload]
     return tuple(

@@ -23,7 +23,7 @@ class Way(enum.StrEnum):
     BEST = "the best each time"
 
 
-#: Columns of the tables, by figure.
+#: Columns of the tables, by measurement.
 _HEADINGS = {
     "placed": "pods placed",
     "mostPlaced": "the most",

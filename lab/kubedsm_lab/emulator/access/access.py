@@ -36,7 +36,7 @@ class _Issued:
     name: str
     uid: str
     audiences: tuple[str, ...]
-    #: seconds since the epoch
+    #: Unix timestamp in seconds
     expires: float
 
 
@@ -98,7 +98,7 @@ class Access:
         return self.users is not None
 
     def user_of(self, token: str | None) -> User:
-        """Raises ApiError (401) for an unknown token."""
+        """Raises ApiError (401, Unauthorized) for an unrecognised token."""
         if self.users is None:
             return ANONYMOUS
         if token is None:

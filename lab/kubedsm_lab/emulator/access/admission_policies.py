@@ -34,8 +34,8 @@ class Update:
 
     def variables(self) -> Object:
         return {
-            "object": _without_managers(self.after),
-            "oldObject": _without_managers(self.before),
+            "object": self.after,
+            "oldObject": self.before,
             "request": {
                 "userInfo": self.user.info,
                 "subResource": self.subresource,
@@ -128,8 +128,3 @@ def check_update(policies: list[tuple[str, str, Object]], update: Update) -> Non
 @lru_cache(maxsize=16)
 def _compile_policy(spec: bytes) -> Policy:
     return Policy(orjson.loads(spec))
-
-
-def _without_managers(obj: Object) -> Object:
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {**obj, "metadata": metadata}

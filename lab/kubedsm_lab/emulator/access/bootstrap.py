@@ -4,10 +4,8 @@ Those of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy that 
 component, for the resources served here.
 """
 
-from functools import partial
-
 from kubedsm_lab.emulator.access.rbac import AUTHENTICATED, MASTERS, UNAUTHENTICATED
-from kubedsm_lab.emulator.api.api_server import API_SERVER, ApiServer
+from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -81,19 +79,18 @@ _ADDED: dict[str, list[Object]] = {
 
 
 def install(api: ApiServer) -> None:
-    """Create the roles and bindings of a new cluster."""
-    create = partial(api.create, manager=API_SERVER)
+    """Create the bootstrap ClusterRoles and ClusterRoleBindings of a new cluster."""
     for name, (rules, groups) in _BOUND.items():
-        create(CLUSTER_ROLES, _build_role(name, {}, rules=rules))
-        create(CLUSTER_ROLE_BINDINGS, _build_binding(name, groups))
+        api.create(CLUSTER_ROLES, _build_role(name, {}, rules=rules))
+        api.create(CLUSTER_ROLE_BINDINGS, _build_binding(name, groups))
     above = ["edit", "admin", ""]
     for (name, rules), next_one in zip(_ADDED.items(), above, strict=True):
         joins = {_aggregation_label(next_one): "true"} if next_one else {}
         selector = {"matchLabels": {_aggregation_label(name): "true"}}
         rule = {"clusterRoleSelectors": [selector]}
-        create(CLUSTER_ROLES, _build_role(name, joins, aggregationRule=rule))
+        api.create(CLUSTER_ROLES, _build_role(name, joins, aggregationRule=rule))
         part = {_aggregation_label(name): "true"}
-        create(CLUSTER_ROLES, _build_role(f"system:aggregate-to-{name}", part, rules=rules))
+        api.create(CLUSTER_ROLES, _build_role(f"system:aggregate-to-{name}", part, rules=rules))
 
 
 def _aggregation_label(role: str) -> str:

@@ -58,7 +58,7 @@ class Attributes:
     #: plural
     resource: str = ""
     subresource: str = ""
-    #: empty for the whole cluster
+    #: namespace; empty for cluster-scoped requests
     namespace: str = ""
     #: empty for all objects, and before the creation of an object
     name: str = ""
@@ -79,7 +79,7 @@ class Decision:
 
 @attrs.frozen
 class RbacObjects:
-    """Roles and bindings of a store."""
+    """Authorizer over the Roles and RoleBindings of a store."""
 
     store: Store
 
@@ -96,7 +96,7 @@ class RbacObjects:
 
 @attrs.frozen
 class _Grant:
-    """Role granted to the user by a binding."""
+    """Authorization granted to the user by a RoleBinding."""
 
     binding: Object
     subject: Object
@@ -105,7 +105,7 @@ class _Grant:
 
 
 def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
-    """Allow the request if any rule of any role bound to the user matches."""
+    """Authorize the request if a rule of any role bound to the user matches."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
     missing: list[str] = []
@@ -133,7 +133,7 @@ def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
 
 
 def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
-    """Return the 403 in a real server's words."""
+    """Return the 403 (Forbidden) in the wording of kube-apiserver."""
     why = f": {decision.reason}" if decision.reason else ""
     subject = f'User "{user.name}" cannot {request.verb}'
     if request.path:

@@ -13,7 +13,6 @@ import attrs
 
 from kubedsm.process.backoff import Doubling
 from kubedsm_lab.emulator.actors.cache import Cache, Key
-from kubedsm_lab.emulator.api.api_server import CONTROLLERS
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import (
     controller_of,
@@ -82,9 +81,6 @@ class Controller(ABC):
     other exception is a bug: it ends the task, and the cluster with it.
     """
 
-    #: field manager of status updates
-    manager = CONTROLLERS
-
     def __init__(self, cache: Cache) -> None:
         self.api = cache.api
         self.cache = cache
@@ -106,7 +102,7 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:
-        """Compare and write. Raise Requeue for another attempt."""
+        """Reconcile the object of the key. Raise Requeue for another attempt."""
 
     def follow(self, resource: Resource) -> None:
         """Enqueue the key of each changed object of the resource."""
@@ -152,16 +148,14 @@ class Controller(ABC):
         """Store the object with the status, unless unchanged."""
         if status == obj.get("status"):
             return obj
-        return self.api.update(
-            resource, {**obj, "status": status}, subresource="status", manager=self.manager
-        )
+        return self.api.update(resource, {**obj, "status": status}, subresource="status")
 
     def enqueue(self, key: Key) -> None:
         self._queue[key] = None
         self._woken.set()
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
-        """Enqueue the key after a delay; the earliest of several delays counts."""
+        """Enqueue the key after a delay; the earliest of competing deadlines counts."""
         when = self.clock.monotonic() + max(0.0, seconds)
         if when < self._due.get(key, float("inf")):
             self._due[key] = when
@@ -177,7 +171,7 @@ class Controller(ABC):
         return False
 
     def has_passed(self, moment: float, key: Key) -> bool:
-        """Return `has_come` of a moment in seconds since the epoch."""
+        """Return `has_come` of a moment as a Unix timestamp."""
         return self.has_come(self.clock.monotonic() + moment - self.clock.wall(), key)
 
     def stop(self) -> None:

@@ -84,7 +84,7 @@ class ServiceAccountsController(Controller):
 
 
 class ResourceQuotaController(Controller):
-    """Reports the usage of each quota; admission counts for itself, from the store."""
+    """Reports the consumption of each quota; admission counts for itself, from the store."""
 
     def subscribe(self) -> None:
         self.cache.on_all(self._on_change)

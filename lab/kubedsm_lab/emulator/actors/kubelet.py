@@ -88,7 +88,7 @@ class _Admitted:
     stops: float | None = None
     #: whether its containers run and are ready
     serves: bool = False
-    #: last reported state
+    #: last reported container state
     containers: Containers = UP
 
 
@@ -99,8 +99,6 @@ class Kubelet(Controller):
     `timing.stop_delay`; the `runtime` may take longer. A Job's pod that the runtime does not run
     has succeeded `timing.job_duration` after it became Ready.
     """
-
-    manager = "kubelet"
 
     def __init__(self, cache: Cache, runtime: ContainerRuntime, timing: Timing) -> None:
         super().__init__(cache)
@@ -152,7 +150,7 @@ class Kubelet(Controller):
         elif not is_finished(pod):
             self._run_pod(pod, node)
 
-    # Nodes.
+    # Node registration and heartbeats.
 
     def _register_node(self, name: str) -> None:
         """Report an unregistered or reconnected node as Ready."""
@@ -179,7 +177,7 @@ class Kubelet(Controller):
             reported["allocatable"] = status["capacity"]
         self.write_status(NODES, node, reported)
 
-    # Pods.
+    # Pod lifecycle.
 
     def _run_pod(self, pod: Object, node: Object) -> None:
         uid = pod["metadata"]["uid"]

@@ -222,7 +222,7 @@ def _no_execute(node: Object) -> list[Object]:
 
 
 def _eviction_moment(pod: Object, node: Object) -> float | None:
-    """Return when NoExecute taints of the node evict the pod, in seconds since the epoch."""
+    """Return when NoExecute taints of the node evict the pod, as a Unix timestamp."""
     moments = []
     for taint in _no_execute(node):
         added = seconds(taint["timeAdded"]) if taint.get("timeAdded") else 0.0

@@ -190,10 +190,10 @@ _SHORTEST = -2
 def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
     """Order pods by deletion, first one first.
 
-    Unassigned before assigned, Pending before Unknown before Running, not ready before ready,
-    lower deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter
-    time, more restarts, younger; then by uid. Times are compared by order of magnitude (powers of
-    two) of the age, as in Kubernetes. `now` is in seconds since the epoch.
+    Unassigned before assigned, Pending before Unknown before Running, not ready before ready, lower
+    deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter time,
+    more restarts, younger; then by uid. Times are compared by order of magnitude (powers of two) of
+    the age, as in Kubernetes. `now` is as a Unix timestamp.
     """
 
     def rank(pod: Object) -> tuple[object, ...]:

@@ -1,4 +1,5 @@
-"""Metrics of an autoscaler: sampling of pod usage, and the replicas that each metric asks for.
+"""Metrics of an autoscaler: sampling of pod consumption, and the replicas that each metric asks
+for.
 
 Rules and messages are those of replica_calculator.go in
 k8s.io/kubernetes/pkg/controller/podautoscaler.
@@ -56,9 +57,9 @@ class _NoFigure(Exception):
 
 @attrs.frozen
 class Sample:
-    """Usage of one pod."""
+    """Consumption of one pod."""
 
-    #: seconds since the epoch
+    #: Unix timestamp in seconds
     at: float
     #: thousandths of cores and of bytes, rounded up
     amounts: Mapping[str, int]
@@ -103,9 +104,9 @@ class Scaled:
     name: str
     pods: Sequence[Object]
     replicas: int
-    #: seconds since the epoch
+    #: Unix timestamp in seconds
     now: float
-    #: share by which the ratio of usage to target may differ without any scaling
+    #: share by which the ratio of consumption to target may differ without any scaling
     tolerance: float
     metrics: Metrics | None = None
     #: by namespace and name; None without metrics-server
@@ -186,7 +187,7 @@ def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
 
 
 def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
-    """Compare usage with the target; pods without a sample never start nor reverse a scaling."""
+    """Compare consumption with the target; pods without a sample never start or reverse scaling."""
     wanted, utilised = source.target.average_utilization, source.target.average_value is None
     if not utilised:
         wanted = math.ceil(1000 * _parse_positive(source.target.average_value))
@@ -238,7 +239,7 @@ def _calculate_replicas(
     if not starting and not missing:
         steady = scaled.is_near(ratio)
         return scaled.replicas if steady else math.ceil(ratio * len(used)), current
-    # Unknown usage is assumed to be what opposes a change.
+    # Unknown consumption is assumed to be what opposes a change.
     if ratio < 1:
         share = max(100, target)
         assumed = {n: requests[n] * share // 100 if utilised else target for n in missing}
@@ -287,7 +288,7 @@ def _group_pods(
 
 
 def _is_starting(pod: Object, sample: Sample, now: float) -> bool:
-    """Return whether the pod's CPU usage may be that of its start, and not of its requests."""
+    """Return whether the pod's CPU consumption may be that of its start, not of its requests."""
     ready, started = (
         condition_of(pod, "Ready"),
         pod["status"].get("startTime"),

@@ -188,7 +188,7 @@ def _take_first(candidates: Iterator[Any], what: str) -> Any:
     return found
 
 
-# Quotas: usage is counted from the store, so it is never stale.
+# Quotas: consumption is counted from the store, so it is never stale.
 
 
 def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
@@ -219,7 +219,7 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
 
 
 def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int:
-    """Return the usage of a quota's constraint by the objects, in thousandths."""
+    """Return the consumption of a quota's constraint by the objects, in thousandths."""
     counted = {f"count/{resource.qualified}", *([] if resource.group else [resource.plural])}
     if resource.kind != "Pod":
         return 1000 * sum(1 for _ in objects) if constraint in counted else 0

@@ -17,8 +17,6 @@ from kubedsm_lab.emulator.api.deletion import (
     plan_deletion,
 )
 from kubedsm_lab.emulator.api.forms import to_requested_form, to_stored_form
-from kubedsm_lab.emulator.api.managed_fields import tracking
-from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
 from kubedsm_lab.emulator.api.object_state import key_of
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
@@ -36,9 +34,6 @@ from kubedsm_lab.emulator.api.validation import validate_change
 from kubedsm_lab.emulator.api.values import without_null_fields
 
 _CREATED = 201
-#: default field managers
-CONTROLLERS = "kube-controller-manager"
-API_SERVER = "kube-apiserver"
 #: length of a generated name without its random suffix
 _LONGEST_BASE = 58
 #: attempts with another random suffix if a generated name is taken
@@ -46,19 +41,15 @@ _NAME_ATTEMPTS = 8
 
 
 class ApiServer:
-    """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does.
+    """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does."""
 
-    Without `tracks_managers` objects have no managedFields until a client applies them.
-    """
-
-    def __init__(self, clock: Clock, rng: random.Random, *, tracks_managers: bool = True) -> None:
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.clock = clock
-        self._tracks_managers = tracks_managers
         self.store = Store(clock, rng)
         for name in admission.NAMESPACES_AT_START:
-            self.create(NAMESPACES, {"metadata": {"name": name}}, manager=API_SERVER)
+            self.create(NAMESPACES, {"metadata": {"name": name}})
         for priority_class in SYSTEM_CLASSES:
-            self.create(PRIORITY_CLASSES, priority_class, manager=API_SERVER)
+            self.create(PRIORITY_CLASSES, priority_class)
         # No watch can begin before the cluster did.
         self.store.compact()
 
@@ -69,13 +60,31 @@ class ApiServer:
         *,
         namespace: str = "",
         dry_run: bool = False,
-        manager: str = CONTROLLERS,
     ) -> Object:
         """Store a new object and return it with all defaults.
 
         Raises ApiError: 400, 403, 404 (no such namespace), 409 (name taken), 422.
         """
-        return self._create(resource, obj, namespace, self._write(manager, dry_run=dry_run))
+        given = decoding.check_types(resource, obj).get("metadata") or {}
+        if given.get("resourceVersion"):
+            raise errors.ApiError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
+        base = given.get("generateName") or ""
+        for attempts_left in reversed(range(_NAME_ATTEMPTS)):
+            name = given.get("name") or ""
+            if base and not name:
+                name = base[:_LONGEST_BASE] + self.store.suffix()
+            new = self._new(resource, obj, name, namespace)
+            metadata = new["metadata"]
+            admitted = admission.admit(self.store, resource, new)
+            taken = self.store.get(resource, metadata.get("namespace", ""), name)
+            if taken is None:
+                break
+            if given.get("name") or not attempts_left:
+                raise errors.already_exists(resource, name)
+        stored = admitted if dry_run else self.store.put(resource, admitted)
+        return to_requested_form(resource, stored)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Raises ApiError (404)."""
@@ -100,7 +109,6 @@ class ApiServer:
         *,
         subresource: str = "",
         dry_run: bool = False,
-        manager: str = CONTROLLERS,
     ) -> Object:
         """Replace an object, or the part of it that a subresource is.
 
@@ -111,8 +119,7 @@ class ApiServer:
         current = self._current(resource, namespace, name)
         errors.check_stored(resource, current["metadata"], given, "uid")
         updating.check_version(resource, current, given)
-        write = self._write(manager, subresource, dry_run=dry_run)
-        return self._change(resource, current, obj, write)
+        return self._change(resource, current, obj, subresource, dry_run=dry_run)
 
     def patch(
         self,
@@ -124,33 +131,17 @@ class ApiServer:
         *,
         subresource: str = "",
         dry_run: bool = False,
-        manager: str = CONTROLLERS,
-        force: bool = False,
     ) -> Object:
         """Apply a patch of one of `patching.PATCH_TYPES` to an object or a subresource.
 
-        An apply patch creates a missing object, and takes fields of other managers only by `force`.
         Raises ApiError: 400, 404, 409, 415, 422.
         """
-        write = self._write(manager, subresource, dry_run=dry_run)
-        if content_type == patching.APPLY_PATCH:
-            config = patching.check_object(patch)
-            if subresource == "scale":
-                config = subresources.as_workload(
-                    resource, decoding.check_types(decoding.SCALE, config)
-                )
-            after = self._apply(resource, namespace, name, Apply(config, write, force=force))
-            return subresources.scale_of(after) if subresource == "scale" else after
         if subresource == "scale":
             scale = self.get_scale(resource, namespace, name)
             after = patching.patched(decoding.SCALE, scale, patch, content_type)
-            return self.update_scale(
-                resource, namespace, name, after, dry_run=dry_run, manager=manager
-            )
+            return self.update_scale(resource, namespace, name, after, dry_run=dry_run)
         current = self._current(resource, namespace, name)
         before = to_requested_form(resource, current)
-        if patching.reads_managed_fields(patch, content_type):
-            before = tracking.with_list(before)
         after = without_null_fields(patching.patched(resource, before, patch, content_type))
         given = decoding.check_types(resource, after).get("metadata") or {}
         metadata = before["metadata"]
@@ -159,7 +150,7 @@ class ApiServer:
         if (given.get("name"), given.get("namespace", "")) != (name, metadata.get("namespace", "")):
             raise errors.bad_request("the name or namespace of the object does not match the URL")
         updating.check_same_uid(resource, current, given)
-        return self._change(resource, current, after, write)
+        return self._change(resource, current, after, subresource, dry_run=dry_run)
 
     def delete(
         self,
@@ -245,7 +236,6 @@ class ApiServer:
         scale: Object,
         *,
         dry_run: bool = False,
-        manager: str = CONTROLLERS,
     ) -> Object:
         """Set the replicas of the Scale. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
@@ -253,54 +243,16 @@ class ApiServer:
         errors.check_stored(resource, current["metadata"], given, "uid")
         updating.check_version(resource, current, given)
         scaled = subresources.with_replicas(current, scale)
-        write = self._write(manager, "scale", dry_run=dry_run)
-        return subresources.scale_of(self._change(resource, current, scaled, write))
+        return subresources.scale_of(self._change(resource, current, scaled, dry_run=dry_run))
 
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(resource, namespace, name) is not None
-
-    def _write(self, manager: str, subresource: str = "", *, dry_run: bool) -> tracking.Write:
-        return tracking.Write(manager, self.store.now(), subresource, dry_run)
 
     def _current(self, resource: Resource, namespace: str, name: str) -> Object:
         obj = self.store.get(resource, namespace, name)
         if obj is None:
             raise errors.not_found(resource, name)
         return obj
-
-    def _create(
-        self,
-        resource: Resource,
-        obj: Object,
-        namespace: str,
-        write: tracking.Write,
-        entries: tracking.Entries | None = None,
-    ) -> Object:
-        """Store a new object. `entries`: its managers, if they are known already."""
-        given = decoding.check_types(resource, obj).get("metadata") or {}
-        if given.get("resourceVersion"):
-            raise errors.ApiError(
-                500, "", "resourceVersion should not be set on objects to be created"
-            )
-        base = given.get("generateName") or ""
-        for attempts_left in reversed(range(_NAME_ATTEMPTS)):
-            name = given.get("name") or ""
-            if base and not name:
-                name = base[:_LONGEST_BASE] + self.store.suffix()
-            new = self._new(resource, obj, name, namespace)
-            metadata = new["metadata"]
-            admitted = admission.admit(self.store, resource, new)
-            taken = self.store.get(resource, metadata.get("namespace", ""), name)
-            if taken is None:
-                break
-            if given.get("name") or not attempts_left:
-                raise errors.already_exists(resource, name)
-        if entries is None and self._tracks_managers:
-            stored = tracking.of_new(resource, new, admitted, write)
-        else:
-            stored = tracking.with_entries(admitted, entries or {})
-        stored = stored if write.dry_run else self.store.put(resource, stored)
-        return to_requested_form(resource, stored)
 
     def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
         """Return the object under that name before admission."""
@@ -342,51 +294,22 @@ class ApiServer:
         resource: Resource,
         current: Object,
         given: Object,
-        write: tracking.Write,
-        entries: tracking.Entries | None = None,
+        subresource: str = "",
+        *,
+        dry_run: bool,
     ) -> Object:
-        """Store a changed object. `entries`: its managers, if they are known already."""
-        # A Scale has been turned into the whole workload.
-        subresource = "" if write.subresource == "scale" else write.subresource
+        """Store a changed object."""
         after = updating.updated(
             resource.stored, current, to_stored_form(resource, given), subresource
         )
-        if resource.kind == "Service" and after is not current:
-            others = [s for s in self.store.list(SERVICES) if s is not current]
-            after = admission.with_addresses(after, others, current)
         if after is not current:
+            if resource.kind == "Service":
+                others = [s for s in self.store.list(SERVICES) if s is not current]
+                after = admission.with_addresses(after, others, current)
             admission.check_among_others(self.store, resource, after)
             validate_change(resource, after, current, subresource)
-        if entries is None:
-            after = tracking.of_changed(resource, current, given, after, write)
-        elif after is not current or tracking.has_other_owners(current, entries):
-            after = tracking.with_entries(after, entries)
-        if not write.dry_run and after is not current:
-            if is_deletion_complete(resource, after):
+            if not dry_run and is_deletion_complete(resource, after):
                 self.store.remove(resource, *key_of(current))
-            else:
+            elif not dry_run:
                 after = self.store.put(resource, after)
         return to_requested_form(resource, after)
-
-    def _apply(self, resource: Resource, namespace: str, name: str, apply: Apply) -> Object:
-        given = decoding.check_types(resource, apply.config).get("metadata") or {}
-        if given.get("name") not in (None, name):
-            raise errors.bad_request(
-                f"the name of the object ({given['name']}) does not match "
-                f"the name on the URL ({name})"
-            )
-        current = self.store.get(resource, namespace, name)
-        if current is None:
-            if apply.write.subresource:
-                raise errors.not_found(resource, name)
-            made = applied(resource, None, {}, apply)
-            new = tracking.with_owned_part(
-                resource, {"metadata": {**given, "name": name}}, made.part, ""
-            )
-            return self._create(resource, new, namespace, apply.write, made.entries)
-        live = to_requested_form(resource, current)
-        updating.check_applied_to(resource, current, given)
-        result = applied(resource, live, tracking.entries_of(current), apply)
-        after = tracking.with_owned_part(resource, live, result.part, apply.write.subresource)
-        decoding.check_types(resource, after)
-        return self._change(resource, current, after, apply.write, result.entries)

@@ -20,16 +20,16 @@ _LONGEST_GRACE = 10**9
 
 @attrs.frozen
 class Deletion:
-    """Result of a DELETE."""
+    """Outcome of a DELETE operation."""
 
-    #: present or last state
+    #: current or final representation
     object: Object
     gone: bool
 
 
 @attrs.frozen
 class DeletionPlan:
-    """Steps of a DELETE."""
+    """Planned storage operations of a DELETE."""
 
     #: object to store first, if anything changes
     update: Object | None
@@ -57,7 +57,7 @@ def check_preconditions(
 def plan_deletion(
     resource: Resource, current: Object, grace_seconds: int | None, propagation: str, now: float
 ) -> DeletionPlan:
-    """Plan the deletion; `now` in seconds since the epoch. Raises ApiError (422)."""
+    """Plan the deletion; `now` as a Unix timestamp. Raises ApiError (422)."""
     if propagation and propagation not in _FINALIZER_OF:
         choices = sorted(_FINALIZER_OF)
         error = not_supported("propagationPolicy", propagation, choices)
@@ -80,7 +80,7 @@ def plan_deletion(
 
 
 def is_deletion_complete(resource: Resource, obj: Object) -> bool:
-    """Return whether an update removed the last obstacle of a deletion."""
+    """Return whether an update removed the last finalizer of a terminating object."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False

@@ -18,7 +18,7 @@ STALE = (
 
 
 class ApiError(Exception):
-    """Refused request, with the Status object of the response."""
+    """Rejected request, with the Kubernetes Status object of the response."""
 
     def __init__(
         self, status: int, reason: str, message: str, details: Object | None = None
@@ -101,7 +101,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def cannot_be_handled(resource: Resource, why: str) -> ApiError:
-    """Return a 400 for a body that is no object of the kind."""
+    """Return a 400 (malformed) for a body that is no object of the kind."""
     kind, version = resource.kind, resource.version
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
@@ -140,7 +140,7 @@ def disruption_budget(cause: str, *, retry_after: int = 0) -> ApiError:
 
 @attrs.frozen
 class FieldError:
-    """Error of one field."""
+    """Validation error of one field."""
 
     reason: str
     field: str
@@ -173,7 +173,7 @@ def may_not(field: str, why: str) -> FieldError:
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """Return a 422 with one cause per field."""
+    """Return a 422 (unprocessable) with one validation cause per field."""
     texts = [f"{error.field}: {error.message}" for error in errors]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified = f"{kind}.{group}" if group else kind
@@ -189,6 +189,6 @@ def _format_value(value: object) -> str:
 
 
 class Verbatim(str):
-    """Value that messages show without quotes."""
+    """Literal that error descriptions show without quotes."""
 
     __slots__ = ()

@@ -112,7 +112,7 @@ def is_disconnected(node: Object) -> bool:
 
 
 def ready_since(pod: Object) -> float | None:
-    """Return seconds since the epoch; None if the pod is not ready or gives no time."""
+    """Return Unix timestamp in seconds; None if the pod is not ready or gives no time."""
     ready = find_condition(conditions_of(pod["status"]), "Ready")
     if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None
@@ -120,7 +120,7 @@ def ready_since(pod: Object) -> float | None:
 
 
 def available_at(pod: Object, min_ready_seconds: float) -> float | None:
-    """Return when the pod has been ready for long enough, in seconds since the epoch.
+    """Return when the pod has been ready for long enough, as a Unix timestamp.
 
     A ready pod without a time is available only without min_ready_seconds.
     """

@@ -2,7 +2,7 @@
 
 A patch never changes the object that it is applied to; unchanged parts are shared. Source of
 strategic merge patch: k8s.io/apimachinery/pkg/util/strategicpatch, with the lists of `list_types`;
-`$setElementOrder` is ignored: new items come last. Server-side apply is in `managed_fields`.
+`$setElementOrder` is ignored: new items come last.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,20 @@ from kubedsm_lab.emulator.api.values import check_depth
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 
 #: limit of kube-apiserver, which bounds the cost of a request
 _MOST_OPERATIONS = 10_000
 
 
 class PatchError(ValueError):
-    """A JSON patch has a failing test or a path without target."""
+    """Inapplicable JSON patch: a failing test, or a path without target."""
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """Return the object with the patch applied. Raises ApiError: 400, 415, 422."""
+    """Apply a patch of any supported content type, and return the resulting object. Raises
+    ApiError: 400, 415, 422.
+    """
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
             raise bad_request("error decoding patch: a JSON patch is a list of operations")
@@ -58,18 +59,6 @@ def check_object(patch: Any) -> Object:
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a patch of this type is an object")
     return patch
-
-
-def reads_managed_fields(patch: Any, content_type: str) -> bool:
-    """Return whether the result depends on metadata.managedFields of the object."""
-    if content_type != JSON_PATCH or not isinstance(patch, list):
-        return False
-    paths = [op.get(key) for op in patch if isinstance(op, dict) for key in ("path", "from")]
-    return any(
-        isinstance(path, str)
-        and (path in ("", "/metadata") or path.startswith("/metadata/managedFields"))
-        for path in paths
-    )
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -119,7 +108,7 @@ def _apply_operation(document: Any, operation: Any) -> Any:
 
 
 def _split_pointer(text: Any) -> list[str]:
-    """Split a JSON pointer (RFC 6901)."""
+    """Split a JSON pointer (RFC 6901) into unescaped reference tokens."""
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]

@@ -54,12 +54,12 @@ _ALIASES = {
     "reportingController": "reportingComponent",
     "source": "source.component",
 }
-#: fields that are false where they are missing
+#: boolean fields that default to false
 _FLAGS = ("spec.hostNetwork", "spec.unschedulable")
 
 
 class SelectorError(ValueError):
-    """The text or the object is no label selector."""
+    """Malformed label selector."""
 
 
 @attrs.frozen
@@ -191,7 +191,7 @@ def parse_fields(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
 
 @attrs.frozen
 class Selection:
-    """Objects that a list or a watch asks for."""
+    """Selection criteria of a list or a watch."""
 
     namespace: str = ""
     labels: LabelSelector = LabelSelector()

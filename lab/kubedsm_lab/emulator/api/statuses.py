@@ -9,55 +9,15 @@ from kubedsm_lab.emulator.api.object_state import conditions_of, without_conditi
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.api.values import without_nulls
 
-_TEMPLATE: Object = {"metadata": {}, "spec": {"containers": None}}
-#: a kind before any field is set: no manager owns these fields for setting something in them
-ZERO_VALUES: Mapping[str, Object] = {
-    "Pod": {"spec": {"containers": None}, "status": {}},
-    "Deployment": {
-        "spec": {"selector": None, "template": _TEMPLATE, "strategy": {}},
-        "status": {},
-    },
-    "ReplicaSet": {"spec": {"selector": None, "template": _TEMPLATE}, "status": {"replicas": 0}},
-    "StatefulSet": {
-        "spec": {"selector": None, "template": _TEMPLATE, "updateStrategy": {}},
-        "status": {"replicas": 0, "availableReplicas": 0},
-    },
-    "Job": {"spec": {"template": _TEMPLATE}, "status": {}},
-    "Service": {"spec": {}, "status": {"loadBalancer": {}}},
-    "Node": {"spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}},
-    "Namespace": {"spec": {}, "status": {}},
-    "Event": {
-        "involvedObject": {},
-        "regarding": {},
-        "source": {},
-        "deprecatedSource": {},
-        "firstTimestamp": None,
-        "lastTimestamp": None,
-        "eventTime": None,
-        "reportingComponent": "",
-        "reportingInstance": "",
-    },
-    "PersistentVolume": {"spec": {}, "status": {}},
-    "PersistentVolumeClaim": {"spec": {"resources": {}}, "status": {}},
-    "ResourceQuota": {"spec": {}, "status": {}},
-    "PodDisruptionBudget": {
-        "spec": {},
-        "status": dict.fromkeys(
-            ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
-        ),
-    },
-    "HorizontalPodAutoscaler": {
-        "spec": {"scaleTargetRef": {"kind": "", "name": ""}, "maxReplicas": 0},
-        "status": {"desiredReplicas": 0, "currentMetrics": None},
-    },
-    "Lease": {"spec": {}},
-    "CSINode": {"spec": {"drivers": None}},
-    "Role": {"rules": None},
-    "ClusterRole": {"rules": None},
-    "RoleBinding": {"roleRef": {}},
-    "ClusterRoleBinding": {"roleRef": {}},
-    "PriorityClass": {"value": 0},
-    "StorageClass": {"provisioner": ""},
+_ZERO_STATUSES: Mapping[str, Object] = {
+    "ReplicaSet": {"replicas": 0},
+    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
+    "Service": {"loadBalancer": {}},
+    "Node": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}},
+    "PodDisruptionBudget": dict.fromkeys(
+        ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
+    ),
+    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
 }
 _CONDITION: Object = {"type": "", "status": "", "lastTransitionTime": None}
 _CONDITIONS: Mapping[str, Object] = {
@@ -89,7 +49,7 @@ def with_condition(pod: Object, condition: Object) -> Object:
 
 def initial_status(kind: str, given: Object) -> Object:
     """Return the status as it is stored, whatever was written."""
-    status = {**ZERO_VALUES.get(kind, {}).get("status", {}), **without_nulls(given)}
+    status = {**_ZERO_STATUSES.get(kind, {}), **without_nulls(given)}
     if status.get("conditions") and kind not in _WITHOUT_CONDITIONS:
         zeros = _CONDITIONS.get(kind, _CONDITION)
         status["conditions"] = [{**zeros, **condition} for condition in status["conditions"]]

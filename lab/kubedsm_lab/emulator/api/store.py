@@ -39,7 +39,7 @@ ObjectChanges = list[ObjectChange]
 
 
 class ExpiredError(Exception):
-    """The history does not reach back to that revision."""
+    """Requested revision is older than the retained history."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {since} ({oldest})")
@@ -156,7 +156,7 @@ class Store:
         return newer
 
     def compact(self) -> None:
-        """Drop all history: watches cannot start before this revision."""
+        """Discard the retained history: watches cannot start before the current revision."""
         self._compacted = self.revision
         for table in self._tables.values():
             table.changes.clear()

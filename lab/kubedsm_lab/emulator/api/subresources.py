@@ -19,7 +19,7 @@ from kubedsm_lab.emulator.api.errors import (
     required,
 )
 from kubedsm_lab.emulator.api.object_state import conditions_of, is_active, is_ready
-from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
+from kubedsm_lab.emulator.api.resources import PODS, Object
 from kubedsm_lab.emulator.api.selectors import SelectorError, label_selector_of
 from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 
@@ -156,17 +156,6 @@ def scale_of(workload: Object) -> Object:
             "replicas": (workload.get("status") or {}).get("replicas", 0),
             "selector": str(selector),
         },
-    }
-
-
-def as_workload(resource: Resource, scale: Object) -> Object:
-    """Convert a configuration of the Scale to one of the workload."""
-    spec = scale.get("spec") or {}
-    return {
-        "kind": resource.kind,
-        "apiVersion": resource.api_version,
-        "metadata": scale.get("metadata") or {},
-        "spec": {key: spec[key] for key in ("replicas",) if key in spec},
     }
 
 

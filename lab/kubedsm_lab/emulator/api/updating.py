@@ -36,14 +36,6 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
         raise conflict(resource, name, STALE)
 
 
-def check_applied_to(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (409, 422) if an apply names another version or object."""
-    if given.get("resourceVersion") not in ("", None, current["metadata"]["resourceVersion"]):
-        raise conflict(resource, current["metadata"]["name"], STALE)
-    if given.get("uid"):
-        check_same_uid(resource, current, given)
-
-
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
     """Raises ApiError (422) if a PATCH changes the uid."""
     metadata = current["metadata"]

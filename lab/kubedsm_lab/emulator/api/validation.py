@@ -120,7 +120,7 @@ def _errors(resource: Resource, obj: Object) -> Errors:
     return _CHECKS[resource.kind](obj) if resource.kind in _CHECKS else iter(())
 
 
-# Metadata.
+# Validation of object metadata.
 
 
 def _metadata_errors(resource: Resource, obj: Object) -> Errors:
@@ -181,7 +181,7 @@ def _finalizer_errors(metadata: Object, previous: Object) -> Errors:
         )
 
 
-# Pods.
+# Validation of pods.
 
 
 def negative_fields(holder: Object, path: str, *fields: str) -> Errors:
@@ -333,7 +333,7 @@ def _spread_errors(spread: Object, path: str) -> Errors:
     yield from check_choice(spread, path, "whenUnsatisfiable", choices)
 
 
-# Objects by kind.
+# Kind-specific validation.
 
 
 def _int_or_percent_errors(holder: Object, path: str, *fields: str) -> Errors:
@@ -526,7 +526,7 @@ def _priority_class_errors(priority_class: Object) -> Errors:
     yield from check_choice(priority_class, "", "preemptionPolicy", PREEMPTION_POLICIES)
 
 
-# Changes.
+# Validation of updates: immutable fields.
 
 
 def _selector_change(workload: Object, before: Object) -> Errors:

@@ -1,4 +1,4 @@
-"""Bodies and options of requests: media types, decoding, dry run, field manager, tables."""
+"""Bodies and options of requests: media types, decoding, dry run, tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,26 +8,19 @@ import orjson
 
 from kubedsm_lab.emulator.api.errors import (
     ApiError,
-    FieldError,
     bad_request,
     invalid,
-    invalid_value,
-    may_not,
     not_supported,
-    required,
     unsupported_media_type,
 )
-from kubedsm_lab.emulator.api.patching import APPLY_PATCH, PATCH_TYPES
+from kubedsm_lab.emulator.api.patching import PATCH_TYPES
 from kubedsm_lab.emulator.api.resources import Resource
 from kubedsm_lab.emulator.api.values import check_depth, without_null_fields
 from kubedsm_lab.emulator.http import protobuf
-from kubedsm_lab.emulator.http.listing import flag
 from kubedsm_lab.emulator.http.tables import Include
 
 _JSON = "application/json"
 _FEW_BRACKETS = 100
-#: length limit of a fieldManager in bytes
-_LONGEST_MANAGER = 128
 _YAML = "application/yaml"
 _OBJECT_TYPES = (_JSON, _YAML, protobuf.MEDIA_TYPE)
 _INCLUDES: Mapping[str, Include] = {
@@ -71,34 +64,6 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
     return bool(asked)
 
 
-def field_manager(query: Mapping[str, str], user_agent: str) -> str:
-    """Return the field manager, or the user agent's program. Raises ApiError (422)."""
-    given = query.get("fieldManager", "")
-    if not given:
-        name = user_agent.partition("/")[0]
-        return "".join(filter(str.isprintable, name))[:_LONGEST_MANAGER]
-    if len(given.encode()) > _LONGEST_MANAGER:
-        why = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
-        raise _options([FieldError("FieldValueTooLong", "fieldManager", why)])
-    if not given.isprintable():
-        why = "should only contain printable characters"
-        raise _options([invalid_value("fieldManager", given, why)])
-    return given
-
-
-def is_forced(query: Mapping[str, str], content_type: str) -> bool:
-    """Return whether an apply takes fields of other managers. Raises ApiError (422)."""
-    if content_type != APPLY_PATCH and query.get("force"):
-        raise _options([may_not("force", "may not be specified for non-apply patch")])
-    if content_type == APPLY_PATCH and not query.get("fieldManager"):
-        raise _options([required("fieldManager", "is required for apply patch")])
-    return flag(query, "force")
-
-
-def _options(errors: list[FieldError]) -> ApiError:
-    return invalid("PatchOptions", "meta.k8s.io", "", errors)
-
-
 def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None:
     """Return the content of a Table's rows; None for no Table. Raises ApiError (400, 406)."""
     if not accept or accept == _JSON:
@@ -126,7 +91,7 @@ def _decode_body(body: bytes, what: str, media_type: str) -> Any:
     try:
         if media_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(body)
-        if media_type in (_YAML, APPLY_PATCH):
+        if media_type == _YAML:
             # JSON has no dates, and only text as keys.
             value = orjson.loads(orjson.dumps(msgspec.yaml.decode(body)))
         else:

@@ -5,15 +5,14 @@ Aggregated discovery is not offered; clients fall back to one document per group
 
 kubectl reads OpenAPI v3 before it sends a manifest: whether the kind exists, and whether the server
 accepts the parameter `fieldValidation`. (The server checks types and values, and keeps unknown
-fields.) `kubectl explain` reads names and types of fields, without descriptions. OpenAPI v2 is an
-empty document: kubectl searches it for a kind that v3 lacks, and reports that there is none.
+fields.) The document describes operations without schemas. OpenAPI v2 is an empty document: kubectl
+searches v2 for a kind that v3 lacks, and reports that there is none.
 """
 
 import re
 from collections.abc import Mapping
 from itertools import groupby
 
-from kubedsm_lab.emulator.api.decoding import field_types, model_of
 from kubedsm_lab.emulator.api.resources import SERVED, Object, Resource
 
 VERSION: Object = {
@@ -51,23 +50,9 @@ _SUBRESOURCE_VERBS = {
     "log": ["get"],
     "token": ["create"],
 }
-_MODEL = re.compile(r"\w+")
-_VERSIONED = re.compile(r"^([A-Z][a-z]+)?(V\d+)([A-Z])")
 _INFO: Object = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
-_ABOUT = (
-    "Names and types of the fields only: this cluster is emulated. What they mean is told at "
-    "https://kubernetes.io/docs/reference/kubernetes-api/"
-)
-_TYPES: Mapping[str, Object] = {
-    "str": {"type": "string"},
-    "int": {"type": "integer"},
-    "bool": {"type": "boolean"},
-    "float": {"type": "number"},
-    "datetime": {"type": "string", "format": "date-time"},
-    "object": {"type": "object"},
-}
 #: media types by method. Strategic merge is served, but not listed: kubectl would compute patches
-#: from these schemas, which have no merge keys, in place of its own types.
+#: from schemas, which are not served, in place of its own types.
 _CONSUMED = {
     "post": ("application/json",),
     "put": ("application/json",),
@@ -159,43 +144,11 @@ def openapi_document(path: str) -> Object | None:
     paths: Object = {}
     for resource in served:
         paths |= _list_paths(resource)
-    schemas = {"schemas": _collect_schemas(served)}
-    return {"openapi": "3.0.0", "info": dict(_INFO), "paths": paths, "components": schemas}
+    return {"openapi": "3.0.0", "info": dict(_INFO), "paths": paths}
 
 
 def _prefix(resource: Resource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
-
-
-def _collect_schemas(served: list[Resource]) -> Object:
-    """Return schemas of the kinds and all referenced models."""
-    known = field_types()
-    found: dict[str, Object] = {}
-    names = [model_of(resource) for resource in served]
-    while names:
-        name = names.pop()
-        if name not in found:
-            fields = known[name]
-            properties = {field: _type(kind) for field, kind in fields.items()}
-            found[name] = {"type": "object", "description": _ABOUT, "properties": properties}
-            names += [w for kind in fields.values() for w in _MODEL.findall(kind) if w in known]
-    for resource in served:
-        found[model_of(resource)]["x-kubernetes-group-version-kind"] = [_kind(resource)]
-    return {_schema_name(model): schema for model, schema in found.items()}
-
-
-def _schema_name(model: str) -> str:
-    """Return the schema name; kubectl displays its last part, the kind."""
-    return _VERSIONED.sub(r"io.k8s.\1\2.\3", model, count=1)
-
-
-def _type(kind: str) -> Object:
-    if kind.startswith("list["):
-        return {"type": "array", "items": _type(kind[len("list[") : -1])}
-    if kind.startswith("dict("):
-        of_values = kind[len("dict(") : -1].partition(", ")[2]
-        return {"type": "object", "additionalProperties": _type(of_values)}
-    return dict(_TYPES.get(kind) or {"$ref": f"#/components/schemas/{_schema_name(kind)}"})
 
 
 def _kind(resource: Resource) -> Object:
@@ -224,9 +177,8 @@ def _describe_operation(resource: Resource, action: str) -> Object:
         "x-kubernetes-group-version-kind": _kind(resource),
     }
     if action in _CONSUMED:
-        # a patch is no object of the kind
-        schema = {"$ref": f"#/components/schemas/{_schema_name(model_of(resource))}"}
-        content = {"schema": {} if action == "patch" else schema}
         operation["parameters"] = _PARAMETERS
-        operation["requestBody"] = {"content": dict.fromkeys(_CONSUMED[action], content)}
+        operation["requestBody"] = {
+            "content": {media_type: {"schema": {}} for media_type in _CONSUMED[action]}
+        }
     return operation

@@ -30,7 +30,7 @@ def no_output(_pod: Object, _choose_container: str) -> bytes | None:
 @attrs.frozen
 class _LogOptions:
     container: str
-    #: seconds since the epoch
+    #: Unix timestamp in seconds
     since: float | None
     #: number of lines from the end; None for all
     tail: int | None

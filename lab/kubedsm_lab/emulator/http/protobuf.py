@@ -7,7 +7,10 @@ k8s.io/api.
 """
 
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any
+
+import msgspec
 
 from kubedsm_lab.emulator.api.decoding import QUANTITIES, field_types, model_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
@@ -19,93 +22,11 @@ _MOST_VARINT_BITS = 63
 #: number of the envelope's field that holds the object
 _RAW = 2
 
-_METADATA = {1: "metadata"}
-_WITH_SPEC = {1: "metadata", 2: "spec"}
-_TARGET = {1: "kind", 2: "name", 3: "apiVersion"}
-_ROLE = {1: "metadata", 2: "rules"}
-_ROLE_BINDING = {1: "metadata", 2: "subjects", 3: "roleRef"}
-#: by model: field numbers
-_FIELDS: Mapping[str, Mapping[int, str]] = {
-    "V1ObjectMeta": {
-        1: "name", 2: "generateName", 3: "namespace", 5: "uid", 6: "resourceVersion",
-        11: "labels", 12: "annotations", 14: "finalizers",
-    },
-    "V1LabelSelector": {1: "matchLabels"},
-    "V1Pod": _WITH_SPEC,
-    "V1PodTemplateSpec": _WITH_SPEC,
-    "V1PodSpec": {
-        2: "containers", 3: "restartPolicy", 4: "terminationGracePeriodSeconds",
-        7: "nodeSelector", 8: "serviceAccountName", 19: "schedulerName",
-    },
-    "V1Container": {
-        1: "name", 2: "image", 3: "command", 4: "args", 6: "ports", 7: "env", 8: "resources",
-        14: "imagePullPolicy",
-    },
-    "V1ContainerPort": {1: "name", 2: "hostPort", 3: "containerPort", 4: "protocol"},
-    "V1EnvVar": {1: "name", 2: "value"},
-    "V1ResourceRequirements": {1: "limits", 2: "requests"},
-    "V1Deployment": _WITH_SPEC,
-    "V1DeploymentSpec": {1: "replicas", 2: "selector", 3: "template"},
-    "V1Job": _WITH_SPEC,
-    "V1JobSpec": {
-        1: "parallelism", 2: "completions", 3: "activeDeadlineSeconds", 6: "template",
-        7: "backoffLimit", 8: "ttlSecondsAfterFinished", 9: "completionMode", 10: "suspend",
-    },
-    "V1Service": _WITH_SPEC,
-    "V1ServiceSpec": {1: "ports", 2: "selector", 3: "clusterIP", 4: "type", 10: "externalName"},
-    "V1ServicePort": {1: "name", 2: "protocol", 3: "port", 4: "targetPort", 5: "nodePort"},
-    "V1PodDisruptionBudget": _WITH_SPEC,
-    "V1PodDisruptionBudgetSpec": {1: "minAvailable", 2: "selector", 3: "maxUnavailable"},
-    "V1HorizontalPodAutoscaler": _WITH_SPEC,
-    "V1HorizontalPodAutoscalerSpec": {
-        1: "scaleTargetRef", 2: "minReplicas", 3: "maxReplicas",
-        4: "targetCPUUtilizationPercentage",
-    },
-    "V1CrossVersionObjectReference": _TARGET,
-    "V2HorizontalPodAutoscaler": _WITH_SPEC,
-    "V2HorizontalPodAutoscalerSpec": {
-        1: "scaleTargetRef", 2: "minReplicas", 3: "maxReplicas", 4: "metrics",
-    },
-    "V2CrossVersionObjectReference": _TARGET,
-    "V2MetricSpec": {1: "type", 4: "resource"},
-    "V2ResourceMetricSource": {1: "name", 2: "target"},
-    "V2MetricTarget": {1: "type", 2: "value", 3: "averageValue", 4: "averageUtilization"},
-    "V1ConfigMap": {1: "metadata", 2: "data", 4: "immutable"},
-    "V1Namespace": _METADATA,
-    "V1ServiceAccount": _METADATA,
-    "V1ResourceQuota": _WITH_SPEC,
-    "V1ResourceQuotaSpec": {1: "hard"},
-    "V1PriorityClass": {
-        1: "metadata", 2: "value", 3: "globalDefault", 4: "description", 5: "preemptionPolicy",
-    },
-    "V1Eviction": {1: "metadata", 2: "deleteOptions"},
-    "V1DeleteOptions": {
-        1: "gracePeriodSeconds", 2: "preconditions", 3: "orphanDependents",
-        4: "propagationPolicy", 5: "dryRun",
-    },
-    "V1Preconditions": {1: "uid", 2: "resourceVersion"},
-    "V1Role": _ROLE,
-    "V1ClusterRole": _ROLE,
-    "V1PolicyRule": {
-        1: "verbs", 2: "apiGroups", 3: "resources", 4: "resourceNames", 5: "nonResourceURLs",
-    },
-    "V1RoleBinding": _ROLE_BINDING,
-    "V1ClusterRoleBinding": _ROLE_BINDING,
-    "RbacV1Subject": {1: "kind", 2: "apiGroup", 3: "name", 4: "namespace"},
-    "V1RoleRef": {1: "apiGroup", 2: "kind", 3: "name"},
-    "V1SelfSubjectAccessReview": {2: "spec"},
-    "V1SelfSubjectAccessReviewSpec": {1: "resourceAttributes", 2: "nonResourceAttributes"},
-    "V1ResourceAttributes": {
-        1: "namespace", 2: "verb", 3: "group", 4: "version", 5: "resource", 6: "subresource",
-        7: "name",
-    },
-    "V1NonResourceAttributes": {1: "path", 2: "verb"},
-    "V1SelfSubjectReview": {},
-    "V1SelfSubjectRulesReview": {2: "spec"},
-    "V1SelfSubjectRulesReviewSpec": {1: "namespace"},
-    "AuthenticationV1TokenRequest": {2: "spec"},
-    "V1TokenRequestSpec": {1: "audiences", 4: "expirationSeconds"},
-}  # fmt: skip
+#: by model: field names by number
+_FIELDS: Mapping[str, Mapping[int, str]] = msgspec.json.decode(
+    files(__package__).joinpath("protobuf_fields.json").read_bytes(),
+    type=dict[str, dict[int, str]],
+)
 
 
 class ProtobufError(ValueError):

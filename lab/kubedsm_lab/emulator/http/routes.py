@@ -19,9 +19,7 @@ from kubedsm_lab.emulator.access.admission_policies import (
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
 from kubedsm_lab.emulator.api import decoding, errors
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
-from kubedsm_lab.emulator.api.patching import APPLY_PATCH
 from kubedsm_lab.emulator.api.resources import REVIEWS, Object, Resource
 from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
 from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
@@ -56,17 +54,13 @@ class ApiRequest:
     #: user and groups to impersonate
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
-    user_agent: str = ""
     #: authenticated user, derived from the fields above
     user: User = ANONYMOUS
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Return `manager` and `dry_run` of a write. Raises ApiError (422)."""
-        return {
-            "manager": bodies.field_manager(self.query, self.user_agent),
-            "dry_run": bodies.is_dry_run(self.query),
-        }
+    def is_dry_run(self) -> bool:
+        """Raises ApiError (422)."""
+        return bodies.is_dry_run(self.query)
 
 
 @attrs.frozen
@@ -88,7 +82,7 @@ class RequestHandler(Protocol):
     """`Routes`, or a substitute in front of them."""
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Answer at once; events of a watch come later, from the stream."""
+        """Respond immediately; the stream delivers subsequent watch events."""
 
 
 class Routes:
@@ -133,7 +127,7 @@ class Routes:
         return self._hub.open_streams
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Answer at once; events of a watch come later, from the stream."""
+        """Respond immediately; the stream delivers subsequent watch events."""
         try:
             return self._answer(request)
         except errors.ApiError as error:
@@ -196,7 +190,7 @@ class Routes:
 
     def _store_new(self, target: Target, request: ApiRequest, obj: Object) -> Answer:
         created = self._api.create(
-            target.resource, obj, namespace=target.namespace, **request.options
+            target.resource, obj, namespace=target.namespace, dry_run=request.is_dry_run
         )
         return self._respond(_CREATED, target, request, created)
 
@@ -218,32 +212,27 @@ class Routes:
 
     def _patch(self, target: Target, request: ApiRequest) -> Answer:
         patch, content_type = bodies.patch_in(request.body, request.content_type)
-        existed = self._api.exists(*_identity(target))
         write = partial(
             self._api.patch,
             *_identity(target),
             patch,
             content_type,
             subresource=target.subresource,
-            force=bodies.is_forced(request.query, content_type),
         )
-        if not existed and content_type == APPLY_PATCH:
-            self._authorize(request, "create")
-        changed = self._admit_write(target, request, write)
-        return self._respond(_OK if existed else _CREATED, target, request, changed)
+        return self._respond(_OK, target, request, self._admit_write(target, request, write))
 
     def _admit_write(
         self, target: Target, request: ApiRequest, write: Callable[..., Object]
     ) -> Object:
         """Write after admission policies have validated the outcome of a dry run."""
-        options, resource = request.options, target.resource
+        resource, dry_run = target.resource, request.is_dry_run
         policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
         if policies and self._api.exists(*_identity(target)):
             before = self._api.get(*_identity(target))
-            after = write(**options | {"dry_run": True})
+            after = write(dry_run=True)
             update = Update(resource, before, after, request.user, target.subresource)
             check_update(policies, update)
-        return write(**options)
+        return write(dry_run=dry_run)
 
     def _delete(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource
@@ -276,12 +265,14 @@ class Routes:
     def _update_scale(self, target: Target, request: ApiRequest) -> Answer:
         given = decoding.check_types(decoding.SCALE, self._object(target, request))
         scale = _place_in_namespace(given, target)
-        return _json(_OK, self._api.update_scale(*_identity(target), scale, **request.options))
+        return _json(
+            _OK, self._api.update_scale(*_identity(target), scale, dry_run=request.is_dry_run)
+        )
 
     def _act_on_pod(
         self, action: Callable[..., Object], target: Target, request: ApiRequest
     ) -> Answer:
-        given, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
+        given, dry_run = self._object(target, request), request.is_dry_run
         return _json(_CREATED, action(target.namespace, target.name, given, dry_run=dry_run))
 
     def _log(self, target: Target, request: ApiRequest) -> Answer:
@@ -323,7 +314,7 @@ def _serve_document(request: ApiRequest) -> ApiResponse:
 
 
 def _json(status: int, body: Object) -> ApiResponse:
-    return ApiResponse(status, orjson.dumps(body, to_json))
+    return ApiResponse(status, orjson.dumps(body))
 
 
 def _identity(target: Target) -> tuple[Resource, str, str]:
@@ -357,7 +348,7 @@ def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
         if "orphanDependents" in query:
             given["orphanDependents"] = query["orphanDependents"].lower() in ("1", "true")
     options = decoding.delete_options(given)
-    if bodies.is_dry_run(query):
+    if request.is_dry_run:
         options.dry_run = ["All"]
     if options.orphan_dependents and options.propagation_policy is None:
         options.propagation_policy = "Orphan"

@@ -173,7 +173,6 @@ def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
         token=token.strip() if scheme.lower() == "bearer" else None,
         as_user=headers.get("Impersonate-User", ""),
         as_groups=tuple(headers.getall("Impersonate-Group", ())),
-        user_agent=headers.get("User-Agent", ""),
     )
 
 

@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.api.values import seconds
 
 #: content of a row beside its cells: metadata of the object, the whole object, or nothing
 Include = Literal["Metadata", "Object", "None"]
-#: (object, now) → cell content; now in seconds since the epoch
+#: (object, now) → cell content; now as a Unix timestamp
 Cell = Callable[[Object, float], Any]
 
 _META = "meta.k8s.io/v1"
@@ -55,7 +55,7 @@ def as_table(
     """Return a Table of the objects.
 
     `list_metadata` holds resourceVersion, continue and remainingItemCount of a list; it is empty
-    for a single object. Ages count to `now`, in seconds since the epoch.
+    for a single object. Ages count to `now`, as a Unix timestamp.
     """
     columns = _COLUMNS.get(resource.kind, (_NAME, _AGE))
     return {

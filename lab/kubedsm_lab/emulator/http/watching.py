@@ -16,7 +16,6 @@ import orjson
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.forms import to_requested_form
-from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import Selection
@@ -28,7 +27,7 @@ _HEAD = {kind: f'{{"type":"{kind}","object":'.encode() for kind in get_args(Line
 _TAIL = b"}\n"
 #: seconds between bookmarks, as in kube-apiserver
 _BOOKMARK_PERIOD = 60.0
-#: limit on buffered lines of a slow reader, whose watch is ended then
+#: limit on buffered lines of a slow reader; exceeding the limit terminates the watch
 _MOST_WAITING = 10_000
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 #: zero value of a kind in bookmarks
@@ -44,7 +43,7 @@ class Form:
     table: Include | None = None
 
     def single(self, obj: Object, now: float) -> Object:
-        """Represent one object; `now` in seconds since the epoch."""
+        """Represent one object; `now` as a Unix timestamp."""
         if self.table is None:
             return to_requested_form(self.resource, obj)
         version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
@@ -80,9 +79,9 @@ _TYPE_FIELDS = ("kind", "apiVersion")
 class WatchRequest:
     selection: Selection
     form: Form
-    #: only changes after this revision
+    #: only modifications after this revision
     since: int = 0
-    #: existing objects, sent as ADDED first
+    #: existing objects, delivered as synthetic ADDED events
     initial: Sequence[Object] = ()
     #: whether a bookmark marks the end of the initial objects
     initial_bookmark: bool = False
@@ -157,7 +156,7 @@ class WatchStream:
         self.end()
 
     def bookmark(self, annotations: Object | None = None) -> None:
-        """Push the present revision."""
+        """Push a bookmark of the current revision."""
         resource = self._request.form.resource
         metadata: Object = {"resourceVersion": str(self._revision())}
         if annotations:
@@ -180,7 +179,7 @@ class WatchStream:
             self._wake()
 
     async def aclose(self) -> None:
-        """Close from the reader's side."""
+        """Terminate the watch on behalf of the reader."""
         self.end()
         self._lines.clear()
         self._on_the_way.clear()
@@ -303,4 +302,4 @@ def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | Non
 
 
 def _line(kind: LineType, obj: Object) -> bytes:
-    return _HEAD[kind] + orjson.dumps(obj, to_json) + _TAIL
+    return _HEAD[kind] + orjson.dumps(obj) + _TAIL

@@ -22,7 +22,7 @@ import aiohttp
 
 from loadgen.cli import main
 
-#: time limit of /readyz in seconds
+#: deadline of /readyz in seconds
 _PATIENCE = 5.0
 _OK = 200
 

@@ -62,11 +62,11 @@ _LOOK = 1.0
 
 @attrs.frozen
 class Lab:
-    """Folder, network and metrics address of the lab."""
+    """Directory, network and metrics address of the lab."""
 
-    #: folder of files and logs
+    #: directory of files and logs
     folder: Path
-    #: round-trip times in seconds, by tier
+    #: round-trip latencies in seconds, by tier
     network: Mapping[Tier, float]
     #: address of the metrics, if they are served
     address: tuple[str, int] | None = None
@@ -74,7 +74,7 @@ class Lab:
 
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
-    """Yield the container runtime with its logs in the folder. Raises OSError."""
+    """Yield the container runtime with its logs in the directory. Raises OSError."""
     async with Forked(folder / "logs") as processes, PodProcesses(processes, clock) as pods:
         yield pods
 

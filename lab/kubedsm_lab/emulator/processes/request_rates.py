@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 #: metric names: the adapter's for http_requests_total, and the papers'
 NAMES = ("http_requests_per_second", "requests_per_second")
-#: seconds between queries, time limit of a query, and age limit of its result
+#: seconds between queries, deadline of a query, and age limit of its result
 PERIOD, _PATIENCE, _FRESH = 2.0, 5.0, 10.0
 
 

@@ -26,7 +26,7 @@ from kubedsm_lab.emulator.processes.usage import Accounts, Counters
 from loadgen.server import BUCKETS
 from loadgen.transport import SERVED_BY
 
-#: time limit of a pod's response in seconds
+#: deadline of a pod's response in seconds
 _PATIENCE = 60.0
 #: seconds during which durations of a terminated pod are exported
 _KEPT = 300.0
@@ -50,7 +50,7 @@ class Forwarding:
         tier_of: Callable[[str], Tier | None],
         registry: CollectorRegistry,
     ) -> None:
-        """`network`: round-trip times in seconds; `tier_of`: tier of a node by name."""
+        """`network`: round-trip latencies in seconds; `tier_of`: tier of a node by name."""
         self._clock = clock
         self._accounts = accounts
         self._network = network

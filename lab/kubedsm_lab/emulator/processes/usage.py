@@ -1,4 +1,4 @@
-"""CPU, memory, disk and network usage of pods and nodes, from /proc and the service proxies.
+"""CPU, memory, disk and network consumption of pods and nodes, from /proc and the service proxies.
 
 A node's counters continue when a pod ends, as a real node's do: a rate over them must not jump.
 Prometheus must keep the label `instance`, which is the node: `honor_labels: true`.
@@ -49,7 +49,7 @@ class Counters:
 
 
 def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
-    """Return the usage of a process since its start, unknown values as 0; None if it is gone."""
+    """Return the consumption of a process since its start, unknown values as 0; None if gone."""
     try:
         # The program's name may contain spaces and parentheses.
         stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -91,7 +91,7 @@ class Look:
 
 
 class Accounts:
-    """Accounts of pods and nodes; usage between the last measurement and the end is lost."""
+    """Accounts of pods and nodes; consumption between the last measurement and the end is lost."""
 
     def __init__(self) -> None:
         self.pods: defaultdict[str, Counters] = defaultdict(Counters)
@@ -122,7 +122,7 @@ class _CpuSample:
 
 
 class PodUsage:
-    """Source of `scaling_metrics.Usage`; pods without a process have no usage."""
+    """Source of `scaling_metrics.Usage`; pods without a process have no consumption."""
 
     def __init__(self, pods: PodProcesses, clock: Clock, proc: Path = PROC) -> None:
         self._pods = pods

@@ -35,7 +35,7 @@ METHOD = (
     "A model, not a measurement: schedulers and autoscaler ran on an emulated cluster in virtual"
     " time, and what the clients see of the service there is computed"
 )
-#: compared policies; the last one places pods anywhere
+#: compared scheduling policies; the last one places pods anywhere
 CONTENDERS = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, "random")
 #: seconds that pods wait longer for their nodes: mean and p99 of the paper's bursts of 200 pods
 #: under the default scheduler, and far beyond

@@ -51,7 +51,8 @@ def objects() -> tuple[tuple[Resource, Object], ...]:
 
 
 class ModelledService:
-    """Subscriber of the store (`notice`) and source of CPU usage for metrics-server (`usage`).
+    """Subscriber of the store (`notice`) and source of CPU consumption for metrics-server
+    (`usage`).
 
     demand: core-seconds of a request.
     """

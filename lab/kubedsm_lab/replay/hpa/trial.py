@@ -179,7 +179,7 @@ def _make_cluster(trial: Trial, clock: Clock, service: ModelledService) -> Emula
     timing = Timing(start_delay=Timing().start_delay + (trial.later or 0.0))
     rng = _seed_rng(trial, "cluster")
     spec = ClusterSpec(NODES, timing)
-    return EmulatedCluster(spec, clock, rng, usage=service.usage, tracks_managers=False)
+    return EmulatedCluster(spec, clock, rng, usage=service.usage)
 
 
 async def _find_clients(service: ModelledService, trial: Trial) -> int:

@@ -1,4 +1,4 @@
-"""Load-aware placing and its published figures: p95 by users, for three loads.
+"""Load-aware placing and its published measurements: p95 by users, for three loads.
 
-The scheduler runs on an emulated cluster; response times are modelled.
+The scheduler runs on an emulated cluster; response latencies are modelled.
 """

@@ -50,7 +50,7 @@ class Function:
 
     @property
     def held(self) -> Floats:
-        """Return the constant usage of a pod, in units of CAPACITY."""
+        """Return the constant consumption of a pod, in units of CAPACITY."""
         held = np.zeros(len(CAPACITY))
         held[Resource.MEMORY] = POD_MEMORY
         if self.resource is Resource.MEMORY:
@@ -59,7 +59,7 @@ class Function:
 
     @property
     def asked(self) -> Floats:
-        """Return the usage of a request, in units of CAPACITY times seconds."""
+        """Return the consumption of a request, in units of CAPACITY times seconds."""
         asked = np.zeros(len(CAPACITY))
         if self.resource is not Resource.MEMORY:
             asked[self.resource] = self.amount

@@ -69,7 +69,7 @@ class LoadHistory:
         ]
 
     def means(self, now: float, window: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """Return the mean usage of nodes and of pods by name, in units of CAPACITY.
+        """Return the mean consumption of nodes and of pods by name, in units of CAPACITY.
 
         window: last seconds; for a pod, the serving part of the window.
         """

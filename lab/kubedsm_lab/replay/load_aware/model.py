@@ -1,4 +1,4 @@
-"""Model of response times on busy nodes.
+"""Model of response latencies on busy nodes.
 
 Utilisation of a resource of a node: demand of its pods over capacity. A visit to a service takes
 its time on the service's own resource, and a tenth on each of the other three resources, each
@@ -82,7 +82,7 @@ class Traffic:
     scenario: Scenario
     placement: Placement
     users: int
-    #: draws for the mean response time, on which the rate depends
+    #: draws for the mean response latency, on which the rate depends
     chance: Chance
 
     @cached_property
@@ -110,12 +110,12 @@ class Traffic:
 
     @cached_property
     def used(self) -> Floats:
-        """Return the usage of nodes x resources, in units of CAPACITY."""
+        """Return the consumption of nodes x resources, in units of CAPACITY."""
         return self._held + self.rate * self._asked
 
     @cached_property
     def of_pods(self) -> dict[str, Floats]:
-        """Return the usage of each pod of a service, in units of CAPACITY."""
+        """Return the consumption of each pod of a service, in units of CAPACITY."""
         functions = zip(SERVICES, self.placement, self.scenario.of_services, strict=True)
         return {
             service: function.held + self.rate / len(nodes) * function.asked
@@ -143,12 +143,12 @@ class Traffic:
 
     @cached_property
     def _held(self) -> Floats:
-        """Return the constant usage of nodes x resources."""
+        """Return the constant consumption of nodes x resources."""
         return self._sum_by_node([each.held for each in self.scenario.of_services])
 
     @cached_property
     def _asked(self) -> Floats:
-        """Return the usage of nodes x resources per user's request."""
+        """Return the consumption of nodes x resources per user's request."""
         parts = zip(self.scenario.of_services, self.placement, strict=True)
         return self._sum_by_node([each.asked / max(1, len(nodes)) for each, nodes in parts])
 

@@ -50,8 +50,8 @@ from kubedsm_lab.replay.world import (
     without_solver,
 )
 
-#: seconds: load until usage is known; from one Deployment's rollout to the next, as long as the
-#: window of the means; until the measurement; between two runs of the descheduler
+#: seconds: load until consumption is known; from one Deployment's rollout to the next, as long as
+#: the window of the means; until the measurement; between two runs of the descheduler
 WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, 300.0, 60.0, 60.0
 #: seconds until all pods are Ready
 STARTING = 30.0
@@ -115,7 +115,7 @@ class Trial(msgspec.Struct, frozen=True, rename="camel"):
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     trial: Trial
-    #: end-to-end response time, seconds
+    #: end-to-end response latency, seconds
     p95: float
     mean: float
     #: answered requests
@@ -124,8 +124,8 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     moves: int
     moves_in_all: int
     lost_pod_seconds: float
-    #: time means of standard deviations of usage: over a node's four resources, as in the paper's
-    #: score; and of cpu and disk over the nodes
+    #: time means of standard deviations of consumption: over a node's four resources, as in the
+    #: paper's score; and of cpu and disk over the nodes
     within_nodes: float
     between_nodes: float
 
@@ -139,9 +139,7 @@ async def _play_trial(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration, history = without_solver(contender.configuration), _make_history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
-    async with EmulatedCluster(
-        _make_cluster(), clock, _seed_rng(trial, "cluster"), tracks_managers=False
-    ) as cluster:
+    async with EmulatedCluster(_make_cluster(), clock, _seed_rng(trial, "cluster")) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(lambda change: history.notice(change, clock.monotonic()))
@@ -200,7 +198,7 @@ async def _evict_periodically(runtime: Runtime, api: ApiServer, clock: Clock) ->
 async def _deploy_services(
     api: ApiServer, history: LoadHistory, trial: Trial, clock: Clock
 ) -> None:
-    """Deploy all services under load, and roll them out again once their usage is known."""
+    """Deploy all services under load, and roll them out again once their consumption is known."""
     for service in SERVICES:
         # Pods request nothing, and no autoscaler scales them.
         deployment, *_ = service_objects(service, "0", "0", replicas=(REPLICAS, REPLICAS))
@@ -241,7 +239,7 @@ def _make_outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]
 
 
 def _average_usage(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
-    """Return the time mean of a figure of usage (nodes x resources)."""
+    """Return the time mean of a measurement of consumption (nodes x resources)."""
     values = [float(value(each.traffic.used / CAPACITY)) for each in stretches]
     lengths = [each.until - each.since for each in stretches]
     return round(float(np.average(values, weights=lengths)), _DIGITS)

@@ -36,7 +36,7 @@ class Plan:
     limits: Sequence[float]
     #: None: HiGHS if it is installed
     solver: SolverKind | None = None
-    #: folder of the file of attempts
+    #: directory of the file of attempts
     out: Path | None = None
 
     def cases(self, jobs: int) -> list[Case]:

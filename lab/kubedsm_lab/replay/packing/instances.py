@@ -1,6 +1,6 @@
 """Instances of "Priority Matters" (arXiv 2511.08373), drawn as by the authors' program.
 
-All nodes are identical, with a capacity for which the pods request the configured usage. Pods
+All nodes are identical, with a capacity for which the pods request the configured utilisation. Pods
 arrive in ReplicaSets, one set after the other.
 """
 
@@ -30,7 +30,7 @@ from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
 #: requests of all pods in percent of all nodes
 USAGES = (90, 95, 100, 105)
-#: instances below this usage are drawn until a single-pod scheduler leaves a pod waiting
+#: instances below this utilisation are drawn until a single-pod scheduler leaves a pod waiting
 _FULL = 100
 #: shape that the authors left out: hardly one in a thousand leaves a pod waiting
 _LEFT_OUT = (32, 8, 90)
@@ -85,8 +85,8 @@ def instance(shape: Shape, seed: int) -> Instance:
 def seeds(shape: Shape, number: int) -> list[int]:
     """Return the first seeds from 1 on.
 
-    Below a usage of 100%, return the first seeds for which kube-scheduler leaves a pod waiting, if
-    it prefers nodes by name and does not preempt. That does not depend on priorities.
+    Below a utilisation of 100%, return the first seeds for which kube-scheduler leaves a pod
+    waiting, if it prefers nodes by name and does not preempt. That does not depend on priorities.
     """
     if shape.usage >= _FULL:
         return [*range(1, number + 1)]

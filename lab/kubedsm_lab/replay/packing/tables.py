@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/packing.md: outcomes of all instances next to published figures.
+"""Tables of docs/explanation/packing.md: all instances next to the published measurements.
 
 Source: "Priority Matters" (arXiv 2511.08373), and the result files of its authors' program.
 """
@@ -16,7 +16,7 @@ from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, Table, beside, fill_sections, grid, number
 
-#: priorities of the published figures
+#: priorities of the published measurements
 _THEIR_PRIORITIES = 4
 _CATEGORIES = tuple(Category)
 _PUBLISHED = PUBLISHED.packing
@@ -30,7 +30,7 @@ EVICTIONS = "evictions an instance"
 
 @attrs.frozen
 class Outcomes:
-    """Calls of some instances within a time limit."""
+    """Calls of some instances within a deadline."""
 
     attempts: Sequence[Attempt]
     seconds: float
@@ -77,7 +77,7 @@ def _list_limits(attempts: Iterable[Attempt]) -> list[float]:
 
 
 def _select_comparable(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return the attempts with the priorities of the published figures."""
+    """Return the attempts with the priorities of the published measurements."""
     return [each for each in attempts if each.shape.priorities == _THEIR_PRIORITIES]
 
 

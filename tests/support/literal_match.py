@@ -1,7 +1,6 @@
-"""`kubedsm bench match`: Algorithm 8 on count vectors, next to its textbook bitmask form.
+"""Algorithm 8 of the paper in its textbook form on bit masks: the oracle of `match`.
 
-`literal_match` is Algorithm 8 in the paper's form. The implementation shares only the model and the
-rules of `fit` with the scheduler, so tests use `literal_match` as an oracle.
+The form shares only the model and the rules of `fit` with the scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,70 +9,16 @@ import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.optimizer.matching.match import match
+from kubedsm.objective.fragmentation import Fragmentation, Measure
 from kubedsm.plugins.plugins import accepts
-from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI, SERVICES
-from kubedsm_lab.bench.report import (
-    DisagreementError,
-    Report,
-    format_duration,
-    format_ratio,
-    measure_cpu,
-    measure_fastest,
-)
 
 #: Edge nodes n2, n3, n4 of the papers, in turn: cores, 10^9 bytes.
 _NODES = ((5, 5), (4, 4), (7, 5))
-_REPEATS = 30
 
 
-def run(pods: int = 16, nodes: int = 3) -> Report:
-    """Time both forms on one instance, from pods and nodes to targets.
-
-    Raises DisagreementError for different optima.
-    """
-    snapshot = instance(pods, nodes)
-    waiting, targets = list(snapshot.pods.values()), list(snapshot.nodes.values())
-    fragmentation = Fragmentation(mix=request_mix(snapshot))
-    literal, literal_seconds = measure_cpu(
-        lambda: literal_match(waiting, targets, snapshot.free, fragmentation)
-    )
-    found, seconds = measure_fastest(
-        lambda: match(waiting, targets, snapshot.free, fragmentation), _REPEATS
-    )
-    placed, cost = optimum = len(found.targets), found.cost
-    if optimum != literal.optimum:
-        raise DisagreementError(f"match found {optimum}, its textbook form {literal.optimum}")
-    ratio = literal_seconds / seconds
-    headings = ("pods", "nodes", "placed", "count vectors", "bitmask", "times as long")
-    cells = (
-        *(f"{pods:,}", f"{nodes:,}", f"{placed:,}"),
-        *(format_duration(seconds), format_duration(literal_seconds), format_ratio(ratio)),
-    )
-    return Report(
-        {
-            "pods": pods,
-            "nodes": nodes,
-            "placed": placed,
-            "fragmentation": cost,
-            "bitmaskMs": round(1000 * literal_seconds, 3),
-            "countVectorMs": round(1000 * seconds, 4),
-            "ratio": round(ratio, 1),
-        },
-        [table(headings, [cells], numbers=headings)],
-        [
-            (
-                f"CPU time: the best of {_REPEATS} runs, and one run of the textbook bitmask form."
-                " Both find the same optimum."
-            )
-        ],
-    )
-
-
-def instance(pods: int, nodes: int) -> Snapshot:
+def paper_instance(pods: int, nodes: int) -> Snapshot:
     """Return pending pods of services A to D in turn, and empty edge nodes."""
     edge = [_edge_node(index) for index in range(nodes)]
     waiting = [_service_pod(index) for index in range(pods)]
