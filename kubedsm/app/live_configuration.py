@@ -4,7 +4,6 @@ A valid document takes effect at once. For an invalid or missing document only t
 reported, once; the last valid configuration stays in effect.
 """
 
-import asyncio
 import random
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from kubedsm.process.supervisor import Supervisor
+from kubedsm.process.supervisor import Work
 
 log = structlog.get_logger()
 
@@ -142,7 +141,6 @@ class LiveConfiguration:
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
-        self._file = ConfigurationFile(source, self._news) if isinstance(source, Path) else None
         #: last existing state of the ConfigMap, for Events
         self._last: ConfigMap | None = None
         if self._is_source:
@@ -150,13 +148,9 @@ class LiveConfiguration:
         self.pause_switch = PauseSwitch(
             self.config_map, said, partial(recorder.note, "PauseSwitchRefused")
         )
-
-    async def run(self, supervisor: Supervisor) -> None:
-        """Follow until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(supervisor.keep("config map", self.config_map.run))
-            if self._file is not None:
-                tasks.create_task(supervisor.keep("configuration", self._file.run))
+        self.loops: list[tuple[str, Work]] = [("config map", self.config_map.run)]
+        if isinstance(source, Path):
+            self.loops.append(("configuration", ConfigurationFile(source, self._news).run))
 
     def report_unmatched(self, text: str) -> None:
         """Write an Event about the ConfigMap: `services` names nonexistent workloads."""

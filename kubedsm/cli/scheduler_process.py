@@ -169,7 +169,7 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
     finally:
         by = {"signal": signal.Signals(stop.by).name} if stop.by else {}
         uptime = round(clock.monotonic() - began, 1)
-        done = runtime.scheduler.summary()
+        done = runtime.summary()
         structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
 

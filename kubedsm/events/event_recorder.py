@@ -131,7 +131,7 @@ TOPICS = {
     "LoadKnown": "measuring",
 }
 _COUNTED = {"FailedScheduling", "MigrationProposed", "PackingProposed", "Packed", "PackingFailed"}
-_WARNING_SUFFIXES = ("Failed", "Ignored", "Refused", "Unmatched", "Unknown")
+_WARNING_SUFFIXES = ("Failed", "FailedScheduling", "Ignored", "Refused", "Unmatched", "Unknown")
 #: topics of pods whose entries are void once the pod is gone; the others report an outcome
 _VOID = ("scheduling", Retiered.topic)
 _COLLECTING = "collecting"

@@ -100,6 +100,10 @@ class Migrator:
         budget = self.configuration.current.suggester.budget
         return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
 
+    def suggestion_request(self) -> WhatIfRequest | None:
+        """Return the request for the migrations to be suggested now; None before all is known."""
+        return self.what_if((), ()) if self.synced.is_set() else None
+
     # validation
 
     @property

@@ -79,7 +79,7 @@ class Preemptor:
     as_kube_scheduler: bool = False
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
+    nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
     #: pods nominated by other components, which free the capacity themselves
     _kept: set[Uid] = attrs.field(factory=set, init=False)
     #: evicted pods before their deletion
@@ -95,7 +95,7 @@ class Preemptor:
     @property
     def busy(self) -> bool:
         """Return whether any pod is nominated."""
-        return bool(self._nominations)
+        return bool(self.nominations)
 
     @property
     def enabled(self) -> bool:
@@ -128,33 +128,26 @@ class Preemptor:
         before, after = change.pod_before, change.pod_after
         if before is not None and after is None:
             self._forget(before.uid)
-        elif after is not None and not after.waits_for_node:
-            self._end_nomination(after.uid)
-        if not self._nominations:
+        if not self.nominations:
             return
+        if after is not None and not after.waits_for_node:
+            self._end_nomination(after.uid)
         nodes = {change.freed.node} if change.freed is not None else set()
         nodes |= {node.name for node in (change.node_before, change.node_after) if node}
-        for nomination in self._nominations.values():
+        for nomination in self.nominations.values():
             if nomination.node in nodes:
                 self._requeue(nomination.pod.uid)
 
-    def list_nominated(self, uids: Iterable[Uid]) -> list[Uid]:
-        """Return the nominated pods among these; each must be scheduled alone."""
-        return [uid for uid in uids if uid in self._nominations]
-
     @contextmanager
-    def suspend_nominations(self, uids: Iterable[Uid]) -> Iterator[None]:
-        """Show the capacity reserved for these pods as free; no `await` is allowed inside."""
-        uids = list(uids)
-        for uid in uids:
-            self.mirror.withdraw(uid, silently=True)
+    def suspend_nomination(self, uid: Uid) -> Iterator[None]:
+        """Show the capacity reserved for this pod as free; no `await` is allowed inside."""
+        self.mirror.withdraw(uid, silently=True)
         try:
             yield
         finally:
-            for uid in uids:
-                nomination = self._nominations.get(uid)
-                if nomination is not None and not self.mirror.has_reservation(uid):
-                    self.mirror.nominate(nomination.pod, nomination.node)
+            nomination = self.nominations.get(uid)
+            if nomination is not None and not self.mirror.has_reservation(uid):
+                self.mirror.nominate(nomination.pod, nomination.node)
 
     def keep(self, pod: Pod, node: NodeName) -> None:
         """Nominate a pod for which the caller frees capacity.
@@ -162,8 +155,8 @@ class Preemptor:
         This lasts until `give_back`, or until the pod is bound or deleted.
         """
         self._kept.add(pod.uid)
-        if pod.uid not in self._nominations:
-            self._nominations[pod.uid] = Nomination(pod, node)
+        if pod.uid not in self.nominations:
+            self.nominations[pod.uid] = Nomination(pod, node)
             self.mirror.nominate(pod, node)
             self._requeue(pod.uid)
 
@@ -182,7 +175,7 @@ class Preemptor:
 
     def restore_nomination(self, pod: Pod) -> None:
         """Reserve the capacity again for a nominated pod whose bind failed."""
-        nomination = self._nominations.get(pod.uid)
+        nomination = self.nominations.get(pod.uid)
         if nomination is not None:
             self.mirror.nominate(nomination.pod, nomination.node)
 
@@ -308,7 +301,7 @@ class Preemptor:
 
     def _list_less_important(self, pod: Pod) -> list[Nomination]:
         priority = pod.pod_class.priority
-        return [n for n in self._nominations.values() if n.pod.pod_class.priority < priority]
+        return [n for n in self.nominations.values() if n.pod.pod_class.priority < priority]
 
     def _await_capacity(self, pod: Pod, node: NodeName) -> None:
         """Take over the nomination of a less important pod to a node with terminating pods."""
@@ -322,7 +315,7 @@ class Preemptor:
             if lesser.node == node:
                 self._end_nomination(lesser.pod.uid)
                 self._requeue(lesser.pod.uid)
-        self._nominations[pod.uid] = Nomination(pod, node)
+        self.nominations[pod.uid] = Nomination(pod, node)
         self.mirror.nominate(pod, node)
 
     async def _evict(self, uid: Uid, node: NodeName) -> None:
@@ -332,7 +325,7 @@ class Preemptor:
         """
         missed = 0
         while response := await self._solve(uid, node=node):
-            if uid not in self._nominations:
+            if uid not in self.nominations:
                 return
             pod, found = response.pod, response.found
             if found is not None and not found.victims:
@@ -388,7 +381,7 @@ class Preemptor:
         return frozenset(n for n, until in self._shunned.get(uid, {}).items() if until > now)
 
     def _end_nomination(self, uid: Uid) -> None:
-        if self._nominations.pop(uid, None) is not None:
+        if self.nominations.pop(uid, None) is not None:
             self.mirror.withdraw(uid)
 
     def _forget(self, uid: Uid) -> None:

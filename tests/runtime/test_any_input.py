@@ -143,7 +143,7 @@ async def edited(edits):
             await asyncio.sleep(2)
             assert runtime.configuration.current == CONFIGURATION
             assert runtime.configuration.valid
-            assert not runtime.paused
+            assert not runtime.pause_switch.is_set
             await served(world, BOUND)
             world.api.create(NODES, node("e9", "edge", "10m", "1Gi"))
             await world.until(lambda: on_edge(world, "mover") == [True, True], 2 * MOVED)
