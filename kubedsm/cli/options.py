@@ -113,7 +113,8 @@ config_file = click.option(
     "config_path",
     type=click.Path(dir_okay=False, allow_dash=True),
     show_default="none: every key has its own default",
-    help="Configuration file (docs/configuration.md), or a ConfigMap's; - for standard input.",
+    help="Configuration file (docs/reference/configuration.md), or a ConfigMap's; - for standard"
+    " input.",
 )
 kubeconfig_file = click.option(
     "--kubeconfig",

@@ -94,7 +94,7 @@ class RunOptions:
         type=click.Path(path_type=Path, file_okay=False),
         default="/var/run/secrets/kubedsm.io/prometheus",
         help="Directory of a mounted Secret with the token for Prometheus, its server (the address"
-        " that may see it) and ca.crt; each may be missing (docs/measured-load.md).",
+        " that may see it) and ca.crt; each may be missing (docs/how-to/use-measured-load.md).",
     ),
     page("the diagnostics port"),
     click.option(

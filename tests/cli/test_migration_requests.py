@@ -133,9 +133,11 @@ async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
 
 APPROVER = ("kubedsm", "approver")
 ROLE = yaml.safe_load(
-    re.search(r"```yaml\n(apiVersion.*?)```", (ROOT / "docs" / "review.md").read_text(), re.DOTALL)[
-        1
-    ]
+    re.search(
+        r"```yaml\n(apiVersion.*?)```",
+        (ROOT / "docs" / "how-to" / "pause-and-approve.md").read_text(),
+        re.DOTALL,
+    )[1]
 )
 
 
