@@ -23,8 +23,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to
 from kubedsm.kube.calls.writes import Regarding, create_event
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound, ObjectName
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.annotations import (
     ANSWER_ANNOTATION,
     Cause,
@@ -90,7 +90,7 @@ class MigrationRequests:
     #: name of this process in Events
     instance: str
     #: last annotation of each ConfigMap
-    _seen: dict[ConfigMapName, str] = attrs.field(factory=dict, init=False)
+    _seen: dict[ObjectName, str] = attrs.field(factory=dict, init=False)
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: id of the request in progress; empty without one
     _under_way: str = attrs.field(default="", init=False)

@@ -307,7 +307,7 @@ class Suggester:
             return
         migrator.propose(snapshot, suggestion)
         for move in suggestion.moves:
-            migrator.recorder.note(
+            migrator.recorder.record_event(
                 "MigrationProposed", move.pod, _proposal_text(move, suggestion.id)
             )
 
