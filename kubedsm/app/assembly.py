@@ -219,7 +219,7 @@ class Runtime:
             changes.observe,
             manager.observe,
             preemptor.observe,
-            listener.changed,
+            listener.mirror_changed,
         )
         self.handler = handler = EventHandler(
             mirror,
@@ -233,7 +233,7 @@ class Runtime:
                 tiers.observe,
                 self.effects.observe,
                 SlowerEdges(workload_events).observe,
-                listener.changed,
+                listener.mirror_changed,
             ),
         )
         self._followed = FollowedCluster(cluster, clock, rng, mirror, handler.handle, self.synced)

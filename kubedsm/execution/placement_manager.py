@@ -314,7 +314,7 @@ class PlacementManager:
             return
         if any(step.state in TERMINAL for step in effects):
             running.progressed = now
-        self._listener.stepped(running.plan, effects)
+        self._listener.plan_advanced(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
                 with self._supervisor.catch_errors("plan", step=step, history=running) as caught:

@@ -84,7 +84,7 @@ class Decisions:
     #: explainer of the last decision requested: pods of one batch are requested in a row
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
 
-    def named(self, name: str) -> dict[Uid, str]:
+    def find_pods(self, name: str) -> dict[Uid, str]:
         """Return the existing or recorded pods of that name, or namespace/name.
 
         If pods had the same name one after the other, the existing or the newest one counts.
@@ -101,12 +101,12 @@ class Decisions:
 
     def recall(self, uid: Uid, name: str) -> Recalled | None:
         """Return what is recorded about the decision on a pod; None if nothing is."""
-        return self._recalled(uid, name, self.record.moves())
+        return self._recall_pod(uid, name, self.record.moves())
 
-    def _recalled(
+    def _recall_pod(
         self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
     ) -> Recalled | None:
-        chosen = self.record.chosen(uid, self.mirror.claimant(uid))
+        chosen = self.record.find_choice(uid, self.mirror.claimant(uid))
         if chosen is None:
             return None
         pod = self.mirror.pod(uid)
@@ -164,17 +164,17 @@ class Decisions:
         waiting.sort(key=lambda pod: pod.scheduler_name != ours)
         moves = self.record.moves()
 
-        def recorded(pod: Pod) -> PodFacts:
+        def find_recorded(pod: Pod) -> PodFacts:
             if pod.scheduler_name != ours:
                 return facts_of_other_scheduler(pod, ours)
-            recalled = self._recalled(pod.uid, str(pod), moves)
+            recalled = self._recall_pod(pod.uid, str(pod), moves)
             return PodFacts(str(pod), ()) if recalled is None else recalled.header()
 
-        return PendingPods(tuple((pod.uid, recorded(pod)) for pod in waiting))
+        return PendingPods(tuple((pod.uid, find_recorded(pod)) for pod in waiting))
 
     def summary(self, pod: Pod) -> str:
         """Return the reason for the pod's node in a line; empty if it is not recorded."""
-        chosen = self.record.chosen(pod.uid, self.mirror.claimant(pod.uid))
+        chosen = self.record.find_choice(pod.uid, self.mirror.claimant(pod.uid))
         basis = self.record.basis(chosen.entry) if chosen is not None else None
         if chosen is None or basis is None:
             return ""

@@ -29,7 +29,7 @@ class Listener:
     A callback must neither raise nor block: the caller waits for it. Times are in seconds.
     """
 
-    def changed(self, change: Change) -> None:
+    def mirror_changed(self, change: Change) -> None:
         """The mirror changed, and all other observers were notified."""
 
     def batch_begun(self, pods: Sequence[Pod]) -> None:
@@ -41,7 +41,7 @@ class Listener:
     def attempt_ended(self, pod: Pod, result: Result) -> None:
         """The attempt to schedule the pod ended."""
 
-    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+    def pod_waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
         """The pod remains pending; rules: Filter plugins that reject nodes for the pod."""
 
     def preemption_begun(self, pod: Pod) -> None:
@@ -50,22 +50,22 @@ class Listener:
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:
         """These victims are evicted for the pod, unless capacity becomes free otherwise."""
 
-    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
+    def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         """A suggestion of these migrations was computed in `seconds`."""
 
-    def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
+    def optimality_unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
         """A decision is not proven optimal; the certificates bound its gap."""
 
     def cloud_sampled(self, nodes: int) -> None:
         """A batch was decided on a sample of this many cloud nodes."""
 
-    def packed(self, result: Packing, seconds: float) -> None:
+    def packing_ended(self, result: Packing, seconds: float) -> None:
         """Packing for unschedulable pods took `seconds`, with this result."""
 
     def bind_ended(self, seconds: float) -> None:
         """A bind of no migration was observed, or failed, `seconds` after its request."""
 
-    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
+    def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
         """The plan advanced: these steps are requested, verified by a live read, or over."""
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
@@ -83,7 +83,7 @@ class Listener:
     def worker_started(self) -> None:
         """A worker process was started and is up to date."""
 
-    def unanswered(self, question: str) -> None:
+    def request_unanswered(self, question: str) -> None:
         """A request of that name got no response: the worker ended, or exceeded its deadline."""
 
     def load_asked(self, query: str, result: LoadResult) -> None:

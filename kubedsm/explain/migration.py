@@ -77,7 +77,9 @@ class MigrationExplainer:
     def explain(self) -> Explanation[MigrationFacts]:
         title = f"Why {self.outcome.move.pod} {self._verb}"
         facts = self.outcome.facts(self.entry.at)
-        return Explanation(title, tuple(self._lines()), tuple(self._sections()), facts)
+        return Explanation(
+            title, tuple(self._describe_migration()), tuple(self._list_sections()), facts
+        )
 
     @property
     def _verb(self) -> str:
@@ -95,7 +97,7 @@ class MigrationExplainer:
         moves = [outcome.move for outcome in self.entry.moves]
         return describe_purpose(self.outcome.move, moves, self.basis.shares_before, promises)
 
-    def _lines(self) -> Iterator[Words]:
+    def _describe_migration(self) -> Iterator[Words]:
         move, outcome = self.outcome.move, self.outcome
         source: Words = (" from ", node_link(move.source)) if move.source else ()
         target = node_link(move.target)
@@ -114,16 +116,16 @@ class MigrationExplainer:
         if outcome.replacement is not None:
             yield (pod_link(outcome.replacement), " replaces it.")
 
-    def _sections(self) -> Iterator[Section]:
-        yield Section("Benefit", tuple(self._benefit()))
-        yield Section("Cost", tuple(self._cost()))
+    def _list_sections(self) -> Iterator[Section]:
+        yield Section("Benefit", tuple(self._describe_benefit()))
+        yield Section("Cost", tuple(self._describe_cost()))
         rows = [((moment(at),), (text,)) for at, text in self.progress.describe_steps(self._names)]
         if rows:
             yield Section("Steps", table=table(("when", "step"), rows))
         if self.outcome.outcome is Outcome.COMPLETED:
-            yield Section("Effect", tuple(self._effect()))
+            yield Section("Effect", tuple(self._describe_effect()))
 
-    def _benefit(self) -> Iterator[Words]:
+    def _describe_benefit(self) -> Iterator[Words]:
         move, entry = self.outcome.move, self.entry
         workload = move.pod.workload
         if move.gain:
@@ -144,7 +146,7 @@ class MigrationExplainer:
         if group:
             yield ("It is made only together with ", *join_links(group), ".")
 
-    def _cost(self) -> Iterator[Words]:
+    def _describe_cost(self) -> Iterator[Words]:
         if text := _MODES[migration_mode(self.outcome.move.pod, self.configuration)]:
             yield (text,)
         began, ended = self.progress.began, self.progress.ended
@@ -155,7 +157,7 @@ class MigrationExplainer:
         if price := self.configuration.migration.price:
             yield (f"Its benefit has to exceed {price:g} s of a pod at the edge.",)
 
-    def _effect(self) -> Iterator[Words]:
+    def _describe_effect(self) -> Iterator[Words]:
         workload, effect = self.outcome.move.pod.workload, self.outcome.effect
         if effect is not None:
             yield (f"Mean response time of the service: {effect}.",)

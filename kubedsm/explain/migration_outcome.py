@@ -76,7 +76,7 @@ def move_as_json(move: Move) -> dict[str, Any]:
     }
 
 
-def planned(id_: str, leg: Leg) -> MoveOutcome:
+def plan_outcome(id_: str, leg: Leg) -> MoveOutcome:
     """Return the outcome of a migration, or a leg of it, that is about to be carried out."""
     move = attrs.evolve(leg.move, source=leg.source, target=leg.target)
     return MoveOutcome(id_, move, Outcome.PLANNED)

@@ -79,7 +79,7 @@ class NodeExplainer:
     moves: Sequence[tuple[float, MoveOutcome, str]] = ()
 
     def explain(self) -> Explanation[NodeFacts]:
-        lines, sections = tuple(self._lines()), tuple(self._sections())
+        lines, sections = tuple(self._describe_node()), tuple(self._list_sections())
         return Explanation(f"State of node {self.node.name}", lines, sections, self._facts())
 
     def _facts(self) -> NodeFacts:
@@ -109,7 +109,7 @@ class NodeExplainer:
                 found[pod.workload].append(pod)
         return dict(sorted(found.items()))
 
-    def _lines(self) -> Iterator[Words]:
+    def _describe_node(self) -> Iterator[Words]:
         node = self.node
         site = site_of(node, self.site_labels)
         kind = f"{_TIERS[node.tier]}{f' of site {site}' if site else ''}"
@@ -138,15 +138,15 @@ class NodeExplainer:
         parts = [amount(name, max(0, self._free.amount(name)), size.amount(name)) for name in names]
         return f"{' and '.join(parts)} are free for requests"
 
-    def _sections(self) -> Iterator[Section]:
+    def _list_sections(self) -> Iterator[Section]:
         held = (
-            (workload_link(w), str(len(pods)), _requests(pods), self._target(w, pods))
+            (workload_link(w), str(len(pods)), _sum_requests(pods), self._describe_target(w, pods))
             for w, pods in self._pods.items()
         )
         headings = ("workload", "pods", "requests", "QoS target")
         yield Section("Pods on it", table=table(headings, held))
         if self.decided is not None:
-            rejected = list(islice(self._rejected(), _SHOWN))
+            rejected = list(islice(self._list_rejected(), _SHOWN))
             yield Section(
                 "Recently rejected",
                 () if rejected else (("No pod of the last decisions.",),),
@@ -154,19 +154,19 @@ class NodeExplainer:
             )
         if self.moves:
             rows = (
-                (moment(at), move_link(o.key, str(o.move.pod)), self._route(o), state)
+                (moment(at), move_link(o.key, str(o.move.pod)), self._describe_route(o), state)
                 for at, o, state in self.moves
             )
             headings = ("decided", "pod", "route", "state")
             yield Section("Migrations from and to it", table=table(headings, rows))
 
-    def _route(self, outcome: MoveOutcome) -> Words:
+    def _describe_route(self, outcome: MoveOutcome) -> Words:
         move = outcome.move
         if move.target == self.node.name:
             return ("here from ", node_link(move.source)) if move.source else ("here",)
         return ("to ", node_link(move.target))
 
-    def _target(self, workload: Workload, pods: Sequence[Pod]) -> str:
+    def _describe_target(self, workload: Workload, pods: Sequence[Pod]) -> str:
         share = self.snapshot.shares().get(workload)
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
@@ -175,7 +175,7 @@ class NodeExplainer:
         met = "met" if share.edge >= wanted else f"{wanted - share.edge} missing"
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"
 
-    def _rejected(self) -> Iterator[tuple[Words, ...]]:
+    def _list_rejected(self) -> Iterator[tuple[Words, ...]]:
         """Yield pods that the node rejected when they were decided on: one for each workload."""
         seen = set[tuple[Workload, str]]()
         for entry, basis in self.decided or ():
@@ -213,6 +213,6 @@ def recent_migrations(record: DecisionRecord, node: str) -> list[tuple[float, Mo
     return list(islice(found, _SHOWN))
 
 
-def _requests(pods: Sequence[Pod]) -> str:
+def _sum_requests(pods: Sequence[Pod]) -> str:
     cpu, memory = sum(p.requests.cpu for p in pods), sum(p.requests.memory for p in pods)
     return f"{amount('cpu', cpu)}, {amount('memory', memory)}"

@@ -168,7 +168,7 @@ class Explanations:
     def _collect_pod(
         self, name: str, *, only_recorded: bool
     ) -> Callable[[], Explanation[Any]] | None:
-        found = self.decisions.named(name)
+        found = self.decisions.find_pods(name)
         if len(found) > 1:
             raise SubjectError(f"several pods are called {name}: {', '.join(found.values())}")
         for uid, full_name in found.items():

@@ -83,7 +83,7 @@ class WorkloadExplainer:
             target=qos_target(workload, snapshot, self.configuration.policy),
         )
         title = f"Why {workload} has {share.edge} at the edge"
-        return Explanation(title, tuple(lines), tuple(self._sections(missing)), facts)
+        return Explanation(title, tuple(lines), tuple(self._list_sections(missing)), facts)
 
     def _describe_source(self) -> str:
         """Name the configuration entry that sets the QoS target."""
@@ -94,14 +94,14 @@ class WorkloadExplainer:
                 return f"Its QoS target is set by services, {entry}: {key}."
         return "Nothing is configured for it, so its QoS target is the default, 100%."
 
-    def _sections(self, missing: int) -> Iterator[Section]:
+    def _list_sections(self, missing: int) -> Iterator[Section]:
         snapshot = self.snapshot
         pods = [
             pod
             for pod in snapshot.pods.values()
             if pod.workload == self.workload and pod.counts_for_qos
         ]
-        elsewhere = [p for p in pods if self._tier(snapshot.placed.get(p.uid)) != Tier.EDGE]
+        elsewhere = [p for p in pods if self._find_tier(snapshot.placed.get(p.uid)) != Tier.EDGE]
         if missing and elsewhere:
             headings = ("pod", "where", "why it is not at the edge")
             rows = self._kept_off(elsewhere[:_SHOWN])
@@ -110,7 +110,7 @@ class WorkloadExplainer:
             yield Section("Pods kept off the edge", lines, table(headings, rows))
         counts = Counter(snapshot.placed.get(pod.uid) for pod in pods)
         where = (
-            (node_link(name) if name else "waiting", self._tier(name), str(number))
+            (node_link(name) if name else "waiting", self._find_tier(name), str(number))
             for name, number in sorted(counts.items(), key=lambda item: str(item[0] or ""))
         )
         yield Section("Nodes of its pods", table=table(("node", "tier", "pods"), where))
@@ -146,6 +146,6 @@ class WorkloadExplainer:
             return "an edge node would accept it; the benefit of a migration is below its cost now"
         return f"no edge node is feasible: {count_rejections(rules)}"
 
-    def _tier(self, name: NodeName | None) -> str:
+    def _find_tier(self, name: NodeName | None) -> str:
         node = self.snapshot.nodes.get(name) if name else None
         return node.tier or "" if node else ""

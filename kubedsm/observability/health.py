@@ -48,10 +48,10 @@ class Health:
 
 def alive(failing: Mapping[str, float]) -> Health:
     """Check liveness. `failing`: seconds for which each loop has failed."""
-    return Health("healthz", (Check("event-loop"), *_loops(failing)))
+    return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 
-def _loops(failing: Mapping[str, float]) -> Iterator[Check]:
+def _check_loops(failing: Mapping[str, float]) -> Iterator[Check]:
     if not failing:
         yield Check("loops")
     for loop, seconds in sorted(failing.items()):
@@ -69,17 +69,19 @@ def ready(
 ) -> Health:
     """Check readiness. `missing`: kinds of objects that are not listed yet."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
-    return Health("readyz", (synced, _elected(leadership), _configured(configuration)))
+    return Health(
+        "readyz", (synced, _check_leadership(leadership), _check_configuration(configuration))
+    )
 
 
-def _elected(leadership: Leadership) -> Check:
+def _check_leadership(leadership: Leadership) -> Check:
     name = "leader-election"
     if not leadership.known:
         return Check(name, "no leader is known")
     return Check(name) if leadership.leading else Check(name, "", f"{leadership.holder} leads")
 
 
-def _configured(state: CurrentConfiguration) -> Check:
+def _check_configuration(state: CurrentConfiguration) -> Check:
     """A refused configuration leaves the last valid one in force, so readiness is unchanged."""
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)

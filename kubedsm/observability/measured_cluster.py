@@ -27,7 +27,7 @@ class Answered:
     @property
     def resource(self) -> str:
         """Resource as RBAC names it: `pods`, `pods/binding`."""
-        return _resource(self.request.path)
+        return _name_resource(self.request.path)
 
     @property
     def verb(self) -> str:
@@ -47,7 +47,7 @@ def _below_group(path: str) -> list[str]:
     return below[2:] if below[:1] == ["namespaces"] and len(below) > 2 else below  # noqa: PLR2004
 
 
-def _resource(path: str) -> str:
+def _name_resource(path: str) -> str:
     below = _below_group(path)
     return "/".join(below[::2][:2]) or path
 
@@ -71,32 +71,32 @@ class MeasuredCluster:
             response = await self.cluster.request(request, timeout=timeout)
             code = str(response.status)
         except ClusterError:
-            self._answered(request, code, began)
+            self._report_request(request, code, began)
             raise
-        self._answered(request, code, began)
+        self._report_request(request, code, began)
         return response
 
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """As `Cluster.stream`."""
-        return self._stream(request, timeout)
+        return self._open_stream(request, timeout)
 
     @asynccontextmanager
-    async def _stream(
+    async def _open_stream(
         self, request: Request, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         began, opened = self.clock.monotonic(), False
         try:
             async with self.cluster.stream(request, timeout=timeout) as lines:
                 opened = True
-                self._answered(request, str(HTTPStatus.OK.value), began)
+                self._report_request(request, str(HTTPStatus.OK.value), began)
                 yield lines
         except ClusterError as error:
             if not opened:
                 status = error.status if isinstance(error, ApiStatusError) else NO_ANSWER
-                self._answered(request, str(status), began)
+                self._report_request(request, str(status), began)
             raise
 
-    def _answered(self, request: Request, code: str, began: float) -> None:
+    def _report_request(self, request: Request, code: str, began: float) -> None:
         self.on_answered(Answered(request, code, self.clock.monotonic() - began))

@@ -420,7 +420,7 @@ class Scheduler:
                 # Some node accepts the pod: another decision may succeed without any change.
                 self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "unschedulable")
-            self.listener.waits(pod, message, plugins)
+            self.listener.pod_waits(pod, message, plugins)
             self.recorder.failed_scheduling(pod, message)
             messages[uid] = message
         return messages
@@ -430,14 +430,14 @@ class Scheduler:
         for pod in pods:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")
-            self.listener.waits(pod, "waits for the next batch", ())
+            self.listener.pod_waits(pod, "waits for the next batch", ())
 
     def requeue_failed(self, pods: Sequence[Pod]) -> None:
         """Requeue pods whose decision failed by a bug."""
         for pod in pods:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "error")
-            self.listener.waits(pod, INTERNAL_ERROR, ())
+            self.listener.pod_waits(pod, INTERNAL_ERROR, ())
             self.recorder.failed_scheduling(pod, INTERNAL_ERROR)
 
     # 5. Record.
@@ -448,7 +448,7 @@ class Scheduler:
         """Record a completely decided batch, with its last decision."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
-            self.listener.unproven("batch", decision.certificates)
+            self.listener.optimality_unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
         gaps = describe_unproven(decision.certificates)
@@ -480,7 +480,7 @@ class Scheduler:
             self.listener.attempt_ended(pod, "error")
             self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
             why = f"binding rejected: {step.reason}"
-            self.listener.waits(pod, why, ())
+            self.listener.pod_waits(pod, why, ())
             self.recorder.failed_scheduling(pod, why, reason="SchedulerError")
             self.preemptor.restore_nomination(pod)
 

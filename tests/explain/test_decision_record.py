@@ -286,8 +286,8 @@ async def test_it_is_bounded(monkeypatch):
     entries = list(record.newest_first())
     assert [e.number for e in entries] == list(range(30, 10, -1))
     assert [record.basis(e) is not None for e in entries] == [True] * 5 + [False] * 15
-    assert record.chosen(Uid("u9")) is None
-    assert record.chosen(Uid("u10")).node == "e1"
+    assert record.find_choice(Uid("u9")) is None
+    assert record.find_choice(Uid("u10")).node == "e1"
     assert set(record._placed_by) == {f"u{number}" for number in range(10, 30)}
 
 
@@ -312,4 +312,4 @@ async def test_a_try_in_vain_replaces_the_last_one_and_nothing_else():
     note(record, 1)
     note(record, 2)
     assert [e.pods[0].node for e in record.newest_first()] == ["e1", "e1", None, None]
-    assert record.chosen(Uid("u1")).node == "e1"
+    assert record.find_choice(Uid("u1")).node == "e1"

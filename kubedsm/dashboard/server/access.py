@@ -59,16 +59,16 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Raise TokenFileError."""
         self._path = path
-        self._seen = _version(path)
-        self._token = _token_in(path)
+        self._seen = _read_version(path)
+        self._token = _read_token(path)
 
     def holds(self, token: str) -> bool:
         """Return whether this is the token; False if the file is gone, or empty."""
-        seen = _version(self._path)
+        seen = _read_version(self._path)
         if seen != self._seen:
             self._seen = seen
             try:
-                self._token = _token_in(self._path)
+                self._token = _read_token(self._path)
             except TokenFileError as error:
                 self._token = b""
                 log.warning("page access denied to all", error=str(error))
@@ -79,7 +79,7 @@ class TokenFile:
         )
 
 
-def _version(path: Path) -> tuple[int, ...]:
+def _read_version(path: Path) -> tuple[int, ...]:
     try:
         found = path.stat()
     except OSError:
@@ -87,7 +87,7 @@ def _version(path: Path) -> tuple[int, ...]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _token_in(path: Path) -> bytes:
+def _read_token(path: Path) -> bytes:
     try:
         token = path.read_bytes().strip()
     except OSError as error:
@@ -130,7 +130,7 @@ class Access:
         """Refuse requests without access; public files need no token."""
 
         @web.middleware
-        async def guarded(
+        async def check_access(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
             if not self.host_is_known(request.headers.get("Host", "")):
@@ -149,5 +149,5 @@ class Access:
         async def protect(_: web.Request, response: web.StreamResponse) -> None:
             response.headers.update(HEADERS)
 
-        app.middlewares.append(guarded)
+        app.middlewares.append(check_access)
         app.on_response_prepare.append(protect)

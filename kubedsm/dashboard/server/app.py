@@ -106,7 +106,7 @@ class _Viewers:
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Send updates to a viewer until it disconnects."""
         if len(self._connected) >= MOST:
-            self._drop(self._connected[0])
+            self._drop_viewer(self._connected[0])
         # Proxies must not buffer the stream: nginx obeys this header.
         unbuffered = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=unbuffered)
@@ -114,7 +114,7 @@ class _Viewers:
         self._connected.append(request)
         try:
             await response.prepare(request)
-            await self._send(request, response)
+            await self._send_messages(request, response)
         except ConnectionError:
             # Viewers disconnect at any time.
             pass
@@ -123,13 +123,13 @@ class _Viewers:
                 self._connected.remove(request)
         return response
 
-    def _drop(self, request: web.Request) -> None:
+    def _drop_viewer(self, request: web.Request) -> None:
         self._connected.remove(request)
         if request.transport is not None:
             request.transport.abort()  # closing would wait until the client has read all
         request.task.cancel()
 
-    async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _send_messages(self, request: web.Request, response: web.StreamResponse) -> None:
         """Send messages. Raise ConnectionError if the viewer is gone, or was dropped."""
         if request.transport is not None:
             connection = request.transport.get_extra_info("socket")
@@ -169,12 +169,12 @@ class _RecordingFile:
             response.enable_compression()
         elif "gzip" in request.headers.get("Accept-Encoding", ""):
             response.headers["Content-Encoding"] = "gzip"
-            response.body = await self._compress()
+            response.body = await self._compress_recording()
         else:
             response.body = b"\n".join(self._stream.recording.lines())
         return response
 
-    async def _compress(self) -> bytes:
+    async def _compress_recording(self) -> bytes:
         async with self._compressing:
             now = self._clock.monotonic()
             if now - self._made[0] >= FRESH:

@@ -49,7 +49,7 @@ class Stream:
         self._supervisor = supervisor
         with supervisor.catch_errors("page"):
             look()
-        self.recording = Recording(self._snapshot())
+        self.recording = Recording(self._take_snapshot())
         self.viewers = 0
         self._sent = clock.monotonic()
         self._news = asyncio.Event()
@@ -59,17 +59,17 @@ class Stream:
     async def run(self) -> None:
         """Look until cancelled; errors are logged and stay here."""
         while True:
-            await self._pause()
+            await self._await_look()
             with self._supervisor.catch_errors("page"):
-                self._look()
+                self._record_changes()
 
-    async def _pause(self) -> None:
+    async def _await_look(self) -> None:
         await self._clock.sleep(AT_ONCE)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout((LOOK if self.viewers else GLANCE) - AT_ONCE):
                 await self._stirred.wait()
 
-    def _look(self) -> None:
+    def _record_changes(self) -> None:
         now, changes = self._clock.monotonic(), self._see()
         if changes is not None:
             self._lines = {self.recording.version: self.recording.add(changes)}
@@ -95,18 +95,18 @@ class Stream:
                 if version == self.recording.version:
                     yield b""
                     continue
-                line, version = self._line(version), self.recording.version
+                line, version = self._encode_update(version), self.recording.version
                 yield line
         finally:
             self.viewers -= 1
 
-    def _line(self, version: int | None) -> bytes:
+    def _encode_update(self, version: int | None) -> bytes:
         if version not in self._lines:
             missed = None if version is None else self.recording.since(version)
             if missed is None and version is not None:
-                return self._line(None)
-            self._lines[version] = encode_message(missed or self._snapshot())
+                return self._encode_update(None)
+            self._lines[version] = encode_message(missed or self._take_snapshot())
         return self._lines[version]
 
-    def _snapshot(self) -> Snapshot:
+    def _take_snapshot(self) -> Snapshot:
         return msgspec.structs.replace(self._scene(), run=self.run_id)

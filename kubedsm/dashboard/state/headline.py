@@ -38,16 +38,16 @@ def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now:
         return f"standby: {leads}"
     moves = there.moves.values()
     return (
-        _moving([move for move in moves if move.state == "moving"], moves, now)
-        or _away(there.nodes)
-        or _moved([move for move in moves if move.began and now - move.ended < HELD])
+        _describe_moving([move for move in moves if move.state == "moving"], moves, now)
+        or _describe_away(there.nodes)
+        or _describe_ended([move for move in moves if move.began and now - move.ended < HELD])
         or (f"scheduled {count_new_pods(placed)}" if sum(placed.values()) else "")
-        or _waiting(there.waiting)
-        or _idle(status, there)
+        or _describe_waiting(there.waiting)
+        or _describe_idle(status, there)
     )
 
 
-def _moving(moving: Sequence[MoveRow], moves: Iterable[MoveRow], now: float) -> str:
+def _describe_moving(moving: Sequence[MoveRow], moves: Iterable[MoveRow], now: float) -> str:
     if not moving:
         return ""
     # The longest step is the one that everything waits for.
@@ -64,7 +64,7 @@ def migration_route(move: MoveRow) -> str:
     return f"{move.pod} from {move.source} to {move.target}"
 
 
-def _moved(lately: Sequence[MoveRow]) -> str:
+def _describe_ended(lately: Sequence[MoveRow]) -> str:
     if not lately:
         return ""
     more = f" (and {counted(len(lately) - 1, 'migration')} more)" if len(lately) > 1 else ""
@@ -88,7 +88,7 @@ def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[st
     return sites
 
 
-def _away(nodes: Mapping[str, NodeRow]) -> str:
+def _describe_away(nodes: Mapping[str, NodeRow]) -> str:
     for site, names in nodes_by_site(nodes, "cut off").items():
         return f"site {site} ({named(sorted(names))}) is cut off: its pods are left alone"
     for site in nodes_by_site(nodes, "settling"):
@@ -106,7 +106,7 @@ def count_new_pods(by_tier: Mapping[Tier, int]) -> str:
     return f"{text}, " + " and ".join(f"{number} to {name}" for name, number in there.items())
 
 
-def _waiting(waiting: Mapping[str, PodRow]) -> str:
+def _describe_waiting(waiting: Mapping[str, PodRow]) -> str:
     if not waiting:
         return ""
     name = next((name for name, row in waiting.items() if row.message), "")
@@ -118,7 +118,7 @@ def _waiting(waiting: Mapping[str, PodRow]) -> str:
     return f"{len(waiting)} pods wait for a node{why}"
 
 
-def _idle(status: StatusRow, there: Scenery) -> str:
+def _describe_idle(status: StatusRow, there: Scenery) -> str:
     planned = sum(move.state == "planned" for move in there.moves.values())
     if planned:
         return f"{counted(planned, 'migration')} {'waits' if planned == 1 else 'wait'} to begin"

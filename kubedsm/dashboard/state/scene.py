@@ -61,10 +61,10 @@ class Scene(Listener):
         #: set when something happens that may be over by the next look
         self.stirred = asyncio.Event()
 
-    def changed(self, change: Change) -> None:
+    def mirror_changed(self, change: Change) -> None:
         self._pods.touch(pod.uid for pod in (change.pod_before, change.pod_after) if pod)
-        self._nodes.changed(change)
-        self._work.changed(change)
+        self._nodes.observe_change(change)
+        self._work.observe_change(change)
 
     def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:  # noqa: ARG002
         self._work.batches += 1
@@ -72,25 +72,25 @@ class Scene(Listener):
 
     def attempt_ended(self, pod: Pod, result: Result) -> None:
         if result == "scheduled":
-            self._work.placed(pod)
+            self._work.count_bind(pod)
         self._pods.touch([pod.uid])
 
-    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+    def pod_waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
         self._pods.waits(pod, why, rules)
 
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:  # noqa: ARG002
         self._pods.touch([pod.uid])
 
-    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
+    def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
         self._moves.invalidate()
 
-    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
-        if self._moves.stepped(plan, steps):
+    def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
+        if self._moves.observe_steps(plan, steps):
             self._pods.touch(Uid(step.pod) for step in steps)
             self.stirred.set()
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        self._moves.ended(ended)
+        self._moves.observe_end(ended)
         self._work.move_ended(ended)
         self.stirred.set()
 
@@ -119,9 +119,9 @@ class Scene(Listener):
         nodes = self._nodes.look(runtime, reading)
         knows = self._knows_targets or leadership is not None
         workloads = self._workloads.look(reading, self._pods, knows_targets=knows)
-        status = self._status(runtime, leadership, reading)
+        status = self._update_status(runtime, leadership, reading)
         # Nodes that existed before are no news when they are listed.
-        states = self._states(nodes, status, now) if self._is_synced else ()
+        states = self._list_state_news(nodes, status, now) if self._is_synced else ()
         self._is_synced = runtime.synced.is_set()
         happened = (row for key, each in moves.items() for row in news_of_migration(key, *each))
         record, existing = runtime.decisions.record, reading.snapshot.pods
@@ -134,9 +134,9 @@ class Scene(Listener):
             "news": news,
             "status": status,
         }
-        return self._advance(changed, now)
+        return self._advance_version(changed, now)
 
-    def _status(
+    def _update_status(
         self, runtime: Runtime, leadership: Leadership | None, reading: Reading
     ) -> dict[str, Difference[StatusRow]]:
         there = Scenery(
@@ -150,7 +150,7 @@ class Scene(Listener):
         row = status_row(runtime, leadership, reading, there, self._work, tiers)
         return self._status_table.update({"now": row})
 
-    def _states(
+    def _list_state_news(
         self,
         nodes: Mapping[str, Difference[NodeRow]],
         status: Mapping[str, Difference[StatusRow]],
@@ -161,7 +161,7 @@ class Scene(Listener):
             if before is not None and after is not None:
                 yield from news_of_status(before, after, now)
 
-    def _advance(
+    def _advance_version(
         self, changed: Mapping[TableName, Mapping[str, Difference[Row]]], now: float
     ) -> Changes | None:
         rows = {

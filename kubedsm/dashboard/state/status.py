@@ -39,14 +39,14 @@ class WorkCounters:
     )
     _lags: deque[float] = attrs.field(factory=lambda: deque(maxlen=_SAMPLES), init=False)
 
-    def changed(self, change: Change) -> None:
+    def observe_change(self, change: Change) -> None:
         pod = change.pod_after
         if pod is not None and pod.waits_for_node:
             self._since.setdefault(pod.uid, self._clock.monotonic())
         elif gone := pod or change.pod_before:
             self._since.pop(gone.uid, None)
 
-    def placed(self, pod: Pod) -> None:
+    def count_bind(self, pod: Pod) -> None:
         """Count a bind that was observed."""
         now = self._clock.monotonic()
         self.bound += 1
@@ -93,7 +93,7 @@ def status_row(
     proposed = suggester.proposed if suggester is not None else None
     status = StatusRow(
         headline="listing the cluster",
-        role=_role(leadership),
+        role=_find_role(leadership),
         leader="" if leadership is None else leadership.leader,
         paused=reading.paused and runtime.pause_switch.config_map.known,
         dry_run=runtime.dry_run,
@@ -120,7 +120,7 @@ def status_row(
     return msgspec.structs.replace(status, headline=text, troubles=wrong)
 
 
-def _role(leadership: Leadership | None) -> Role:
+def _find_role(leadership: Leadership | None) -> Role:
     if leadership is None:
         return "watching"
     if not leadership.leading:

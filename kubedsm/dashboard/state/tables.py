@@ -68,7 +68,7 @@ class NodeTable(RowTable[NodeRow]):
         self._measured: Measured | None = None
         self._of: tuple[Away, tuple[str, ...]] | None = None
 
-    def changed(self, change: Change) -> None:
+    def observe_change(self, change: Change) -> None:
         for node in (change.node_before, change.node_after):
             if node is not None and change.node_before != change.node_after:
                 self._touched.add(node.name)
@@ -80,13 +80,15 @@ class NodeTable(RowTable[NodeRow]):
         of, touched = (reading.away, labels), set[str](self._touched)
         if snapshot.measured is not self._measured or of != self._of:
             touched = snapshot.nodes.keys() | self.rows.keys()
-        rows = {name: self._row(NodeName(name), reading, labels) for name in sorted(touched)}
+        rows = {name: self._make_row(NodeName(name), reading, labels) for name in sorted(touched)}
         self._measured, self._of, self._touched = snapshot.measured, of, set()
         if touched:
             self.missing_tiers = missing_tiers(snapshot.nodes.values(), configuration.tiers)
         return self.update(rows)
 
-    def _row(self, name: NodeName, reading: Reading, labels: tuple[str, ...]) -> NodeRow | None:
+    def _make_row(
+        self, name: NodeName, reading: Reading, labels: tuple[str, ...]
+    ) -> NodeRow | None:
         node = reading.snapshot.nodes.get(name)
         if node is None:
             return None
@@ -108,12 +110,12 @@ def _node_row(node: Node, used: Usage, away: Away, site_labels: tuple[str, ...])
         site=site_of(node, site_labels),
         state=node_state(node, away),
         cordoned=node.unschedulable,
-        cpu_used=_ratio(used.cpu, size.cpu),
-        memory_used=_ratio(used.memory, size.memory),
+        cpu_used=_round_ratio(used.cpu, size.cpu),
+        memory_used=_round_ratio(used.memory, size.memory),
     )
 
 
-def _ratio(used: float | None, of: int) -> float | None:
+def _round_ratio(used: float | None, of: int) -> float | None:
     return None if used is None or not of else round(used / of, 3)
 
 
@@ -168,20 +170,20 @@ class PodTable(RowTable[PodRow]):
         for uid in sorted(touched):
             pod = reading.snapshot.pods.get(uid)
             if pod is None or pod.finished:
-                rows.update(self._gone(uid))
+                rows.update(self._forget_pod(uid))
                 continue
             name = str(pod)
             self._known[uid] = name, pod.workload
             self._uids[name] = uid
             self.workloads.add(pod.workload)
-            rows[name] = self._row(pod, runtime, reading)
+            rows[name] = self._make_row(pod, runtime, reading)
         different = self.update(rows)
         for name, (before, after) in different.items():
-            self._count(name, before, -1)
-            self._count(name, after, 1)
+            self._count_row(name, before, -1)
+            self._count_row(name, after, 1)
         return different
 
-    def _gone(self, uid: Uid) -> dict[str, None]:
+    def _forget_pod(self, uid: Uid) -> dict[str, None]:
         self._reasons.pop(uid, None)
         if uid not in self._known:
             return {}
@@ -193,7 +195,7 @@ class PodTable(RowTable[PodRow]):
         del self._uids[name]
         return {name: None}
 
-    def _row(self, pod: Pod, runtime: Runtime, reading: Reading) -> PodRow:
+    def _make_row(self, pod: Pod, runtime: Runtime, reading: Reading) -> PodRow:
         snapshot, uid = reading.snapshot, pod.uid
         node, reason = snapshot.placed.get(uid), Reason()
         if node is not None and pod.node_name is None and runtime.dry_run:
@@ -208,7 +210,7 @@ class PodTable(RowTable[PodRow]):
             reason = reason._replace(room_on=room)
         return _pod_row(pod, node, snapshot.scheduler_name, reason, self._moves.get(uid, ""))
 
-    def _count(self, name: str, row: PodRow | None, times: int) -> None:
+    def _count_row(self, name: str, row: PodRow | None, times: int) -> None:
         if row is None or row.scheduler or row.state not in ("ready", "waiting"):
             return
         counts = self.ready if row.state == "ready" else self.waiting
@@ -308,11 +310,11 @@ def _workload_row(
         missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
         ready=pods.ready[key],
         waiting=pods.waiting[key],
-        edge_answers=_milliseconds(answers.get(Tier.EDGE)),
-        cloud_answers=_milliseconds(answers.get(Tier.CLOUD)),
+        edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),
+        cloud_answers=_to_milliseconds(answers.get(Tier.CLOUD)),
         edge_slower=workload in measured.slower,
     )
 
 
-def _milliseconds(answers: Answers | None) -> float | None:
+def _to_milliseconds(answers: Answers | None) -> float | None:
     return None if answers is None else round(1000 * answers.seconds, 1)

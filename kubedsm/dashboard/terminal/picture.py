@@ -44,7 +44,7 @@ from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
-#: news and waiting pods rendered at the most
+#: news and waiting pods render_rows at the most
 MOST = 8
 #: lines that problems leave to the sections; terminal lines from which on blank lines are used
 _LEAST, _ROOMY = 12, 30
@@ -122,7 +122,7 @@ class _Section:
     #: lines besides the rows
     beside: int
     #: renders the first rows, with a line for the others
-    rendered: Callable[[int], Sequence[RenderableType]]
+    render_rows: Callable[[int], Sequence[RenderableType]]
 
     def height(self, rows: int) -> int:
         """Return the lines of that many rows, with the line for the others."""
@@ -140,7 +140,7 @@ def render_picture(
     status, proposal = seen.status, seen.status.proposal
     said = Text(status.headline, style="bold")
     top = [
-        Part(Text(f"KubeDSM at {where}{_role(status)}", style="dim")),
+        Part(Text(f"KubeDSM at {where}{_describe_role(status)}", style="dim")),
         Part(said),
         *([Part(Text(""), use=9)] * ((3 if width < NARROW else 2) - count_lines(said, width))),
         *([Part(Text(f"{away}; this is the last state", style=BAD))] if away else []),
@@ -157,7 +157,7 @@ def render_picture(
     figures = (
         []
         if status.role == "watching" or height < _SMALL
-        else [Text(_figures(status), style="dim")]
+        else [Text(_describe_figures(status), style="dim")]
     )
     shown = fit_parts(top, width, max(1, height - _LEAST))
     room = height - sum(count_lines(each, width) for each in (*shown, *figures))
@@ -165,22 +165,22 @@ def render_picture(
     blank = [Text("")] if height >= _ROOMY else []
     short, explained = shorten_names(sorted(seen.nodes), max(12, width // 5))
     sections = [
-        _nodes(seen, short, explained, width),
-        _workloads(seen.workloads, width),
-        _listed("migrations", [*_moves(seen.moves, short, now)], "migration", width),
-        _listed("waiting for a node", [*_waiting(seen.pods)], "reason to wait", width),
-        attrs.evolve(_listed("lately", [*_news(seen.news)], "", width), least=0),
+        _nodes_section(seen, short, explained, width),
+        _workloads_section(seen.workloads, width),
+        _list_section("migrations", [*_list_moves(seen.moves, short, now)], "migration", width),
+        _list_section("waiting for a node", [*_list_waiting(seen.pods)], "reason to wait", width),
+        attrs.evolve(_list_section("lately", [*_list_news(seen.news)], "", width), least=0),
     ]
     sections = [attrs.evolve(each, beside=each.beside + len(blank)) for each in sections]
-    for section, rows in zip(sections, _allot(sections, room), strict=True):
+    for section, rows in zip(sections, _allot_rows(sections, room), strict=True):
         if rows:
-            shown = [*shown, *blank, *section.rendered(rows)]
+            shown = [*shown, *blank, *section.render_rows(rows)]
     # A guard: lines that still do not fit would scroll the picture away.
     parts = [*(Part(each) for each in shown), *(Part(each, use=0) for each in figures)]
     return Group(*fit_parts(parts, width, height))
 
 
-def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
+def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
     """Return the rows of each section: one of each, the least of each, then one more of each."""
     rows = [0] * len(sections)
 
@@ -204,7 +204,7 @@ def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
     return rows
 
 
-def _role(status: StatusRow) -> str:
+def _describe_role(status: StatusRow) -> str:
     """Describe the scheduler's role and unusual settings."""
     said = {
         "leading": "leading",
@@ -221,18 +221,20 @@ def _role(status: StatusRow) -> str:
     return "".join(f", {each}" for each in more if each)
 
 
-def _listed(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
+def _list_section(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
     """Return a list under a title. noun: names the others; empty to leave them out silently."""
 
-    def rendered(rows: int) -> Sequence[RenderableType]:
+    def render_rows(rows: int) -> Sequence[RenderableType]:
         left = len(items) - rows if noun else 0
-        return [Text(title, style="bold"), *items[:rows], *_more(left, noun)]
+        return [Text(title, style="bold"), *items[:rows], *_count_others(left, noun)]
 
     heights = [count_lines(item, width) for item in items[:_MEASURED]]
-    return _Section([*heights, *[1] * (len(items) - len(heights))], 1, 1, rendered)
+    return _Section([*heights, *[1] * (len(items) - len(heights))], 1, 1, render_rows)
 
 
-def _nodes(seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int) -> _Section:
+def _nodes_section(
+    seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int
+) -> _Section:
     """Return the nodes, edge before cloud; if not all fit, those in an unusual state.
 
     short: names that fit; explained: a line on what was cut from them, if anything.
@@ -253,16 +255,16 @@ def _nodes(seen: TypedSnapshot, short: Mapping[str, str], explained: str, width:
     urgent = sorted(order, key=lambda n: (not seen.nodes[n].state, n not in touched))
     legend = [Text(explained, style="dim")] if explained else []
 
-    def rendered(rows: int) -> Sequence[RenderableType]:
+    def render_rows(rows: int) -> Sequence[RenderableType]:
         first = set(urgent[:rows])
-        shown = [_line(short[n], seen.nodes[n], here[n]) for n in order if n in first]
-        return [nodes_table(shown, width), *_more(len(order) - rows, "node"), *legend]
+        shown = [_node_line(short[n], seen.nodes[n], here[n]) for n in order if n in first]
+        return [nodes_table(shown, width), *_count_others(len(order) - rows, "node"), *legend]
 
     beside = 1 + sum(count_lines(each, width) for each in legend)
-    return _Section([1] * len(order), 3, beside, rendered)
+    return _Section([1] * len(order), 3, beside, render_rows)
 
 
-def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
+def _node_line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
     tier = node.tier.value if node.tier else "none"
     pods = Counter(pod.workload.partition("/")[2] or pod.workload for pod in here)
     return NodeLine(
@@ -275,11 +277,11 @@ def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
     )
 
 
-def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
+def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
     """Return the workloads, those with the most missing first."""
     order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
 
-    def rendered(rows: int) -> Sequence[RenderableType]:
+    def render_rows(rows: int) -> Sequence[RenderableType]:
         shown = [workloads[name] for name in order[:rows]]
         names = [shorten(name, max(20, width - 40)) for name in order[:rows]]
         columns = [
@@ -292,22 +294,22 @@ def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
             targets = ["" if row.promise is None else f"{row.promise:.0%}" for row in shown]
             columns[3:3] = [
                 Column("target", targets, number=True),
-                Column("", [_met(row) for row in shown], 9),
+                Column("", [_target_cell(row) for row in shown], 9),
             ]
-        return [FittedTable(columns, look="plain"), *_more(len(order) - rows, "workload")]
+        return [FittedTable(columns, look="plain"), *_count_others(len(order) - rows, "workload")]
 
-    return _Section([1] * len(order), 3, 1, rendered)
+    return _Section([1] * len(order), 3, 1, render_rows)
 
 
-def _met(row: WorkloadRow) -> Text:
+def _target_cell(row: WorkloadRow) -> Text:
     return Text("") if row.promise is None else target_met(row.missing, row.total)
 
 
-def _more(number: int, what: str) -> list[RenderableType]:
+def _count_others(number: int, what: str) -> list[RenderableType]:
     return [Text(f"and {counted(number, f'more {what}')}", style="dim")] if number else []
 
 
-def _moves(
+def _list_moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
     """Yield migrations in progress, then planned ones, then failed ones."""
@@ -321,14 +323,14 @@ def _moves(
         where = migration_route(msgspec.structs.replace(move, source=source, target=target))
         if move.state == "moving":
             since = f", {now - move.since:.0f} s" if move.since else ""
-            yield _item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
+            yield _list_item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
         elif move.state in ("planned", "proposed"):
-            yield _item(move.state, f"{where}: {move.purpose}")
+            yield _list_item(move.state, f"{where}: {move.purpose}")
         else:
-            yield _item(Text(move.state, style=WARNING), f"{where}: {move.reason}")
+            yield _list_item(Text(move.state, style=WARNING), f"{where}: {move.reason}")
 
 
-def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
+def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
     """Yield waiting pods, together if they have the same message."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, pod in pods.items():
@@ -341,14 +343,16 @@ def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
         yield hang(f"  {subject}", f"{message or 'no attempt yet'}{by}")
 
 
-def _news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
+def _list_news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
     """Yield the news, the latest first."""
     for key in islice(sorted(news, key=int, reverse=True), MOST):
         row = news[key]
-        yield _item(clock_of(row.at), Text(news_text(row), style=WARNING if row.warning else ""))
+        yield _list_item(
+            clock_of(row.at), Text(news_text(row), style=WARNING if row.warning else "")
+        )
 
 
-def _item(lead: str | Text, said: str | Text) -> RenderableType:
+def _list_item(lead: str | Text, said: str | Text) -> RenderableType:
     return hang(Text("  ").append(lead), said)
 
 
@@ -357,7 +361,7 @@ def clock_of(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
-def _figures(status: StatusRow) -> str:
+def _describe_figures(status: StatusRow) -> str:
     said = [
         f"{counted(status.bound, 'pod')} bound",
         f"{counted(status.moves_done, 'migration')} completed",

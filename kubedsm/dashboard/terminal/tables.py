@@ -78,12 +78,12 @@ def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
     return FittedTable(
         [
             Column("node", [node.name for node in nodes]),
-            Column("tier", [_tier(node) for node in nodes], least=7, use=4),
-            Column("cpu", [_of(node.cpu, 1000) for node in nodes], 5, use=5),
+            Column("tier", [_tier_cell(node) for node in nodes], least=7, use=4),
+            Column("cpu", [_format_amounts(node.cpu, 1000) for node in nodes], 5, use=5),
             Column("", [bar(*node.cpu) for node in nodes], BAR, use=2),
-            Column("memory", [_memory(*node.memory) for node in nodes], 12, use=3),
+            Column("memory", [_format_memory(*node.memory) for node in nodes], 12, use=3),
             Column("", [bar(*node.memory) for node in nodes], BAR, use=1),
-            Column("pods", [_pods(node.pods, room) for node in nodes], least=COUNTED),
+            Column("pods", [_pods_cell(node.pods, room) for node in nodes], least=COUNTED),
         ],
         look="plain",
     )
@@ -118,22 +118,22 @@ def shorten(name: str, width: int) -> str:
     return f"{name[:head]}\N{HORIZONTAL ELLIPSIS}{name[head + 1 - width :]}"
 
 
-def _tier(node: NodeLine) -> Text:
+def _tier_cell(node: NodeLine) -> Text:
     return Text(node.state, style=BAD) if node.state else Text(node.tier)
 
 
-def _of(amounts: tuple[int, int], unit: float) -> str:
+def _format_amounts(amounts: tuple[int, int], unit: float) -> str:
     used, of = (amount / unit for amount in amounts)
     return f"{used:.3g}/{of:.3g}"
 
 
-def _memory(used: int, of: int) -> str:
+def _format_memory(used: int, of: int) -> str:
     """Return how much is used of how much, in the unit that suits the total."""
     unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
     return f"{used / unit:.1f} of {of / unit:.3g} {name}"
 
 
-def _pods(pods: Mapping[str, int], room: int) -> str:
+def _pods_cell(pods: Mapping[str, int], room: int) -> str:
     """Return the pods of each service, or their number if that takes more than `room`."""
     listed = ", ".join(f"{count} {name}" for name, count in pods.items())
     if len(listed) <= room:
