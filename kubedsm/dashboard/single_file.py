@@ -1,4 +1,4 @@
-"""Page with recordings in it, as one HTML file that needs no server.
+"""Page with embedded recordings, as a single HTML file without a server.
 
 The files of the page are inlined. Modules find each other by the import map, because a module in a
 data: URL has no folder.
@@ -25,7 +25,7 @@ _SHEET = re.compile(r'<link rel="stylesheet" href="page/([a-z_.-]+)">\n')
 _ICON = re.compile(r'<link rel="icon" href="page/([a-z_.-]+)">')
 _MODULE = re.compile(r'<script type="module" src="page/[a-z_.-]+"></script>')
 _TITLE = re.compile(r"<title>.*?</title>")
-#: characters that a data: URL in a script may have unescaped
+#: permitted unescaped characters of a data: URL in a script
 _AS_IT_IS = " !$'()*+,-./:;=?@[]^_`{|}~&"
 
 
@@ -87,7 +87,7 @@ def _embed_icon(name: str, contents: Mapping[str, bytes]) -> str:
 
 
 def _pack_messages(messages: bytes) -> str:
-    # Without the time of day, so that equal recordings give equal files.
+    # Reproducible output: without the modification time.
     return base64.b64encode(gzip.compress(messages, mtime=0)).decode()
 
 

@@ -45,7 +45,7 @@ class Effect(msgspec.Struct, frozen=True):
     measured: Around[Response] | None = None
     #: reason why the effect was not measured
     untold: str | None = None
-    #: migrations of the same service that were in progress at once
+    #: simultaneous migrations of the same service
     together: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     @property

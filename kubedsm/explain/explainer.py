@@ -1,8 +1,8 @@
-"""Verdicts of all nodes on a pod, and the node that the scheduler would choose.
+"""Verdicts of all nodes on a pod, and the hypothetically selected node.
 
-`feasible` is kube-scheduler's verdict. KubeDSM's own tier rule is reported apart: a node that only
-the tier rule rejects is feasible and never chosen. If no node has a tier, kube-scheduler's rules
-decide alone, and every node counts as a cloud node.
+`feasible` is kube-scheduler's verdict. KubeDSM's own tier rule is reported separately: nodes
+rejected only by the tier rule are feasible and never selected. Without any tier, kube-scheduler's
+rules decide alone, and every node counts as a cloud node.
 """
 
 import math
@@ -64,17 +64,17 @@ def list_pending(snapshot: Snapshot) -> list[Pod]:
 
 
 class Explainer:
-    """Judges the nodes of one snapshot for a pod, as if it were the only one to be placed."""
+    """Evaluator of a snapshot's nodes for a single pod, assuming no other pending pods."""
 
     def __init__(
         self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
     ) -> None:
-        """looked_at: cloud nodes that the decision sampled; None for the whole cloud."""
+        """looked_at: sampled cloud nodes of the decision; None for the complete cloud."""
         self._snapshot = snapshot
         self._looked_at = looked_at
         self._tiers = has_tiers(snapshot)
         self._policy = policy
-        #: nodes that reject each class of plain pods
+        #: rejecting nodes by class of plain pods
         self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
 
     def explain(self, pod: Pod, as_of: str | None = None) -> PodFacts:
@@ -121,13 +121,13 @@ class Explainer:
         return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
 
     def nodes(self, uid: Uid) -> tuple[NodeVerdict, ...]:
-        """Judge all nodes for that pod of the snapshot. Raise KeyError if there is none."""
+        """Evaluate all nodes for the pod of the snapshot. Raise KeyError for an unknown pod."""
         return self._judge_nodes(self._without_pod(self._snapshot.pods[uid]))
 
     def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
-        """Return the nodes that reject that pod. Raise KeyError if there is none.
+        """Return the rejecting nodes for the pod. Raise KeyError for an unknown pod.
 
-        `plain`: the pod has a node, and the verdict of any other depends on its class alone.
+        `plain`: the pod has a node, and verdicts of other nodes depend only on the pod's class.
         """
         snapshot, pod = self._snapshot, self._snapshot.pods[uid]
         if not plain:
@@ -240,7 +240,7 @@ class Explainer:
         return {name: score for name, score in scores if not math.isnan(score)}
 
     def _count_company(self, case: "_Case") -> dict[NodeName, int]:
-        """Count the replicas that the pod would join on each node; empty if irrelevant.
+        """Count the existing replicas on each node; empty if irrelevant.
 
         With a single zone, replicas of the zone are not counted.
         """
@@ -255,14 +255,14 @@ class Explainer:
         return {name: spread.company(workload, name) for name in case.usable}
 
     def _choose_node(self, case: "_Case") -> NodeName | None:
-        """Return the node that the scheduler would choose if no other pod were pending."""
+        """Return the hypothetically selected node in the absence of other pending pods."""
         snapshot = case.snapshot
         nodes = snapshot.nodes
         if not self._tiers:
             nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
         allowed = set(case.usable)
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
-        # Only the running scheduler knows which nodes of a large cloud are sampled next.
+        # The next sample of a large cloud is known only to the running scheduler.
         policy = attrs.evolve(self._policy, cloud_percentage=100)
         decision = policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
         return decision.bindings[0].node if decision.bindings else None
@@ -292,7 +292,7 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
 def _describe_change(
     pod: Pod, rejection: Rejection | None, node: Node, free: Resources, *, tierless: bool
 ) -> str | None:
-    """Describe the change that would make the node feasible."""
+    """Describe the required change for feasibility of the node."""
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):

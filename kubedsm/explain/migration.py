@@ -43,7 +43,7 @@ _MODES = {
 
 
 def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
-    """Return the names that the steps of a migration refer to."""
+    """Return the names for descriptions of migration steps."""
     replacement = str(outcome.replacement) if outcome.replacement else progress.replacement
     pod = progress.pod or str(outcome.move.pod)
     return Names(pod, replacement or "the new pod", outcome.move.target)
@@ -51,7 +51,7 @@ def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
 
 @attrs.frozen(slots=True)
 class MigrationExplainer:
-    """A migration with everything known about it, as values that any thread can explain."""
+    """A migration with all available information, as immutable values for every thread."""
 
     entry: Entry
     outcome: MoveOutcome
@@ -65,7 +65,7 @@ class MigrationExplainer:
     def find(
         cls, record: DecisionRecord, key: str, snapshot: Snapshot, configuration: Configuration
     ) -> "MigrationExplainer | None":
-        """Return the migration of that key; None if it is not recorded."""
+        """Return the migration with the specified key; None for unrecorded migrations."""
         found = record.migration(key)
         if found is None:
             return None

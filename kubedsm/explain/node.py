@@ -1,4 +1,4 @@
-"""Explanation of a node: its capacity, its pods and their QoS targets, and whom it rejected."""
+"""Explanation of a node: capacity, pods with QoS targets, and recently rejected pods."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -35,8 +35,8 @@ from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 
-#: reason why a node accepts no pods, the worst one; empty if it does. Cut off: its site is
-#: partitioned, and its pods are left alone; settling: the site is in its stabilisation period
+#: worst reason for accepting no pods; empty without reason. Cut off: the site is partitioned, and
+#: pods are ignored; settling: the site is in the stabilisation period
 NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
@@ -66,7 +66,7 @@ def node_state(node: Node, away: Away) -> NodeState:
 
 @attrs.frozen(slots=False)
 class NodeExplainer:
-    """A node with everything known about it, as values that any thread can explain."""
+    """A node with all available information, as immutable values for every thread."""
 
     node: Node
     snapshot: Snapshot
@@ -101,7 +101,7 @@ class NodeExplainer:
 
     @cached_property
     def _pods(self) -> dict[Workload, list[Pod]]:
-        """Pods on the node, and those for which it is reserved."""
+        """Pods on the node, including pods with a reservation."""
         found = defaultdict[Workload, list[Pod]](list)
         for uid, name in self.snapshot.placed.items():
             pod = self.snapshot.pods.get(uid)
@@ -176,7 +176,7 @@ class NodeExplainer:
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"
 
     def _list_rejected(self) -> Iterator[tuple[Words, ...]]:
-        """Yield pods that the node rejected when they were decided on: one for each workload."""
+        """Yield recently rejected pods at decision time, a single pod per workload."""
         seen = set[tuple[Workload, str]]()
         for entry, basis in self.decided or ():
             if self.node.name not in basis.snapshot.nodes:
@@ -197,7 +197,7 @@ class NodeExplainer:
 
 
 def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
-    """Return the decisions that are searched for rejections, with their input."""
+    """Return the decisions for the search of rejections, with decision inputs."""
     based = ((entry, record.basis(entry)) for entry in record.newest_first())
     return list(islice(((e, b) for e, b in based if b is not None), _SEARCHED))
 

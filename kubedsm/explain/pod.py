@@ -1,4 +1,4 @@
-"""Explanation of a pod: the reason for its node, or for its waiting."""
+"""Explanation of a pod: the reason for the assigned node, or for pending."""
 
 from collections.abc import Iterator
 
@@ -26,12 +26,12 @@ NOT_RECORDED = (
     " were made since."
 )
 _WHEN = {"decision": "at the time of the decision", "now": "as they are now"}
-#: owners that replace their pods when the template changes
+#: controllers with automatic pod replacement after template changes
 _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 def pod_state(pod: Pod, node: str | None) -> str:
-    """Return the state of a pod; `node`: the node it is on, or that is reserved for it."""
+    """Return the state of a pod; `node`: the assigned or reserved node."""
     if pod.finished:
         return "finished"
     if node is not None:
@@ -53,7 +53,7 @@ def facts_of_other_scheduler(pod: Pod, ours: str) -> PodFacts:
 
 
 def _opt_in(pod: Pod, ours: str) -> str:
-    """Describe how to opt in: a pod keeps the schedulerName that it is created with."""
+    """Describe opting in: the schedulerName of existing pods is immutable."""
     owner = f"{pod.workload.kind} {pod.workload}"
     if pod.workload.kind == "Pod":
         return f"recreate the pod with spec.schedulerName: {ours}"
@@ -160,7 +160,7 @@ def _link_decision(facts: PodFacts) -> Words:
 
 
 def _migration_line(move: MigrationFacts, pod: str) -> Words:
-    """Describe a migration that created the pod, or that removes the pod."""
+    """Describe a migration with the pod as replacement, or of the pod."""
     removes = move.pod == pod
     why = f": {move.reason or move.purpose}"
     if not move.id:

@@ -1,6 +1,6 @@
 """Diagnostics of the running scheduler on its loopback port: decisions and explanations.
 
-Nothing there changes anything.
+All routes are read-only.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ LOOPBACK = "127.0.0.1"
 PORT = 10270
 #: decisions in a response by default
 LIMIT = 50
-#: seconds that requests in progress get at the end
+#: grace period of unfinished requests at shutdown, in seconds
 GRACE = 1.0
 _KINDS = ("pod", "node", "workload", "migration", "decision")
 
 
 class Diagnostics:
-    """Serves from entering until leaving its context; without the port, it logs a warning.
+    """Context manager of the diagnostics server; an unavailable port is logged as a warning.
 
     Port 0 takes any free port. `url` is the address, empty if nothing is served. Entering raises
     AddressUnavailableError if other routes have to be served, too.
@@ -44,9 +44,9 @@ class Diagnostics:
         leader: Callable[[], str | None] = lambda: None,
         beside: web.Application | None = None,
     ) -> None:
-        """`beside`: other routes that have to be served there.
+        """`beside`: application with additional mandatory routes.
 
-        `leader`: returns None if this process decides, else the host that leads, or "" for unknown.
+        `leader`: returns None for a leading process, otherwise the leading host, or "" for unknown.
         """
         self._explanations = explanations
         self._decisions = explanations.decisions
@@ -112,7 +112,7 @@ class Diagnostics:
         return _json_response({"promises": await asyncio.to_thread(qos_targets, snapshot, policy)})
 
     async def _describe_scheduler(self, request: web.Request) -> web.Response:
-        """Describe this scheduler: its cluster, its role, and workloads with a slower edge.
+        """Describe this scheduler: cluster, leadership, and workloads with a slower edge.
 
         A workload is namespace, kind and name. A dry run takes no requests to migrate.
         """

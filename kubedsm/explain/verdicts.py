@@ -1,4 +1,4 @@
-"""Node verdicts in words: grouped by Filter plugin, and one by one."""
+"""Node verdicts as sentences: grouped by Filter plugin, and individually."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ _ADVICE = 2
 
 
 def rejected_by(node: NodeVerdict) -> str:
-    """Return the Filter plugin that rejects the node; empty if none does."""
+    """Return the rejecting Filter plugin of the node; empty without rejection."""
     return node.rule or (TIER.name if node.tier_rule else "")
 
 
@@ -28,7 +28,7 @@ def count_rejections(rules: Iterable[str]) -> str:
 
 
 def verdict_sections(nodes: Sequence[NodeVerdict], when: str) -> Iterator[Section]:
-    """Yield the tables of verdicts; `when`: the moment they are of."""
+    """Yield the tables of verdicts; `when`: description of the moment."""
     headings = ("nodes", "verdict", "required change")
     rows = [_group_row(rule, why, alike) for (rule, why), alike in _group_verdicts(nodes)]
     if rows:
@@ -80,7 +80,7 @@ def _group_row(rule: str, why: str, alike: Sequence[NodeVerdict]) -> tuple[Words
 
 
 def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
-    """Return the change that all nodes require, or the first few, each with a node."""
+    """Return the commonly required change, or the first few changes, each with a node."""
     changes = dict.fromkeys(node.change for node in alike if node.change)
     if len(changes) <= 1:
         return next(iter(changes), "")
@@ -91,7 +91,7 @@ def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
 
 
 def _rank_nodes(nodes: Iterable[NodeVerdict]) -> list[NodeVerdict]:
-    """Sort feasible nodes first, in the order in which a single pod prefers them."""
+    """Sort feasible nodes first, in the order of preference for a single pod."""
     return sorted(
         nodes,
         key=lambda node: (

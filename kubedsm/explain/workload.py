@@ -1,4 +1,4 @@
-"""Explanation of a workload: its edge share, its QoS target, and what keeps pods off the edge."""
+"""Explanation of a workload: edge share, QoS target, and obstacles for pods outside the edge."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _SHOWN = 20
 
 
 def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
-    """Return the QoS target of a workload, with the response times it is made of."""
+    """Return the QoS target of a workload, with the underlying response times."""
     promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
     answers = snapshot.measured.answers.get(workload, {})
     measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))
@@ -50,12 +50,12 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
 
 @attrs.frozen(slots=True)
 class WorkloadExplainer:
-    """A workload with everything known about it, as values that any thread can explain."""
+    """A workload with all available information, as immutable values for every thread."""
 
     snapshot: Snapshot
     configuration: Configuration
     workload: Workload
-    #: migrations that would be suggested now, if known
+    #: currently suggested migrations, if known
     suggested: WhatIfResponse | None = None
 
     def explain(self) -> Explanation[WorkloadFacts]:
@@ -86,7 +86,7 @@ class WorkloadExplainer:
         return Explanation(title, tuple(lines), tuple(self._list_sections(missing)), facts)
 
     def _describe_source(self) -> str:
-        """Name the configuration entry that sets the QoS target."""
+        """Describe the configuration entry of the QoS target."""
         entries = entries_for(self.configuration.services, self.workload)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:
@@ -121,7 +121,7 @@ class WorkloadExplainer:
             left = {each.pod: each.message for each in self.suggested.left}
             targets = {each.pod: each.target for each in self.suggested.moves}
         explainer = Explainer(self.snapshot, self.configuration.policy)
-        # Pods of one class share the reason, which takes a while to work out.
+        # Pods of a class share the expensively computed reason.
         alike: dict[PodClass, str] = {}
         for pod in pods:
             name = self.snapshot.placed.get(pod.uid)

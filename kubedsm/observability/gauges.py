@@ -18,13 +18,13 @@ from kubedsm.plugins.plugins import BY_NAME
 #: name of the Lease in the metric that kube-scheduler has, too
 ELECTION = "kubedsm"
 #: workloads with series of their own: Prometheus keeps every series, and tenants may create any
-#: number of workloads; sums count all of them
+#: number of workloads; sums include every workload
 MOST = 500
 LABELS = ("namespace", "kind", "workload")
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """Yield every gauge, and the counters that are kept elsewhere."""
+    """Yield every gauge, and counters maintained elsewhere."""
     snapshot = reading.snapshot
     yield from _queue_families(reading)
     yield from workload_families(snapshot.shares(), reading.policy.qos_targets_in(snapshot))
@@ -61,7 +61,7 @@ def _queue_families(reading: Reading) -> Iterator[Metric]:
 def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
     """Return the workloads with series: round-robin over namespaces, by name.
 
-    The choice is stable from one scrape to the next, and fair to small namespaces.
+    The selection is stable between scrapes, and fair to small namespaces.
     """
     before: Counter[str] = Counter()
     turns: list[tuple[int, Workload]] = []
@@ -72,7 +72,7 @@ def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
 
 
 def qos_gap(share: Share, promised: float) -> float:
-    """Return the part of a workload's pods that is missing at the edge."""
+    """Return the missing fraction of a workload's edge pods."""
     return max(0.0, promised - share.ratio)
 
 

@@ -8,7 +8,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.observability.reading import Leadership
 
-#: seconds of repeated failures of a loop after which the process should be restarted
+#: seconds of repeated loop failures before a recommended restart
 HOPELESS_AFTER = 300.0
 
 
@@ -38,7 +38,7 @@ class Health:
         return not any(check.failed for check in self.checks)
 
     def text(self, *, verbose: bool) -> str:
-        """Return `ok`, or all checks if one failed or has a remark, or if verbose."""
+        """Return `ok`, or all checks in case of failures, remarks, or verbose output."""
         if self.well and not verbose and not any(check.remark for check in self.checks):
             return "ok"
         verdict = "passed" if self.well else "failed"
@@ -47,7 +47,7 @@ class Health:
 
 
 def alive(failing: Mapping[str, float]) -> Health:
-    """Check liveness. `failing`: seconds for which each loop has failed."""
+    """Check liveness. `failing`: seconds of continuous failure per loop."""
     return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 
@@ -67,7 +67,7 @@ def joining() -> Health:
 def ready(
     missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
 ) -> Health:
-    """Check readiness. `missing`: kinds of objects that are not listed yet."""
+    """Check readiness. `missing`: kinds of unlisted objects."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
     return Health(
         "readyz", (synced, _check_leadership(leadership), _check_configuration(configuration))
@@ -82,7 +82,7 @@ def _check_leadership(leadership: Leadership) -> Check:
 
 
 def _check_configuration(state: CurrentConfiguration) -> Check:
-    """A refused configuration leaves the last valid one in force, so readiness is unchanged."""
+    """A refused configuration leaves the last valid one effective: readiness is unchanged."""
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)
 

@@ -1,6 +1,6 @@
-"""Counters and histograms, updated where things happen.
+"""Counters and histograms, updated by callbacks.
 
-Names are those of kube-scheduler and client-go where the meaning is the same.
+Names follow kube-scheduler and client-go for equivalent measurements.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: seconds between two samples of event loop lag
 SAMPLE = 0.05
-#: seconds of lag from which it is logged; every start has less
+#: minimum logged lag in seconds, above the lag of every start
 LOGGED = 0.5
 #: seconds, from 1 ms, a decision on a few pods
 FINE = tuple(0.001 * 2**n for n in range(15))
@@ -40,7 +40,7 @@ COARSE = tuple(0.005 * 2**n for n in range(17))
 LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 #: ratios
 GAPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-#: seconds by which a response time changed
+#: change of a response time in seconds
 CHANGES = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, 0.0, *LAGS[2:10])
 #: kube-scheduler's last label for attempts of a pod
 MOST_ATTEMPTS = 15
@@ -48,7 +48,7 @@ MOST_ATTEMPTS = 15
 
 @attrs.frozen
 class Families:
-    """Precomputed metrics, to be formatted with those of a registry."""
+    """Precomputed metrics, formatted together with a registry."""
 
     families: tuple[Metric, ...]
 
@@ -383,7 +383,7 @@ def _plan_outcome(plan: Plan, kind: str) -> str:
     starts = [step for step in plan.steps if step.kind is StepKind.START]
     if kind == "migration" and all(step.state in LOST for step in starts):
         return "dropped"
-    # A rollback that was not needed is cancelled.
+    # Unnecessary rollback steps are cancelled.
     wanted = (step for step in plan.steps if not step.rescues)
     return "completed" if all(step.state is StepState.DONE for step in wanted) else "failed"
 

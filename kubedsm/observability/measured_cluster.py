@@ -1,4 +1,4 @@
-"""Cluster client that reports each request and its response."""
+"""Cluster client with measurement of each request and response."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +17,7 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 @attrs.frozen(slots=True)
 class Answered:
-    """A finished request; a watch is finished when its headers have arrived."""
+    """Completed request; watches are complete after receiving the headers."""
 
     request: Request
     #: status, or NO_ANSWER
@@ -26,12 +26,12 @@ class Answered:
 
     @property
     def resource(self) -> str:
-        """Resource as RBAC names it: `pods`, `pods/binding`."""
+        """Resource in RBAC terminology: `pods`, `pods/binding`."""
         return _name_resource(self.request.path)
 
     @property
     def verb(self) -> str:
-        """Verb as RBAC names it."""
+        """Verb in RBAC terminology."""
         if self.request.method != "GET":
             return _VERBS.get(self.request.method, self.request.method.lower())
         if "watch" in self.request.query:
@@ -40,7 +40,7 @@ class Answered:
 
 
 def _below_group(path: str) -> list[str]:
-    """Return the path's parts from the resource on; none for a path such as /version."""
+    """Return the path components from the resource on; none for paths such as /version."""
     parts = path.strip("/").split("/")
     groups = {"api": 2, "apis": 3}.get(parts[0], len(parts))
     below = parts[groups:]

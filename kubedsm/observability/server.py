@@ -1,7 +1,7 @@
 """Endpoints for the kubelet and Prometheus: /healthz, /livez, /readyz and /metrics.
 
-A thread derives metrics from a value, so that scheduling does not wait. One scrape runs at a time,
-and a reading serves all scrapes of a second.
+A separate thread derives metrics from a value, concurrently with scheduling. Scrapes run one at a
+time, and share a reading for a second.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import METRICS, AddressUnavailableError, listen
 
 ADDRESS = ("127.0.0.1", 10271)
-#: seconds that requests in progress get at the end
+#: grace period of unfinished requests at shutdown, in seconds
 GRACE = 1.0
-#: seconds that a reading is reused
+#: validity of a reading in seconds
 FRESH = 1.0
 
 
 @asynccontextmanager
 async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None]:
-    """Answer that the process lives and is not ready, before there is a runtime.
+    """Report liveness without readiness, before initialization of the runtime.
 
     Raise AddressUnavailableError as `Monitoring` does.
     """
@@ -48,7 +48,7 @@ async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None
 
 
 class Monitoring:
-    """Serves from entering until leaving its context; `url` is the address.
+    """Context manager of the monitoring server at `url`.
 
     Entering raises AddressUnavailableError. Without an address `ADDRESS` is used, if it is free.
     """
@@ -76,7 +76,7 @@ class Monitoring:
             self._respond_metrics,
         )
         self.url = ""
-        #: reason why nothing is served; empty if it is
+        #: reason for an unavailable server; empty for a listening server
         self.unavailable = ""
 
     async def __aenter__(self) -> Self:

@@ -1,8 +1,8 @@
 """Access control of the page: known hosts, the token, and headers for browsers.
 
-A page of another site must learn nothing here, even if its host name resolves to this machine (DNS
-rebinding). Requests must therefore use an address, `localhost` or a known name. With a token, data
-about the cluster is sent only to clients that have it.
+Pages of other sites must not obtain information, even if their host name resolves to this machine
+(DNS rebinding). Requests must therefore use an address, `localhost` or a configured name. With a
+token, information about the cluster requires the token.
 """
 
 import hmac
@@ -37,7 +37,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-#: Sec-Fetch-Site of requests that no other site caused
+#: Sec-Fetch-Site of requests without involvement of other sites
 _OWN = ("same-origin", "none")
 _BEARER = "Bearer "
 _NAME = "[a-z0-9.-]+"
@@ -45,7 +45,7 @@ _HOST = re.compile(rf"(?P<name>\[[0-9a-f:.]+\]|{_NAME})(:[0-9]+)?")
 
 
 def is_name(host: str) -> bool:
-    """Return whether it can be a host name, as browsers write it."""
+    """Return True for a syntactically valid host name, in the notation of browsers."""
     return re.fullmatch(_NAME, host) is not None
 
 
@@ -63,7 +63,7 @@ class TokenFile:
         self._token = _read_token(path)
 
     def holds(self, token: str) -> bool:
-        """Return whether this is the token; False if the file is gone, or empty."""
+        """Return True for the current token; False for a missing or empty file."""
         seen = _read_version(self._path)
         if seen != self._seen:
             self._seen = seen
@@ -101,7 +101,7 @@ def _read_token(path: Path) -> bytes:
 class Access:
     """`names`: host names of this server besides addresses and `localhost`.
 
-    Without a token every client may see everything, so the server must listen on loopback.
+    Without a token, every client has unrestricted access, hence the server must listen on loopback.
     """
 
     names: Collection[str] = ()

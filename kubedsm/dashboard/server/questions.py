@@ -1,4 +1,4 @@
-"""Routes of the page for "why?" and "what if?"; nothing there changes the cluster."""
+"""Routes of the page for explanations and hypothetical changes, all of them read-only."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _encoder = msgspec.json.Encoder()
 
 @attrs.define(eq=False)
 class Questions:
-    """One response at a time; of several "what if?" requests, the latest goes next."""
+    """Responses one at a time; the latest "what if?" request takes precedence."""
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]
@@ -87,7 +87,7 @@ class Questions:
         return suggester
 
     def _describe_obstacle(self) -> str:
-        """Return why nothing can be planned here; empty if it can."""
+        """Return the obstacle to planning; empty without an obstacle."""
         leadership = self._leadership()
         if leadership is None:
             return "no scheduler runs here: start kubedsm run --page"
@@ -97,7 +97,7 @@ class Questions:
 
 
 def describe_standby(leadership: Leadership) -> str:
-    """Describe that a standby plans nothing, and where the leader is."""
+    """Describe the missing planning capability of a standby, and the address of the leader."""
     if not leadership.leader:
         return "this scheduler is a standby and plans nothing; the leader is not known"
     where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"

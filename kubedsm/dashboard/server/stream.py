@@ -1,7 +1,7 @@
 """Stream of updates as server-sent events, at the pace at which each viewer reads.
 
-The only state of a viewer is its version. A slow viewer gets larger messages, never more of them;
-one that does not read costs nothing.
+Per-viewer state consists of the version. Slow viewers get larger messages, never additional
+messages; viewers without reads cost nothing.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
 from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor
 
-#: seconds between two looks: with viewers, without, and when something may soon be over
+#: seconds between two evaluations: with viewers, without, and when something may soon be over
 LOOK, GLANCE, AT_ONCE = 0.25, 1.0, 0.1
-#: seconds without changes after which viewers get a sign of life
+#: seconds without changes before a keep-alive message
 SILENCE = 10.0
-#: seconds after which a stream ends; a viewer reconnects and loses nothing
+#: maximum duration of a stream in seconds; viewers reconnect without loss
 LASTS = 60.0
 _NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Stream:
-    """Looks periodically, records the changes, and sends them to viewers.
+    """Periodic evaluation, recording, and transmission of changes to viewers.
 
-    `stirred` is set when something happens that may be over by the next look; a look clears it.
+    `stirred` is set for short-lived changes, which require an immediate evaluation.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Stream:
         clock: Clock,
         supervisor: Supervisor,
     ) -> None:
-        #: id of this process: versions of another process mean nothing here
+        #: process id for viewers: versions are meaningless across processes
         self.run_id = secrets.token_hex(4)
         self._see = look
         self._scene = snapshot
@@ -53,7 +53,7 @@ class Stream:
         self.viewers = 0
         self._sent = clock.monotonic()
         self._news = asyncio.Event()
-        #: update by the version that viewers have, encoded once for all
+        #: encoded update by viewer version, shared between viewers
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
@@ -79,12 +79,12 @@ class Stream:
             self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """Return the version that a viewer has, if it is from this process."""
+        """Return the version known to a viewer, if from this process."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
-        """Yield a viewer's updates from that version on, for `LASTS` seconds; empty: no news."""
+        """Yield updates after the version, for `LASTS` seconds; empty for keep-alive messages."""
         ends = self._clock.monotonic() + LASTS
         self.viewers += 1
         try:

@@ -1,4 +1,4 @@
-"""Answers to "what if?": migrations that other QoS targets or more replicas would cause."""
+"""Hypothetical changes: migrations caused by different QoS targets or additional replicas."""
 
 import re
 from collections import Counter
@@ -105,7 +105,7 @@ def _shorten_text(text: str) -> str:
 def explain_what_if(
     imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Explanation[None]:
-    """`configuration`: the one in force."""
+    """`configuration`: the effective configuration."""
     return Explanation(
         "What would be done",
         tuple(_describe_result(imagined, configuration)),

@@ -1,4 +1,4 @@
-"""Table of migrations: those in progress with their current step, and the last ones."""
+"""Table of migrations: unfinished migrations with the current step, and recent migrations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,15 +21,15 @@ LAST = 50
 
 
 class MigrationTable(RowTable[MoveRow]):
-    """Rows of migrations, and the migration that each pod is part of."""
+    """Rows of migrations, and the associated migration of each pod."""
 
     def __init__(self) -> None:
         super().__init__()
         #: purposes of each decision's migrations, by pod
         self._purposes: dict[int, dict[Uid, str]] = {}
-        #: rows of the last look, and the outcome that each was made of
+        #: rows of the last evaluation, and the underlying outcomes
         self._made: dict[str, tuple[MoveOutcome, MoveRow]] = {}
-        #: migrations that advanced since; whether others may differ; the newest decision
+        #: migrations with progress since; possible differences elsewhere; the newest decision
         self._advanced: set[str] = set()
         self._stale = True
         self._newest = 0
@@ -37,7 +37,7 @@ class MigrationTable(RowTable[MoveRow]):
         self.of_pods: dict[Uid, str] = {}
 
     def observe_steps(self, plan: Plan, steps: Sequence[Step]) -> bool:
-        """Note that a plan advanced. Return whether it migrates pods."""
+        """Record progress of a plan; return True for a plan with migrations."""
         if plan.restores_only or not any(step.move for step in steps):
             return False
         self._advanced.update(step.move for step in plan.steps)
@@ -122,7 +122,7 @@ def _describe_effect(effect: Effect | None) -> str:
 
 
 def _list_shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
-    """Yield the migrations to be shown, newest first; proposals only while they are current."""
+    """Yield the displayed migrations, newest first, with current proposals only."""
     past, latest = 0, True
     current = runtime.migrator is not None and runtime.migrator.proposed is not None
     for entry in runtime.decisions.record.newest_first():

@@ -25,9 +25,9 @@ from kubedsm.process.clock import Clock
 
 #: rows kept
 LAST = 200
-#: Events of one reason with a row each; more of them at once share a row
+#: number of simultaneous Events per reason with individual rows, otherwise a combined row
 _FEW = 3
-#: Events that the news of decisions and migrations repeat
+#: Events duplicated by the news of decisions and migrations
 _REPEATED = frozenset({"Scheduled", "FailedScheduling", "Migrated", "MigrationProposed"})
 
 
@@ -46,9 +46,9 @@ class NewsTable(RowTable[NewsRow]):
         super().__init__()
         self._clock = clock
         self._number = 0
-        #: newest decision that is in the news
+        #: newest decision in the news
         self._decision = 0
-        #: rows of decisions that may be repeated, by text
+        #: rows of repeatable decisions, by text
         self._repeatable: dict[str, str] = {}
         self._events: deque[WrittenEvent] = deque(maxlen=LAST)
 
@@ -59,7 +59,7 @@ class NewsTable(RowTable[NewsRow]):
     def look(
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
-        """Add what is new, by time; return the differences. `pods`: existing pods."""
+        """Append new rows in chronological order; return the differences. `pods`: existing pods."""
         events = list(self._events)
         self._events.clear()
         rows: dict[str, NewsRow | None] = {}
@@ -158,7 +158,7 @@ def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -
 
 
 def news_of_events(events: Sequence[WrittenEvent]) -> Iterator[NewsRow]:
-    """Yield Events; many of one reason share a row."""
+    """Yield Events; numerous Events with the same reason share a row."""
     by_reason = defaultdict[str, list[WrittenEvent]](list)
     for each in events:
         by_reason[each.reason].append(each)
@@ -192,7 +192,7 @@ _STATES = {
 
 
 def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[NewsRow]:
-    """Yield nodes that joined, left or changed state; those of a site share a row."""
+    """Yield joined, removed and changed nodes; nodes of a site share a row."""
     before = {name: was for name, (was, _) in changed.items() if was is not None}
     after = {name: now for name, (_, now) in changed.items() if now is not None}
     for state, text in _SITES.items():

@@ -1,7 +1,7 @@
-"""Scene: all rows of the page, and what changed in them since the last look.
+"""Scene: all rows of the page, and the differences since the last evaluation.
 
-The scene is notified of each change of the mirror and recomputes rows when it is looked at, so
-thousands of changes per second cost no more than the rows that differ in the end.
+The scene observes each change of the mirror, and recomputes rows at evaluation. Thousands of
+changes per second thus cost no more than the finally differing rows.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.process.clock import Clock
 from plans.steps import Plan, Step
 
-#: leadership of a process that decides nothing
+#: leadership of a process without decisions
 _WATCHING = Leadership(leading=False)
 
 
@@ -45,7 +45,7 @@ class Scene(Listener):
     """Owner of the rows."""
 
     def __init__(self, clock: Clock, *, knows_targets: bool = False) -> None:
-        """knows_targets: the runtime has the configuration in force, even if it decides nothing."""
+        """knows_targets: the runtime has the effective configuration, even without decisions."""
         self._knows_targets = knows_targets
         self._version = 0
         #: everything was listed at the last look
@@ -58,7 +58,7 @@ class Scene(Listener):
         self._news = NewsTable(clock)
         self._status_table: RowTable[StatusRow] = RowTable()
         self._work = WorkCounters(clock)
-        #: set when something happens that may be over by the next look
+        #: set for short-lived changes, possibly over before the next evaluation
         self.stirred = asyncio.Event()
 
     def mirror_changed(self, change: Change) -> None:
@@ -105,9 +105,9 @@ class Scene(Listener):
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Bring all rows up to date; return what changed, if anything.
+        """Recompute all rows; return the differences, if any.
 
-        leadership: None for a runtime that only follows the cluster and decides nothing.
+        leadership: None for a runtime without decisions, which only follows the cluster.
         """
         reading = read(runtime, leadership or _WATCHING, now)
         if not self._version:
@@ -120,7 +120,7 @@ class Scene(Listener):
         knows = self._knows_targets or leadership is not None
         workloads = self._workloads.look(reading, self._pods, knows_targets=knows)
         status = self._update_status(runtime, leadership, reading)
-        # Nodes that existed before are no news when they are listed.
+        # Initially listed nodes are no news.
         states = self._list_state_news(nodes, status, now) if self._is_synced else ()
         self._is_synced = runtime.synced.is_set()
         happened = (row for key, each in moves.items() for row in news_of_migration(key, *each))
@@ -177,16 +177,16 @@ class Scene(Listener):
 
     @property
     def status(self) -> StatusRow:
-        """Status as of the last look, of which there must have been one."""
+        """Status as of the last evaluation; requires a previous evaluation."""
         return self._status_table.rows["now"]
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """Migrations as of the last look."""
+        """Migrations as of the last evaluation."""
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """Return all rows as of the last look."""
+        """Return all rows as of the last evaluation."""
         rows: dict[TableName, dict[str, Row | None]] = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},

@@ -16,9 +16,9 @@ from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
 from kubedsm.observability.reading import Leadership, Reading
 from kubedsm.process.clock import Clock
 
-#: last binds whose latency is kept; seconds for which a bind is in the headline
+#: number of recent binds with latency; seconds for which the headline displays a bind
 _LAST, NEWS = 500, 1.5
-#: steps in which event loop lag is shown, in milliseconds; samples of 10 seconds
+#: displayed increments of event loop lag, in milliseconds; samples of 10 seconds
 _LAGS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _SAMPLES = 200
 
@@ -33,7 +33,7 @@ class WorkCounters:
     moves_done: int = attrs.field(default=0, init=False)
     #: time since when each pod has waited, of all schedulers
     _since: dict[Uid, float] = attrs.field(factory=dict, init=False)
-    #: last binds: time, node, and seconds that the pod waited
+    #: recent binds: time, node, and seconds of pending
     _bound: deque[tuple[float, NodeName | None, float]] = attrs.field(
         factory=lambda: deque(maxlen=_LAST), init=False
     )
@@ -47,7 +47,7 @@ class WorkCounters:
             self._since.pop(gone.uid, None)
 
     def count_bind(self, pod: Pod) -> None:
-        """Count a bind that was observed."""
+        """Count an observed bind."""
         now = self._clock.monotonic()
         self.bound += 1
         self._bound.append((now, pod.node_name, now - self._since.get(pod.uid, now)))
@@ -67,7 +67,7 @@ class WorkCounters:
         return next((each for each in _LAGS if each >= int(worst)), _LAGS[-1])
 
     def latency(self, part: float) -> float | None:
-        """Return that quantile of the recent bind latencies, in milliseconds."""
+        """Return the specified quantile of recent bind latencies, in milliseconds."""
         if not self._bound:
             return None
         seconds = sorted(took for _, _, took in self._bound)

@@ -1,4 +1,4 @@
-"""Tables of nodes, pods and workloads: rows recomputed for whatever changed since the last look."""
+"""Tables of nodes, pods and workloads: recomputation of changed rows."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -20,20 +20,20 @@ from kubedsm.observability.reading import Reading
 R = TypeVar("R", bound=Row)
 R_co = TypeVar("R_co", bound=Row, covariant=True)
 
-#: seconds after which all workloads are recomputed: a node's tier may change, and a QoS target may
-#: depend on other workloads
+#: seconds between complete recomputations of workloads: a node's tier may change, and a QoS target
+#: may depend on other workloads
 REFRESH = 5.0
 
 
 class Difference(NamedTuple, Generic[R_co]):
-    """Change of one row; None: it did not exist, or is gone."""
+    """Difference of a row; None for a nonexistent or deleted row."""
 
     before: R_co | None
     after: R_co | None
 
 
 class RowTable(Generic[R]):
-    """Rows of one table as of the last look."""
+    """Rows of a table as of the last evaluation."""
 
     def __init__(self) -> None:
         self.rows: dict[str, R] = {}
@@ -44,7 +44,7 @@ class RowTable(Generic[R]):
         return self.update({**gone, **now})
 
     def update(self, rows: Mapping[str, R | None]) -> dict[str, Difference[R]]:
-        """Set these rows, and delete those that are None; return the differences."""
+        """Set rows, and delete rows that are None; return the differences."""
         different: dict[str, Difference[R]] = {}
         for key, row in rows.items():
             before = self.rows.get(key)
@@ -61,10 +61,10 @@ class RowTable(Generic[R]):
 class NodeTable(RowTable[NodeRow]):
     def __init__(self) -> None:
         super().__init__()
-        #: message for each tier that no node has
+        #: message for each tier without nodes
         self.missing_tiers: Mapping[Tier, str] = {}
         self._touched: set[NodeName] = set()
-        #: inputs that all rows depend on, as of the last look
+        #: common inputs of all rows, as of the last evaluation
         self._measured: Measured | None = None
         self._of: tuple[Away, tuple[str, ...]] | None = None
 
@@ -123,7 +123,7 @@ class Reason(NamedTuple):
     """Reason why a pod waits for a node, as far as known."""
 
     message: str = ""
-    #: Filter plugins that reject nodes for the pod
+    #: rejecting Filter plugins for the pod
     rules: Collection[str] = ()
     #: node on which capacity is being freed for the pod
     room_on: str = ""
@@ -150,7 +150,7 @@ class PodTable(RowTable[PodRow]):
         self.workloads: set[Workload] = set()
 
     def touch(self, uids: Iterable[Uid]) -> None:
-        """Recompute these pods at the next look."""
+        """Schedule recomputation of the pods at the next evaluation."""
         self._touched.update(uids)
 
     def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
@@ -166,7 +166,7 @@ class PodTable(RowTable[PodRow]):
             self._moves = moves
         touched, self._touched, self.workloads = self._touched, set(), set()
         rows: dict[str, PodRow | None] = {}
-        # Sorted, so that the same run always gives the same messages.
+        # Sorted for reproducible messages.
         for uid in sorted(touched):
             pod = reading.snapshot.pods.get(uid)
             if pod is None or pod.finished:
@@ -224,7 +224,7 @@ class PodTable(RowTable[PodRow]):
 
 
 def _pod_row(pod: Pod, node: NodeName | None, ours: str, reason: Reason, move: str) -> PodRow:
-    """node: the node that the pod is on, or that is reserved; ours: our schedulerName."""
+    """node: the assigned or reserved node; ours: the schedulerName of this scheduler."""
     state = _pod_state(pod, node)
     waits = state == "waiting"
     theirs = "" if pod.scheduler_name == ours else pod.scheduler_name
@@ -261,7 +261,7 @@ def _pod_state(pod: Pod, node: NodeName | None) -> PodState:
 class WorkloadTable(RowTable[WorkloadRow]):
     def __init__(self) -> None:
         super().__init__()
-        #: inputs that all rows depend on, as of the last look at all, and its time
+        #: common inputs of all rows, as of the last complete evaluation, and the evaluation time
         self._measured: Measured | None = None
         self._generation = 0
         self._at = 0.0

@@ -8,7 +8,7 @@ from kubedsm.dashboard.state.headline import Scenery, migration_route, nodes_by_
 from kubedsm.observability.reading import Reading
 from kubedsm.planner.plurals import counted, named
 
-#: seconds that a pod may wait, and for which a failed migration is reported
+#: permitted seconds of pending, and seconds for which failed migrations are reported
 PATIENCE, REMEMBERED = 10.0, 300.0
 #: milliseconds of event loop lag; every start has less
 LATE = 500.0

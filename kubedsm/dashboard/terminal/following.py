@@ -1,4 +1,4 @@
-"""Client of the page's stream: follows a scheduler over HTTP and reconnects where it stopped."""
+"""Client of the page's stream: follows a scheduler over HTTP, and reconnects without loss."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
@@ -17,12 +17,12 @@ FIRST, LONGEST = 0.5, 8.0
 #: seconds; a scheduler sends a sign of life every 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=25.0)
 _SAID = b"data: "
-#: characters of a server's response that are repeated
+#: quoted characters of a server's response
 _REPEATED = 200
 
 
 class NotShownError(Problem):
-    """There is nothing to follow, and a retry would not change that."""
+    """Permanently unavailable page: retrying is pointless."""
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                         pause, seen = FIRST, _apply_message(seen, message)
                         yield seen
                 if seen is not None:
-                    # A stream that ends regularly is reopened.
+                    # Regularly finished streams are reopened.
                     await clock.sleep(FIRST)
                     continue
                 why = f"{server} closed the connection"

@@ -1,6 +1,6 @@
 """Picture of the scheduler in one terminal: headline, nodes, QoS targets, migrations, news.
 
-If not everything fits, the parts that need attention are kept.
+With insufficient space, the parts requiring attention take precedence.
 """
 
 from collections import Counter
@@ -46,11 +46,11 @@ from kubedsm.terminal.fitted_table import Column, FittedTable
 
 #: news and waiting pods render_rows at the most
 MOST = 8
-#: lines that problems leave to the sections; terminal lines from which on blank lines are used
+#: minimum lines for sections below problems; minimum terminal height for blank lines
 _LEAST, _ROOMY = 12, 30
-#: terminal lines below which the scheduler's figures are left out
+#: minimum terminal height for the scheduler's statistics
 _SMALL = 20
-#: rows of a list that are measured; no terminal shows more
+#: maximum number of measured list rows; no terminal displays more
 _MEASURED = 100
 #: unusual modes of the suggester
 _MODES = {"suggest": "migrations are only proposed", "off": "nothing is migrated"}
@@ -59,7 +59,7 @@ _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 @attrs.frozen
 class TypedSnapshot:
-    """Rows of a snapshot, each table with its own type."""
+    """Rows of a snapshot, with individually typed tables."""
 
     #: seconds since the epoch
     at: float
@@ -78,14 +78,14 @@ class TypedSnapshot:
 
 
 class NewsCursor:
-    """Position in the news, so that each is shown once."""
+    """Position in the news, for displaying each row once."""
 
     def __init__(self) -> None:
         self._run = ""
         self._last = -1
 
     def since(self, snapshot: Snapshot) -> Iterator[NewsRow]:
-        """Yield news not shown yet, the oldest first; another process counts its own."""
+        """Yield undisplayed news, oldest first; numbering is per process."""
         if snapshot.run != self._run:
             self._run, self._last = snapshot.run, -1
         rows = snapshot.rows.get("news", {})
@@ -101,19 +101,19 @@ def news_line(row: NewsRow) -> str:
 
 
 def news_text(row: NewsRow) -> str:
-    """Return the text, with the subject if the text does not name it."""
+    """Return the text, followed by the subject unless mentioned."""
     about = row.pod or row.node or row.workload
     return row.text if about in row.text else f"{row.text} ({about})"
 
 
 def news_json(row: NewsRow) -> dict[str, Any]:
-    """Return the fields that are set, with the time as RFC 3339."""
+    """Return all non-default fields, with the time as RFC 3339."""
     return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
 
 
 @attrs.frozen
 class _Section:
-    """Table or list of which as many rows are shown as fit."""
+    """Table or list, displayed with as many rows as possible."""
 
     #: lines of each row
     heights: Sequence[int]
@@ -125,7 +125,7 @@ class _Section:
     render_rows: Callable[[int], Sequence[RenderableType]]
 
     def height(self, rows: int) -> int:
-        """Return the lines of that many rows, with the line for the others."""
+        """Return the number of lines for the rows, including the line about omitted rows."""
         left_out = rows < len(self.heights)
         return self.beside + sum(self.heights[:rows]) + left_out if rows else 0
 
@@ -161,7 +161,7 @@ def render_picture(
     )
     shown = fit_parts(top, width, max(1, height - _LEAST))
     room = height - sum(count_lines(each, width) for each in (*shown, *figures))
-    # Blank lines only where there is room for them.
+    # Blank lines only with sufficient height.
     blank = [Text("")] if height >= _ROOMY else []
     short, explained = shorten_names(sorted(seen.nodes), max(12, width // 5))
     sections = [
@@ -175,13 +175,13 @@ def render_picture(
     for section, rows in zip(sections, _allot_rows(sections, room), strict=True):
         if rows:
             shown = [*shown, *blank, *section.render_rows(rows)]
-    # A guard: lines that still do not fit would scroll the picture away.
+    # Safeguard: surplus lines would scroll the picture away.
     parts = [*(Part(each) for each in shown), *(Part(each, use=0) for each in figures)]
     return Group(*fit_parts(parts, width, height))
 
 
 def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
-    """Return the rows of each section: one of each, the least of each, then one more of each."""
+    """Return the number of rows per section: one each, the minimum, then further rows in turn."""
     rows = [0] * len(sections)
 
     def fits(at: int, number: int) -> bool:
@@ -197,7 +197,7 @@ def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
     while growing:
         growing = False
         for at, number in enumerate(rows):
-            # A line for one that is left out takes as much as that one.
+            # The line about a single omitted row takes the same space as the row.
             more = next((n for n in (number + 1, number + 2) if fits(at, n)), number)
             growing = growing or more > number
             rows[at] = more
@@ -210,7 +210,7 @@ def _describe_role(status: StatusRow) -> str:
         "leading": "leading",
         "standby": f"standby, {status.leader or 'another process'} leads",
         "alone": "",
-        "watching": "",  # its headline says so
+        "watching": "",  # visible in the headline
     }[status.role]
     more = [
         said,
@@ -222,7 +222,7 @@ def _describe_role(status: StatusRow) -> str:
 
 
 def _list_section(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
-    """Return a list under a title. noun: names the others; empty to leave them out silently."""
+    """Return a titled list. noun: designation of omitted items; empty for silent omission."""
 
     def render_rows(rows: int) -> Sequence[RenderableType]:
         left = len(items) - rows if noun else 0
@@ -235,9 +235,9 @@ def _list_section(title: str, items: Sequence[RenderableType], noun: str, width:
 def _nodes_section(
     seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int
 ) -> _Section:
-    """Return the nodes, edge before cloud; if not all fit, those in an unusual state.
+    """Return the nodes, edge before cloud; with insufficient space, nodes in unusual states.
 
-    short: names that fit; explained: a line on what was cut from them, if anything.
+    short: shortened names; explained: a line about omitted parts of names, if any.
     """
     here: dict[str, list[PodRow]] = {name: [] for name in seen.nodes}
     for pod in seen.pods.values():
@@ -278,7 +278,7 @@ def _node_line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
 
 
 def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
-    """Return the workloads, those with the most missing first."""
+    """Return the workloads in descending order of missing pods."""
     order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
 
     def render_rows(rows: int) -> Sequence[RenderableType]:
@@ -312,7 +312,7 @@ def _count_others(number: int, what: str) -> list[RenderableType]:
 def _list_moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
-    """Yield migrations in progress, then planned ones, then failed ones."""
+    """Yield unfinished migrations, then planned migrations, then failed migrations."""
     order = ("moving", "planned", "proposed", "failed", "rolled back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
@@ -331,7 +331,7 @@ def _list_moves(
 
 
 def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
-    """Yield waiting pods, together if they have the same message."""
+    """Yield pending pods, grouped by message."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, pod in pods.items():
         if pod.state == "waiting" and not pod.scheduler:
