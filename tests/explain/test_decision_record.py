@@ -41,7 +41,7 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 
 def explanations(world, name):
     decisions = world.runtime.decisions
-    recalled = [decisions.recall(uid, full) for uid, full in decisions.named(name).items()]
+    recalled = [decisions.recall(uid, full) for uid, full in decisions.find_pods(name).items()]
     facts = decisions.explain(each for each in recalled if each)
     return [as_sent(each) for each in facts]
 
@@ -177,8 +177,8 @@ async def test_a_pod_of_another_scheduler_is_told_as_such_single_and_among_all_t
         world.deploy("huge", 1, cpu="64")
         await asyncio.sleep(1)
         decisions = world.runtime.decisions
-        [(theirs, _)] = decisions.named(name_of(world.pods("theirs")[0])).items()
-        [(huge, _)] = decisions.named(name_of(world.pods("huge")[0])).items()
+        [(theirs, _)] = decisions.find_pods(name_of(world.pods("theirs")[0])).items()
+        [(huge, _)] = decisions.find_pods(name_of(world.pods("huge")[0])).items()
         said = decisions.facts_of_pod(theirs, "theirs")()
         assert (said.left_to, said.chosen, said.nodes_as_of) == ("default-scheduler", None, "now")
         assert "kubedsm in Deployment default/theirs" in said.opt_in
