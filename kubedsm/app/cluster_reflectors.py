@@ -8,15 +8,17 @@ from typing import Any
 
 import structlog
 
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.settings import Configuration
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS
-from kubedsm.model.events import Change, ClusterEvent, KindKnown
+from kubedsm.model.events import Change, ClusterEvent, KindKnown, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.model.surroundings import Surrounding
 from kubedsm.process.clock import Clock
-from kubedsm.process.supervisor import Supervisor
+from kubedsm.process.supervisor import Supervisor, Work
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -60,7 +62,8 @@ class EventHandler:
 class FollowedCluster:
     """Reflectors of pods, nodes and their surroundings, with events to `handle`.
 
-    `synced` is set when every kind has been listed or refused.
+    `synced` is set when every kind has been listed or refused. If the configured tier labels
+    change, all nodes are applied again.
     """
 
     def __init__(
@@ -69,10 +72,12 @@ class FollowedCluster:
         clock: Clock,
         rng: random.Random,
         mirror: ClusterMirror,
+        configuration: CurrentConfiguration,
         handle: Callable[[ClusterEvent], None],
         synced: asyncio.Event,
     ) -> None:
         self._mirror = mirror
+        self._configuration = configuration
         self._handle = handle
         self._synced = synced
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
@@ -89,21 +94,24 @@ class FollowedCluster:
             )
             for kind, watched in SURROUNDINGS.items()
         ]
+        self.loops: list[tuple[str, Work]] = [("reflector", r.run) for r in self._reflectors]
+        configuration.observe(self._apply_tiers)
 
     @property
     def watches(self) -> dict[str, ReflectorStatistics]:
         """Statistics of each reflector, by kind."""
         return {reflector.kind: reflector.statistics for reflector in self._reflectors}
 
-    async def run(self, supervisor: Supervisor) -> None:
-        """Follow until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for reflector in self._reflectors:
-                tasks.create_task(supervisor.keep("reflector", reflector.run))
-
     async def list_pods_anew(self) -> None:
         """Return after completion of a pod list started after this call."""
         await self._pods.list_anew()
+
+    def _apply_tiers(self, before: Configuration) -> None:
+        tiers = self._configuration.current.tiers
+        if tiers != before.tiers:
+            self._mirror.tiers = tiers
+            for node in self._mirror.nodes():
+                self._handle(NodeApplied(node))
 
     def _note_known(self, kind: type[Surrounding]) -> None:
         self._handle(KindKnown(kind))

@@ -54,7 +54,7 @@ async def _act_until_stopped(
 async def _decide_once_elected(runtime: Runtime, elector: Elector | None) -> None:
     if elector is not None:
         await elector.elected.wait()
-        await runtime.catch_up()
+        await runtime.followed.list_pods_anew()
     await runtime.decide()
 
 

@@ -107,7 +107,7 @@ async def wait_until_synced(runtime: "Runtime") -> None:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()
     except TimeoutError:
-        troubles = (watch.trouble for watch in runtime.watches.values() if watch.trouble)
+        troubles = (watch.trouble for watch in runtime.followed.watches.values() if watch.trouble)
         why = next(troubles, "an answer is missing")
         raise OutcomeUnknown(
             f"the cluster could not be read within {PATIENCE:g} s: {why}"

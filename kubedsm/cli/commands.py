@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kubedsm.app.assembly import Runtime
     from kubedsm.cli.execution import Errand
     from kubedsm.explain.client import Answering
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
     from kubedsm.model.snapshot import Snapshot
 
 
@@ -97,7 +97,7 @@ def watch(
     kubeconfig_path: Path | None,
     context: str | None,
     config_path: str | None,
-    config_map: "ConfigMapName",
+    config_map: "ObjectName",
     output: str,
 ) -> None:
     """Watch a running scheduler's page, or a cluster, in a terminal.
@@ -254,7 +254,7 @@ def approve(
     proposal: str,
     kubeconfig_path: Path | None,
     context: str | None,
-    config_map: "ConfigMapName",
+    config_map: "ObjectName",
     wait: float,
 ) -> None:
     """Have the running scheduler execute a proposal of its own.

@@ -314,6 +314,12 @@ class PlacementManager:
             return
         if any(step.state in TERMINAL for step in effects):
             running.progressed = now
+        if running.plan.finished:
+            own = {
+                Uid(s.pod) for s in running.plan.steps if self._followed.get(Uid(s.pod)) == plan_id
+            }
+            for uid in own:
+                del self._followed[uid]
         self._listener.plan_advanced(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
@@ -325,17 +331,11 @@ class PlacementManager:
                     self._inbox.appendleft((plan_id, failed, now))
         if running.plan.finished:
             del self._plans[plan_id]
-            for step in running.plan.steps:
-                self._unfollow(running.plan, step)
             self._listener.plan_ended(running.plan, self._clock.monotonic() - running.begun)
             if not self._plans:
                 self.quiet.set()
         elif any(step.deadline and step.deadline < self._alarm for step in effects):
             self._deadlines_changed.set()
-
-    def _unfollow(self, plan: Plan, step: Step) -> None:
-        if self._followed.get(Uid(step.pod)) == plan.id:
-            del self._followed[Uid(step.pod)]
 
     # Steps.
 
@@ -345,7 +345,7 @@ class PlacementManager:
             case StepState.ASKED:
                 self._ask(plan_id, step)
             case StepState.VERIFYING:
-                self._spawn_step(plan_id, step, partial(self._verify, plan_id, step))
+                self._spawn(self._run_step(plan_id, step, partial(self._verify, plan_id, step)))
             case _:
                 self._end_step(running, step)
 
@@ -361,7 +361,9 @@ class PlacementManager:
             case StepKind.BIND:
                 if step.move:
                     self._mirror.hand_over(step.move, step.pod)
-                self._spawn_step(plan_id, step, partial(self._binds.bind, step, pending, report))
+                self._spawn(
+                    self._run_step(plan_id, step, partial(self._binds.bind, step, pending, report))
+                )
                 return
             case StepKind.DETACH:
                 call: MigrationCall | None = self._calls.detach
@@ -378,14 +380,12 @@ class PlacementManager:
             report(PodGone(step.pod) if pod is None else observation(pod))
             return
         accepted = migration.accepted if migration else None
-        self._spawn_step(plan_id, step, partial(call, step, pod, accepted, pending, report))
-
-    def _spawn_step(self, plan_id: str, step: Step, work: Work) -> None:
-        """Carry out a step as a task, if the step is still in this state by then."""
-        self._spawn(self._run_step(plan_id, step, work))
+        self._spawn(
+            self._run_step(plan_id, step, partial(call, step, pod, accepted, pending, report))
+        )
 
     async def _run_step(self, plan_id: str, step: Step, work: Work) -> None:
-        # Since the task was created the plan or the step may have ended.
+        """Carry out a step in a task, unless the plan or the step has changed since."""
         running = self._plans.get(plan_id)
         if running is None or running.plan.steps[step.id].state is not step.state:
             return
@@ -418,7 +418,6 @@ class PlacementManager:
         if step.kind is StepKind.RESTORE:
             self._orphans.end_restoring(step, self)
         if not step.move:
-            self._unfollow(running.plan, step)
             self._listener.bind_ended(self._clock.monotonic() - running.begun)
             self._on_bound(self._mirror.pod(Uid(step.pod)), step)
             return
@@ -436,7 +435,7 @@ class PlacementManager:
                 self.report(migration.plan_id, CallRefused(step.id, "the pod is gone"))
             else:
                 start = partial(self._start, migration, step, pod)
-                self._spawn_step(migration.plan_id, step, start)
+                self._spawn(self._run_step(migration.plan_id, step, start))
 
     async def _admit_later(self, wait: float) -> None:
         """Admit other migrations when a pod takes long to terminate."""

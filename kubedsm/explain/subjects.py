@@ -106,7 +106,7 @@ class Explanations:
     _configuration: Callable[[], Configuration]
     _away: Callable[[], Away]
     #: request for currently suggested migrations; None without a suggester
-    _suggestion: Callable[[], WhatIfRequest | None]
+    _suggestion: Callable[[], WhatIfRequest | None] | None
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     async def explain(
@@ -182,7 +182,7 @@ class Explanations:
         return None
 
     async def _suggest(self) -> WhatIfResponse | None:
-        request = self._suggestion()
+        request = self._suggestion and self._suggestion()
         try:
             return None if request is None else await self.planner.solve(request, idle=True)
         except NoResponseError:

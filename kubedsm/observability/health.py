@@ -89,5 +89,5 @@ def _check_configuration(state: CurrentConfiguration) -> Check:
 
 def readiness(runtime: Runtime, leadership: Leadership) -> Health:
     """Check whether the process decides, or could decide at once if elected."""
-    unknown = [kind for kind, watch in runtime.watches.items() if not watch.synced]
+    unknown = [kind for kind, watch in runtime.followed.watches.items() if not watch.synced]
     return ready([] if runtime.synced.is_set() else unknown, leadership, runtime.configuration)

@@ -6,13 +6,18 @@ migration. Simultaneous migrations of a service are evaluated together. Otherwis
 explains why the effect is unknown.
 """
 
+from collections import Counter
+
 import attrs
 import msgspec
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
+from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, expect_change
+from kubedsm.explain.event_notes import note_migration
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
@@ -147,6 +152,35 @@ class MoveEffects:
     def _forget_long_ended(self) -> None:
         oldest = self._clock.wall() - 2 * self._configuration.current.load_aware.window
         self._ended = {w: at for w, at in self._ended.items() if at > oldest}
+
+
+@attrs.define(eq=False)
+class MigrationRecorder:
+    """Recorder of ended migrations: decision record, metrics, log, and Events."""
+
+    effects: MoveEffects
+    decisions: Decisions
+    recorder: EventRecorder
+    workload_events: WorkloadEvents
+    listener: Listener
+    #: number of ended migrations by outcome
+    counts: Counter[Outcome] = attrs.field(factory=Counter, init=False)
+
+    def record_end(self, outcome: MoveOutcome) -> None:
+        """Record the outcome of a migration, even of one that never began."""
+        ended = self.effects.note_end(outcome)
+        self.decisions.record.move_ended(ended)
+        self.listener.move_ended(ended)
+        self.counts[ended.outcome] += 1
+        if ended.outcome is Outcome.DROPPED:
+            return
+        pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
+        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
+        self.workload_events.add_migration(ended)
+        self.recorder.record_migration(pod, note_migration(ended), completed=completed)
+        replacement = ended.replacement
+        if completed and replacement is not None and replacement.node_name is not None:
+            self.recorder.record_bind(replacement, replacement.node_name)
 
 
 def _why_unknown(sample: Measured, workload: Workload) -> str:

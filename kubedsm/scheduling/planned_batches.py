@@ -16,14 +16,8 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.planner.requests import NoResponseError, PlaceRequest, PlaceResponse, Planner
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
-from kubedsm.scheduling.scheduling_cycle import (
-    Basis,
-    Batch,
-    PlannedBatch,
-    Rejections,
-    Scheduler,
-    Stage,
-)
+from kubedsm.scheduling.attempts import Batch, Rejections
+from kubedsm.scheduling.scheduling_cycle import Basis, PlannedBatch, Scheduler, Stage
 
 T = TypeVar("T")
 
@@ -49,7 +43,7 @@ class PlannedBatches:
             with scheduler.supervisor.catch_errors("decision") as caught:
                 await self._plan(batch)
             if caught:
-                scheduler.requeue_failed(_list_planning(scheduler, batch.pods))
+                scheduler.attempts.requeue_failed(_list_planning(scheduler, batch.pods))
         finally:
             scheduler.planned = None
             scheduler.planning_begun.clear()
@@ -132,7 +126,7 @@ class Application:
         yield partial(self._await_capacity, response.awaiting_capacity)
         if self.stage.last:
             late = response.decision.late
-            yield lambda: self.scheduler.requeue_late(_list_planning(self.scheduler, late))
+            yield lambda: self.scheduler.attempts.requeue_late(_list_planning(self.scheduler, late))
             for pods in _split(response.unplaced):
                 yield partial(self._park_unschedulable, pods)
 
@@ -168,7 +162,7 @@ class Application:
             if pod_class not in by_class:
                 by_class[pod_class] = feasibility.rejections(pod)
             unplaced[pod.uid] = by_class[pod_class]
-        self._messages |= self.scheduler.park_unschedulable(snapshot, unplaced)
+        self._messages |= self.scheduler.attempts.park_unschedulable(snapshot, unplaced)
         self.scheduler.preemptor.consider(unplaced)
 
 

@@ -35,7 +35,6 @@ from kubedsm.planner.requests import (
     Planner,
     PreemptRequest,
     PreemptResponse,
-    with_free,
 )
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -79,7 +78,7 @@ class Preemptor:
     as_kube_scheduler: bool = False
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
+    nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
     #: pods nominated by other components, which free the capacity themselves
     _kept: set[Uid] = attrs.field(factory=set, init=False)
     #: evicted pods before their deletion
@@ -95,7 +94,7 @@ class Preemptor:
     @property
     def busy(self) -> bool:
         """Return whether any pod is nominated."""
-        return bool(self._nominations)
+        return bool(self.nominations)
 
     @property
     def enabled(self) -> bool:
@@ -128,33 +127,26 @@ class Preemptor:
         before, after = change.pod_before, change.pod_after
         if before is not None and after is None:
             self._forget(before.uid)
-        elif after is not None and not after.waits_for_node:
-            self._end_nomination(after.uid)
-        if not self._nominations:
+        if not self.nominations:
             return
+        if after is not None and not after.waits_for_node:
+            self._end_nomination(after.uid)
         nodes = {change.freed.node} if change.freed is not None else set()
         nodes |= {node.name for node in (change.node_before, change.node_after) if node}
-        for nomination in self._nominations.values():
+        for nomination in self.nominations.values():
             if nomination.node in nodes:
                 self._requeue(nomination.pod.uid)
 
-    def list_nominated(self, uids: Iterable[Uid]) -> list[Uid]:
-        """Return the nominated pods among these; each must be scheduled alone."""
-        return [uid for uid in uids if uid in self._nominations]
-
     @contextmanager
-    def suspend_nominations(self, uids: Iterable[Uid]) -> Iterator[None]:
-        """Show the capacity reserved for these pods as free; no `await` is allowed inside."""
-        uids = list(uids)
-        for uid in uids:
-            self.mirror.withdraw(uid, silently=True)
+    def suspend_nomination(self, uid: Uid) -> Iterator[None]:
+        """Show the capacity reserved for this pod as free; no `await` is allowed inside."""
+        self.mirror.withdraw(uid, silently=True)
         try:
             yield
         finally:
-            for uid in uids:
-                nomination = self._nominations.get(uid)
-                if nomination is not None and not self.mirror.has_reservation(uid):
-                    self.mirror.nominate(nomination.pod, nomination.node)
+            nomination = self.nominations.get(uid)
+            if nomination is not None and not self.mirror.has_reservation(uid):
+                self.mirror.nominate(nomination.pod, nomination.node)
 
     def keep(self, pod: Pod, node: NodeName) -> None:
         """Nominate a pod for which the caller frees capacity.
@@ -162,8 +154,8 @@ class Preemptor:
         This lasts until `give_back`, or until the pod is bound or deleted.
         """
         self._kept.add(pod.uid)
-        if pod.uid not in self._nominations:
-            self._nominations[pod.uid] = Nomination(pod, node)
+        if pod.uid not in self.nominations:
+            self.nominations[pod.uid] = Nomination(pod, node)
             self.mirror.nominate(pod, node)
             self._requeue(pod.uid)
 
@@ -178,11 +170,11 @@ class Preemptor:
             for victim in victims:
                 granted = await self._request_eviction(victim, dry_run=dry_run)
                 if granted and not dry_run and victim.node_name is not None:
-                    self.recorder.preempted(victim, by, victim.node_name)
+                    self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
         """Reserve the capacity again for a nominated pod whose bind failed."""
-        nomination = self._nominations.get(pod.uid)
+        nomination = self.nominations.get(pod.uid)
         if nomination is not None:
             self.mirror.nominate(nomination.pod, nomination.node)
 
@@ -302,13 +294,13 @@ class Preemptor:
         """Return whether evicting the victims makes the node feasible in the present mirror."""
         if self._find_waiting(response.pod.uid) is None:
             return False
-        snapshot = with_free(self.mirror.snapshot(), reserved)
+        snapshot = self.mirror.snapshot().with_free(reserved)
         found = response.found
         return found is None or makes_room(snapshot, response.pod, found, self._leaving)
 
     def _list_less_important(self, pod: Pod) -> list[Nomination]:
         priority = pod.pod_class.priority
-        return [n for n in self._nominations.values() if n.pod.pod_class.priority < priority]
+        return [n for n in self.nominations.values() if n.pod.pod_class.priority < priority]
 
     def _await_capacity(self, pod: Pod, node: NodeName) -> None:
         """Take over the nomination of a less important pod to a node with terminating pods."""
@@ -322,7 +314,7 @@ class Preemptor:
             if lesser.node == node:
                 self._end_nomination(lesser.pod.uid)
                 self._requeue(lesser.pod.uid)
-        self._nominations[pod.uid] = Nomination(pod, node)
+        self.nominations[pod.uid] = Nomination(pod, node)
         self.mirror.nominate(pod, node)
 
     async def _evict(self, uid: Uid, node: NodeName) -> None:
@@ -332,7 +324,7 @@ class Preemptor:
         """
         missed = 0
         while response := await self._solve(uid, node=node):
-            if uid not in self._nominations:
+            if uid not in self.nominations:
                 return
             pod, found = response.pod, response.found
             if found is not None and not found.victims:
@@ -348,7 +340,7 @@ class Preemptor:
                 missed += 1
                 continue
             log.info("preempted", pod=str(victim), by=str(pod), node=node)
-            self.recorder.preempted(victim, pod, node)
+            self.recorder.record_preemption(victim, pod, node)
             if self.mirror.pod(victim.uid) is not None:
                 self._leaving.add(victim.uid)
 
@@ -381,14 +373,14 @@ class Preemptor:
         self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
-            self.recorder.note("PreemptionFailed", pod, text)
+            self.recorder.record_event("PreemptionFailed", pod, text)
 
     def _list_shunned(self, uid: Uid) -> frozenset[NodeName]:
         now = self.clock.monotonic()
         return frozenset(n for n, until in self._shunned.get(uid, {}).items() if until > now)
 
     def _end_nomination(self, uid: Uid) -> None:
-        if self._nominations.pop(uid, None) is not None:
+        if self.nominations.pop(uid, None) is not None:
             self.mirror.withdraw(uid)
 
     def _forget(self, uid: Uid) -> None:

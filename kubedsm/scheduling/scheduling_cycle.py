@@ -4,9 +4,9 @@
 
 1. Gather a batch until its window closes, and pop it from the queue.
 2. Take a snapshot, then filter and score: the policy decides for the whole batch.
-3. Reserve capacity and begin the binds, in the event-loop turn of the snapshot.
-4. Park, back off or preempt for pods that get no node.
-5. Record the decision. `Scheduler.end_bind` follows once a bind is verified, or has failed.
+3. Reserve capacity and begin the binds, in the event-loop turn of the snapshot. Park, back off or
+   preempt for pods that get no node.
+4. Record the decision. `Attempts.end_bind` follows once a bind is verified, or has failed.
 
 A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `planned_batches`.
 """
@@ -14,8 +14,7 @@ A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `
 import asyncio
 import contextlib
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,14 +23,11 @@ import structlog
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BatchSettings
-from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.config.settings import Configuration
 from kubedsm.execution.bind_calls import BindCalls
-from kubedsm.execution.placement_manager import PlacementManager, plan_logged
+from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.event_notes import note_migration
 from kubedsm.explain.listener import Listener
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
@@ -44,16 +40,13 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.requests import PlaceRequest, View
-from kubedsm.plugins.feasibility import Rejection
-from kubedsm.plugins.fit import why_unschedulable
 from kubedsm.process.clock import Clock, deadline_in
-from kubedsm.process.log_throttle import cause_of
 from kubedsm.process.supervisor import Supervisor
+from kubedsm.scheduling.attempts import Attempts, Batch
 from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import RESOLUTION, SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
 from kubedsm.scheduling.workload_changes import WorkloadChanges
-from plans.steps import Step, StepState
 
 log = structlog.get_logger()
 
@@ -64,11 +57,6 @@ INLINE_BUDGET = 0.025
 INLINE_LIMIT, FALLBACK_LIMIT = 256, 64
 #: maximum batch size under contention: smaller batches could lose feasibility or QoS
 CONTENDED_LIMIT = 5000
-#: message for pods retried after an internal error
-INTERNAL_ERROR = "internal error of the scheduler; see its log"
-
-#: rejections of a pod by node
-Rejections = Mapping[NodeName, Rejection]
 #: revision of the configuration, and nodes of partitioned sites
 Basis = tuple[int, frozenset[NodeName]]
 
@@ -127,27 +115,6 @@ class PlannedBatch:
         )
 
 
-@attrs.define(eq=False)
-class Batch:
-    """Log line of a batch, written at the completion of its last bind."""
-
-    #: "pod on node" of each bind in flight
-    in_flight: dict[Uid, str] = attrs.field(factory=dict, init=False)
-    bound: list[str] = attrs.field(factory=list, init=False)
-    failed: list[str] = attrs.field(factory=list, init=False)
-    #: further fields; None until the whole batch is decided
-    fields: dict[str, object] | None = attrs.field(default=None, init=False)
-
-    def log_if_complete(self) -> None:
-        if self.fields is None or self.in_flight:
-            return
-        failed = {"failed": len(self.failed)} if self.failed else {}
-        with plan_logged(None):  # a batch may have several plans
-            log.info("batch", bound=len(self.bound), **failed, **self.fields)
-            if self.bound or self.failed:
-                log.debug("batch pods", bound=self.bound, failed=self.failed)
-
-
 @attrs.define(eq=False, repr=False)
 class Scheduler:
     """Scheduling cycle over batches of pods; runs once the mirror is synced."""
@@ -155,8 +122,6 @@ class Scheduler:
     mirror: ClusterMirror
     queue: SchedulingQueue
     configuration: CurrentConfiguration
-    #: the present policy
-    policy: Callable[[], Policy]
     clock: Clock
     rng: random.Random
     changes: WorkloadChanges
@@ -164,14 +129,16 @@ class Scheduler:
     manager: PlacementManager
     binds: BindCalls
     preemptor: Preemptor
-    recorder: EventRecorder
-    workload_events: WorkloadEvents
+    attempts: Attempts
     record: DecisionRecord
     listener: Listener
     supervisor: Supervisor
     synced: asyncio.Event
     #: no bind is ever sent, and so none is verified
     dry_run: bool = False
+    #: policy in place of the configured one
+    other_policy: Policy | None = None
+    policy: Policy = attrs.field(init=False)
     #: batch that the planner solves
     planned: PlannedBatch | None = attrs.field(default=None, init=False)
     planning_begun: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
@@ -180,10 +147,10 @@ class Scheduler:
     #: cloud node at which the next batch's sampling starts
     sampling_start: int = attrs.field(default=0, init=False)
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: batch of each bind in flight
-    _batches: dict[Uid, Batch] = attrs.field(factory=dict, init=False)
-    _bound: int = attrs.field(default=0, init=False)
-    _migrations: Counter[Outcome] = attrs.field(factory=Counter, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.policy = self.other_policy or self.configuration.current.policy
+        self.configuration.observe(self._apply_configuration)
 
     async def run(self) -> None:
         await self.synced.wait()
@@ -197,9 +164,12 @@ class Scheduler:
 
     # 1. Gather a batch.
 
-    def apply_configuration(self) -> None:
-        """End the batch window that was opened under the former configuration."""
-        self._reconfigured.set()
+    def _apply_configuration(self, _: Configuration) -> None:
+        """Reconsider queued pods, and end the window opened under the former configuration."""
+        self.policy = self.other_policy or self.configuration.current.policy
+        with self.supervisor.catch_errors("configuration"):
+            self.queue.reconsider()
+            self._reconfigured.set()
 
     def _early_close(self) -> asyncio.Event:
         """Return the event that closes the batch before the end of the window.
@@ -211,7 +181,7 @@ class Scheduler:
             size = self.configuration.current.batch.size
             ready = self.queue.ready(size)
             only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
-            if isinstance(self.policy(), KubeDSM) and (
+            if isinstance(self.policy, KubeDSM) and (
                 only_stand_ins or is_uncontended(self.snapshot(), ready, size)
             ):
                 return self.binds.none_under_way
@@ -224,7 +194,7 @@ class Scheduler:
         Pods that compete for nodes or QoS are decided together, even above the configured size.
         """
         size = self.configuration.current.batch.size
-        if len(self.queue) < size or not isinstance(self.policy(), KubeDSM):
+        if len(self.queue) < size or not isinstance(self.policy, KubeDSM):
             return size
         ready = self.queue.ready(CONTENDED_LIMIT)
         contended = not is_uncontended(self.snapshot(), ready, len(ready))
@@ -238,25 +208,26 @@ class Scheduler:
         if self.fallback_next:
             decide, limit, self.fallback_next = self.decide_fallback, FALLBACK_LIMIT, False
         uids = self.queue.pop(limit)
-        for uid in self.preemptor.list_nominated(uids):
-            with self.preemptor.suspend_nominations([uid]):
+        nominated = [uid for uid in uids if uid in self.preemptor.nominations]
+        others = [uid for uid in uids if uid not in self.preemptor.nominations]
+        for uid in nominated:
+            with self.preemptor.suspend_nomination(uid):
                 self._schedule_isolated([uid], self.decide_fallback)
-            uids.remove(uid)
-        self._schedule_isolated(uids, decide)
+        if others:
+            self._schedule_isolated(others, decide)
 
     def _schedule_isolated(self, uids: list[Uid], decide: Decide) -> None:
         """Schedule the pods together; after an exception, back off only the offending pods."""
         pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
-        self.requeue_failed(
-            self.supervisor.isolate_failures(
-                "decision", partial(self._schedule, decide=decide), pods
-            )
-        )
+        schedule = partial(self._schedule, decide=decide)
+        failed = self.supervisor.isolate_failures("decision", schedule, pods)
+        if failed:
+            self.attempts.requeue_failed(failed)
 
     # 2. Take a snapshot, then filter and score.
 
     def _schedule(self, waiting: list[Pod], decide: Decide) -> None:
-        """Run steps 2 to 5. There is no `await`, so no event comes in between."""
+        """Run steps 2 to 4. There is no `await`, so no event comes in between."""
         began = self.clock.monotonic()
         pods = self.snapshot().schedulable(waiting)
         if not pods:
@@ -276,11 +247,13 @@ class Scheduler:
             self.advance_sampling(decision.looked_at)
             for pod in awaiting_capacity:
                 self.queue.await_capacity(pod)
-            unplaced, late = (decision.unplaced, decision.late) if stage.last else ({}, ())
-            messages = self.park_unschedulable(snapshot, unplaced)
+            messages: dict[Uid, str] = {}
+            if stage.last and decision.unplaced:
+                messages = self.attempts.park_unschedulable(snapshot, decision.unplaced)
             self.bind(batch, decision.bindings)
             self.record.batch(snapshot, decision, messages)
-            self.requeue_late(late)
+            if stage.last and decision.late:
+                self.attempts.requeue_late(decision.late)
             done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in done]
         self.manager.cancel_unstarted("new pods came")
@@ -295,7 +268,7 @@ class Scheduler:
         unschedulable pods may go to a partitioned site: better there than nowhere.
         """
         away = self.sites.away()
-        if not (away and isinstance(self.policy(), KubeDSM)):
+        if not (away and isinstance(self.policy, KubeDSM)):
             return (Stage(),)
         stand_ins = Stage(away.in_cloud, self.sites.stand_ins, last=False)
         return stand_ins, Stage(away.close_sites, last=False), Stage()
@@ -310,7 +283,7 @@ class Scheduler:
 
     def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
         """Decide within `INLINE_BUDGET`; return None if the planner may find a better decision."""
-        policy, snapshot = self.policy(), self.snapshot(stage.view)
+        policy, snapshot = self.policy, self.snapshot(stage.view)
         budget = self.configuration.current.batch.budget
         if not isinstance(policy, KubeDSM):
             deadline = deadline_in(budget, self.clock)
@@ -324,7 +297,7 @@ class Scheduler:
 
     def decide_fallback(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
         """Return the best decision found within `INLINE_BUDGET` without a solver."""
-        policy = self.policy()
+        policy = self.policy
         if not isinstance(policy, KubeDSM):
             return self.decide_inline(stage, pods)
         snapshot, deadline = self.snapshot(stage.view), deadline_in(INLINE_BUDGET, self.clock)
@@ -382,65 +355,14 @@ class Scheduler:
 
     def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
         """Reserve capacity and begin the binds, in the event-loop turn of their snapshot."""
-        # Before placement, because API refusals may arrive immediately.
-        batch.in_flight |= {pod.uid: f"{pod} on {node}" for pod, node, _ in bindings}
-        self._batches |= dict.fromkeys((binding.pod.uid for binding in bindings), batch)
+        self.attempts.begin_binds(batch, bindings)
         try:
             self.manager.place(bindings)
         except ReservationError:
-            for binding in bindings:
-                self._count_bind(binding.pod.uid, done=False)
+            self.attempts.cancel_binds(bindings)
             raise
 
-    # 4. Park, back off or preempt for pods that get no node.
-
-    def park_unschedulable(
-        self, snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]
-    ) -> dict[Uid, str]:
-        """Park the unschedulable pods; return their messages.
-
-        Called in the event-loop turn of the snapshot: each pod is queued with its rejecting plugins
-        before the mirror handles the next change.
-        """
-        # By identity: equivalent pods share their rejections.
-        verdicts: dict[int, tuple[str, frozenset[str], bool]] = {}
-        for uid, rejections in unplaced.items():
-            if id(rejections) not in verdicts:
-                verdicts[id(rejections)] = (
-                    why_unschedulable(snapshot.pods[uid].requests, rejections, snapshot.index),
-                    frozenset(rejected.rule for rejected in rejections.values()),
-                    rejections.keys() >= snapshot.nodes.keys(),
-                )
-        messages = {}
-        for uid, rejections in unplaced.items():
-            pod, (message, plugins, everywhere) = snapshot.pods[uid], verdicts[id(rejections)]
-            if everywhere:
-                self.queue.add_unschedulable(pod, plugins)
-            else:
-                # Some node accepts the pod: another decision may succeed without any change.
-                self.queue.back_off(pod)
-            self.listener.attempt_ended(pod, "unschedulable")
-            self.listener.pod_waits(pod, message, plugins)
-            self.recorder.failed_scheduling(pod, message)
-            messages[uid] = message
-        return messages
-
-    def requeue_late(self, pods: Iterable[Pod]) -> None:
-        """Requeue pods that the decision postponed to the next batch."""
-        for pod in pods:
-            self.queue.back_off(pod)
-            self.listener.attempt_ended(pod, "late")
-            self.listener.pod_waits(pod, "waits for the next batch", ())
-
-    def requeue_failed(self, pods: Sequence[Pod]) -> None:
-        """Requeue pods whose decision failed by a bug."""
-        for pod in pods:
-            self.queue.back_off(pod)
-            self.listener.attempt_ended(pod, "error")
-            self.listener.pod_waits(pod, INTERNAL_ERROR, ())
-            self.recorder.failed_scheduling(pod, INTERNAL_ERROR)
-
-    # 5. Record.
+    # 4. Record.
 
     def end_batch(
         self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision
@@ -465,55 +387,6 @@ class Scheduler:
             log.info("batch", bound=0, would_bind=len(batch.in_flight), **batch.fields)
         else:
             batch.log_if_complete()
-
-    def end_bind(self, pod: Pod | None, step: Step) -> None:
-        """Record a verified or failed bind, and back off after a failure; None: pod deleted."""
-        bound = step.state is StepState.DONE
-        self._count_bind(Uid(step.pod), done=bound)
-        if pod is None:
-            return
-        if bound:
-            self.queue.end_failures(pod.uid)
-            self.listener.attempt_ended(pod, "scheduled")
-            self.recorder.scheduled(pod, NodeName(step.node))
-        elif pod.waits_for_node:
-            self.listener.attempt_ended(pod, "error")
-            self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
-            why = f"binding rejected: {step.reason}"
-            self.listener.pod_waits(pod, why, ())
-            self.recorder.failed_scheduling(pod, why, reason="SchedulerError")
-            self.preemptor.restore_nomination(pod)
-
-    def _count_bind(self, uid: Uid, *, done: bool) -> None:
-        self._bound += done
-        batch = self._batches.pop(uid, None)
-        if batch is not None and uid in batch.in_flight:
-            (batch.bound if done else batch.failed).append(batch.in_flight.pop(uid))
-            batch.log_if_complete()
-
-    def end_migration(self, ended: MoveOutcome) -> None:
-        """Record the outcome of a migration."""
-        self.record.move_ended(ended)
-        self.listener.move_ended(ended)
-        self._migrations[ended.outcome] += 1
-        if ended.outcome is Outcome.DROPPED:
-            return
-        pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
-        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
-        self.workload_events.moved(ended)
-        self.recorder.moved(pod, note_migration(ended), completed=completed)
-        replacement = ended.replacement
-        if completed and replacement is not None and replacement.node_name is not None:
-            self.recorder.scheduled(replacement, replacement.node_name)
-
-    def summary(self) -> dict[str, int]:
-        """Count the verified binds and ended migrations, for the last log line."""
-        return {
-            "bound": self._bound,
-            "moves_done": self._migrations[Outcome.COMPLETED],
-            "moves_taken_back": self._migrations[Outcome.ROLLED_BACK],
-            "moves_failed": self._migrations[Outcome.FAILED],
-        }
 
 
 async def batch_window(

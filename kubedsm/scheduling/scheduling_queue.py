@@ -14,7 +14,7 @@ import random
 import sys
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Self
 
@@ -101,9 +101,8 @@ class SchedulingQueue:
         #: pods of all queues
         self._pods: dict[Uid, Pod] = {}
         self._active = SortedPods()
-        #: time of the next attempt; the heap may contain outdated entries
+        #: time of the next attempt
         self._backoff: dict[Uid, float] = {}
-        self._backoff_heap: list[tuple[float, Uid]] = []
         self._unschedulable = UnschedulablePods()
         #: backoffQ pods awaiting terminating pods, and their deadlines
         self._awaiting_capacity: set[Uid] = set()
@@ -119,7 +118,7 @@ class SchedulingQueue:
 
     def __len__(self) -> int:
         """Return the number of pods that are ready to be scheduled."""
-        return len(self._active.places) + self._unschedulable.ready
+        return len(self._active.places) + sum(each.ready for each in self._unschedulable.awake)
 
     def __contains__(self, uid: Uid) -> bool:
         return uid in self._pods
@@ -131,34 +130,52 @@ class SchedulingQueue:
 
     @property
     def statistics(self) -> QueueStatistics:
-        unschedulable = len(self._unschedulable) - self._unschedulable.ready
-        active = len(self) + len(self._planning)
-        return QueueStatistics(active, len(self._backoff), unschedulable)
+        ready, active = len(self) - len(self._active.places), len(self) + len(self._planning)
+        return QueueStatistics(active, len(self._backoff), len(self.refused()) - ready)
 
     def refused(self) -> frozenset[Uid]:
         """Return the pods that every node rejects."""
-        return frozenset(self._unschedulable)
+        return frozenset(self._unschedulable.class_of)
 
     def count_by_plugin(self) -> Counter[str]:
         """Count the unschedulable pods by plugin; a pod counts for each plugin that rejected it."""
-        return self._unschedulable.count_by_plugin()
+        counts: Counter[str] = Counter()
+        for rejected in self._unschedulable.classes.values():
+            counts.update(dict.fromkeys(rejected.why.rules, len(rejected.pods.places)))
+        return counts
+
+    # Changes of the cluster.
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
         """Apply a pod change to the queue, and requeue other pods by queueing hints."""
         before, after = change.pod_before, change.pod_after
-        if after is None:
-            if before is not None:
-                self.forget(before.uid)
-        elif not (after.waits_for_node and mirror.leaves_to_place(after)):
-            self.forget(after.uid)
-        elif before is None or not before.waits_for_node or before.pod_class != after.pod_class:
-            self.add(after)
-        else:
-            self.update(after)
+        pod = after or before
+        if pod is not None:
+            if after is None or not (after.waits_for_node and mirror.leaves_to_place(after)):
+                self.forget(pod.uid)
+            elif before is None or not before.waits_for_node or before.pod_class != after.pod_class:
+                self.add(after)
+            else:
+                self.update(after)
         self.help(change, mirror)
 
+    def help(self, change: Change, mirror: ClusterMirror) -> None:
+        """Requeue waiting pods according to capacity changes and queueing hints."""
+        if change.freed is not None:
+            for uid in list(self._awaiting_capacity):
+                self.add(self._pods[uid])
+        if self._unschedulable.classes and self._unschedulable.help(change, mirror):
+            self._notify_arrival()
+
+    def reconsider(self) -> None:
+        """Requeue all unschedulable pods."""
+        if self._unschedulable.wake_all():
+            self._notify_arrival()
+
+    # Queues.
+
     def add(self, pod: Pod) -> None:
-        """Add the pod to the activeQ."""
+        """Add the pod to the activeQ, or move the pod to its present place."""
         if pod.uid not in self._active.places:
             self.remove(pod.uid)
             self._notify_arrival()
@@ -170,7 +187,8 @@ class SchedulingQueue:
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
-        if pod.uid in self._unschedulable and self._unschedulable.differs(pod):
+        rejected = self._unschedulable.class_of.get(pod.uid)
+        if rejected is not None and Unschedulable.of(pod, rejected.why.rules) != rejected.why:
             self.add(pod)
 
     def forget(self, uid: Uid) -> None:
@@ -178,26 +196,27 @@ class SchedulingQueue:
         self.remove(uid)
         self._await_until.pop(uid, None)
         self._failures.pop(uid, None)
-        self._clear_cause(uid)
+        if uid in self._cause:
+            self._clear_cause(uid)
 
-    def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """Requeue waiting pods according to capacity changes and queueing hints."""
-        if change.freed is not None:
-            for uid in list(self._awaiting_capacity):
-                self.add(self._pods[uid])
-        if self._unschedulable.help(change, mirror):
-            self._notify_arrival()
-
-    def reconsider(self) -> None:
-        """Requeue all unschedulable pods."""
-        if self._unschedulable.wake_all():
-            self._notify_arrival()
+    def remove(self, uid: Uid) -> None:
+        """Remove the pod from the queue that has it."""
+        if self._pods.pop(uid, None) is None:
+            return
+        self._awaiting_capacity.discard(uid)
+        self._planning.pop(uid, None)
+        self._backoff.pop(uid, None)
+        if uid in self._active.places:
+            self._active.discard(uid)
+        if uid in self._unschedulable.class_of:
+            self._unschedulable.discard(uid)
 
     async def wait_active(self) -> None:
         """Return when at least one pod is ready to be scheduled."""
         while not len(self):
             self._changed.clear()
-            due = self._next_due()
+            dues = (*self._backoff.values(), *self._unschedulable.asleep.values())
+            due = min(dues, default=None)
             try:
                 async with asyncio.timeout(due and due - self._clock.monotonic()):
                     await self._changed.wait()
@@ -207,14 +226,19 @@ class SchedulingQueue:
 
     def ready(self, limit: int) -> list[Pod]:
         """Return up to `limit` pods by serving order, without removing them."""
-        self._flush_due(self._clock.monotonic())
-        lines = self._active.first(limit), *self._unschedulable.first(limit)
-        return [self._pods[uid] for _, uid in islice(heapq.merge(*lines), limit)]
+        if self._backoff or self._unschedulable.asleep:
+            self._flush_due(self._clock.monotonic())
+        lines = [each.pods.first(min(each.awake, limit)) for each in self._unschedulable.awake]
+        first = islice(heapq.merge(self._active.first(limit), *lines), limit)
+        return [self._pods[uid] for _, uid in first]
 
     def pop(self, limit: int) -> list[Uid]:
         """Remove up to `limit` pods by serving order."""
         popped = [pod.uid for pod in self.ready(limit)]
-        self._unschedulable.pop(popped)
+        # Classes of which pods are retried may retry twice as many next time.
+        class_of = self._unschedulable.class_of
+        for rejected in {class_of[uid] for uid in popped if uid in class_of}:
+            rejected.awake *= 2
         for uid in popped:
             self.remove(uid)
         return popped
@@ -234,18 +258,18 @@ class SchedulingQueue:
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
         seconds = BACK_OFF.delay_after(failures) * (1 - self._rng.random() / 5)
-        self.remove(pod.uid)
         due = self._clock.monotonic() + seconds
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
 
     def end_failures(self, uid: Uid) -> None:
         """Requeue pods with the former failure cause of this pod, which is now bound."""
-        failing = self._failing.get(self._cause.get(uid, ("", "")))
+        if uid not in self._cause:
+            return
+        failing = self._failing[self._cause[uid]]
         self._clear_cause(uid)
-        if failing is not None:
-            waiting = (other for other in failing.pods if other in self._backoff)
-            for other in list(islice(waiting, REQUEUED_BY_SUCCESS)):
-                self.add(self._pods[other])
+        waiting = (other for other in failing.pods if other in self._backoff)
+        for other in list(islice(waiting, REQUEUED_BY_SUCCESS)):
+            self.add(self._pods[other])
 
     def can_await_capacity(self, uid: Uid, limit: float) -> bool:
         """Return whether the pod's accumulated waiting time is below `limit` seconds."""
@@ -254,7 +278,6 @@ class SchedulingQueue:
 
     def await_capacity(self, pod: Pod) -> None:
         """Retry the pod when capacity is freed, or when the pod may wait no longer."""
-        self.remove(pod.uid)
         self._add_to_backoff(pod, self._await_until[pod.uid])
         self._awaiting_capacity.add(pod.uid)
 
@@ -281,27 +304,17 @@ class SchedulingQueue:
         self._changed.set()
 
     def _add_to_backoff(self, pod: Pod, due: float) -> None:
+        self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._backoff[pod.uid] = due
-        heapq.heappush(self._backoff_heap, (due, pod.uid))
         self._changed.set()
-
-    def _next_due(self) -> float | None:
-        """Return the time of the next unconditional retry."""
-        heap = self._backoff_heap
-        while heap and self._backoff.get(heap[0][1]) != heap[0][0]:
-            heapq.heappop(heap)
-        dues = (heap[0][0] if heap else None, self._unschedulable.due)
-        return min((due for due in dues if due is not None), default=None)
 
     def _flush_due(self, now: float) -> None:
         """Requeue pods with expired back-off or flush interval."""
         if self._unschedulable.wake_due(now):
             self._notify_arrival()
-        while self._backoff_heap and self._backoff_heap[0][0] <= now:
-            due, uid = heapq.heappop(self._backoff_heap)
-            if self._backoff.get(uid) == due:
-                self.add(self._pods[uid])
+        for uid in [uid for uid, due in self._backoff.items() if due <= now]:
+            self.add(self._pods[uid])
 
     def _assign_turn(self, pod: Pod, cause: str, earliest: float) -> float:
         """Return the pod's retry time, after other pods with the common failure cause."""
@@ -323,15 +336,6 @@ class SchedulingQueue:
         if not failing.pods:
             del self._failing[cause]
 
-    def remove(self, uid: Uid) -> None:
-        """Remove the pod from the queue that has it."""
-        self._pods.pop(uid, None)
-        self._awaiting_capacity.discard(uid)
-        self._planning.pop(uid, None)
-        self._backoff.pop(uid, None)
-        self._active.discard(uid)
-        self._unschedulable.discard(uid)
-
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Unschedulable:
@@ -342,6 +346,11 @@ class Unschedulable:
 
     candidate: EquivalenceClass
     rules: frozenset[str]
+    hints: tuple[Hint, ...] = attrs.field(init=False, eq=False)
+
+    @hints.default
+    def _list_hints(self) -> tuple[Hint, ...]:
+        return tuple(dict.fromkeys(BY_NAME[rule].hint for rule in sorted(self.rules)))
 
     @classmethod
     def of(cls, pod: Pod, rules: frozenset[str]) -> Self:
@@ -349,10 +358,6 @@ class Unschedulable:
             return cls(EquivalenceClass(pod.pod_class), rules)
         labels = tuple(sorted(pod.labels.items()))
         return cls(EquivalenceClass(pod.pod_class, pod.namespace, labels), rules)
-
-    @property
-    def hints(self) -> set[Hint]:
-        return {BY_NAME[rule].hint for rule in self.rules}
 
 
 def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
@@ -433,129 +438,70 @@ class UnschedulablePods:
     """
 
     def __init__(self) -> None:
-        self._classes: dict[EquivalenceClass, _RejectedClass] = {}
-        self._class_of: dict[Uid, _RejectedClass] = {}
-        self._by_hint: dict[Hint, dict[_RejectedClass, None]] = {}
-        self._awake: dict[_RejectedClass, None] = {}
+        self.classes: dict[EquivalenceClass, _RejectedClass] = {}
+        self.class_of: dict[Uid, _RejectedClass] = {}
+        #: classes with pods that may be retried now
+        self.awake: dict[_RejectedClass, None] = {}
         #: flush time of each class that sleeps; the first entry is due first
-        self._asleep: dict[_RejectedClass, float] = {}
-
-    def __len__(self) -> int:
-        """Return the number of pods, those ready to be retried among them."""
-        return len(self._class_of)
-
-    def __iter__(self) -> Iterator[Uid]:
-        return iter(self._class_of)
-
-    def __contains__(self, uid: Uid) -> bool:
-        return uid in self._class_of
-
-    @property
-    def ready(self) -> int:
-        """Return the number of pods that may be retried now."""
-        return sum(each.ready for each in self._awake)
-
-    @property
-    def due(self) -> float | None:
-        """Return the time of the first flush."""
-        return next(iter(self._asleep.values()), None)
-
-    def count_by_plugin(self) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for rejected in self._classes.values():
-            for plugin in rejected.why.rules:
-                counts[plugin] += len(rejected.pods.places)
-        return counts
+        self.asleep: dict[_RejectedClass, float] = {}
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
         """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
         why = Unschedulable.of(pod, plugins)
-        rejected = self._classes.setdefault(why.candidate, _RejectedClass(why))
-        self._index_hints(rejected, why)
+        rejected = self.classes.setdefault(why.candidate, _RejectedClass(why))
+        rejected.why, rejected.awake = why, 0
         rejected.pods.add(pod)
-        self._class_of[pod.uid] = rejected
-        rejected.awake = 0
-        self._awake.pop(rejected, None)
-        self._asleep.pop(rejected, None)
-        self._asleep[rejected] = now + FLUSH_INTERVAL
+        self.class_of[pod.uid] = rejected
+        self.awake.pop(rejected, None)
+        self.asleep.pop(rejected, None)
+        self.asleep[rejected] = now + FLUSH_INTERVAL
 
     def discard(self, uid: Uid) -> None:
-        rejected = self._class_of.pop(uid, None)
-        if rejected is None:
-            return
+        rejected = self.class_of.pop(uid)
         rejected.pods.discard(uid)
         if not rejected.pods.places:
-            del self._classes[rejected.why.candidate]
-            self._awake.pop(rejected, None)
-            self._asleep.pop(rejected, None)
-            for hint in rejected.why.hints:
-                del self._by_hint[hint][rejected]
-
-    def differs(self, pod: Pod) -> bool:
-        """Return whether the updated pod belongs to another class than before."""
-        why = self._class_of[pod.uid].why
-        return Unschedulable.of(pod, why.rules) != why
+            del self.classes[rejected.why.candidate]
+            self.awake.pop(rejected, None)
+            self.asleep.pop(rejected, None)
 
     def help(self, change: Change, mirror: ClusterMirror) -> bool:
         """Wake the classes with positive queueing hints; return whether any exists."""
-        if not self._classes:
-            return False
         if change.known is not None:
             return self.wake_all()
-        matters, woken = change.matters, False
-        for hint, classes in self._by_hint.items() if matters else ():
-            for rejected in classes if is_concerned(hint, matters) else ():
-                count = count_helped(hint, rejected.why, change, mirror, more=rejected.awake > 0)
-                woken |= self._wake(rejected, count)
-        if change.node_before is None and change.node_after is not None:
-            woken |= self._offer_node(change.node_after, mirror)
+        matters, woken, new = change.matters, False, change.node_after
+        for rejected in self.classes.values():
+            for hint in rejected.why.hints if matters else ():
+                if is_concerned(hint, matters):
+                    more = rejected.awake > 0
+                    count = count_helped(hint, rejected.why, change, mirror, more=more)
+                    woken |= self._wake(rejected, count)
+            if new is not None and change.node_before is None:
+                woken |= self._offer_node(rejected, new, mirror)
         return woken
 
-    def _offer_node(self, node: Node, mirror: ClusterMirror) -> bool:
-        woken = False
-        for rejected in list(self._classes.values()):
-            why = still_unschedulable(rejected.why, node, mirror)
-            if why is None:
-                woken |= self._wake(rejected, room_for(rejected.why, mirror.free(node.name)))
-            else:
-                self._index_hints(rejected, why)
-        return woken
+    def _offer_node(self, rejected: _RejectedClass, node: Node, mirror: ClusterMirror) -> bool:
+        why = still_unschedulable(rejected.why, node, mirror)
+        if why is None:
+            return self._wake(rejected, room_for(rejected.why, mirror.free(node.name)))
+        rejected.why = why
+        return False
 
     def wake_all(self) -> bool:
         """Make all pods ready; return whether there are any."""
-        for rejected in self._classes.values():
+        for rejected in self.classes.values():
             self._wake(rejected, EVERY)
-        return bool(self._classes)
+        return bool(self.classes)
 
     def wake_due(self, now: float) -> bool:
         """Make some pods ready of each class that is due to be flushed; return whether any was."""
-        woken = False
-        while (due := self.due) is not None and due <= now:
-            woken |= self._wake(next(iter(self._asleep)), FLUSH_LIMIT)
-        return woken
-
-    def first(self, limit: int) -> Iterator[Sequence[Place]]:
-        """Yield the ready pods of each class that is awake, in serving order."""
-        for rejected in self._awake:
-            yield rejected.pods.first(min(rejected.awake, limit))
-
-    def pop(self, uids: Sequence[Uid]) -> None:
-        """Remove retried pods, and double the permitted retries of their classes."""
-        for rejected in {self._class_of[uid] for uid in uids if uid in self._class_of}:
-            rejected.awake *= 2
-        for uid in uids:
-            self.discard(uid)
+        due = [rejected for rejected, at in self.asleep.items() if at <= now]
+        for rejected in due:
+            self._wake(rejected, FLUSH_LIMIT)
+        return bool(due)
 
     def _wake(self, rejected: _RejectedClass, count: int) -> bool:
         if count:
             rejected.awake += count
-            self._awake[rejected] = None
-            self._asleep.pop(rejected, None)
+            self.awake[rejected] = None
+            self.asleep.pop(rejected, None)
         return bool(count)
-
-    def _index_hints(self, rejected: _RejectedClass, why: Unschedulable) -> None:
-        for hint in rejected.why.hints - why.hints:
-            self._by_hint[hint].pop(rejected, None)
-        for hint in why.hints:
-            self._by_hint.setdefault(hint, {})[rejected] = None
-        rejected.why = why

@@ -55,6 +55,7 @@ class Sites:
     #: `_away` requires recalculation now, or at `_due`
     _stale: bool = attrs.field(default=True, init=False)
     _due: float = attrs.field(default=math.inf, init=False)
+    _changes: int = attrs.field(default=-1, init=False)
     _news: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: replacements of pods that are being deleted at partitioned sites
     _stand_ins: dict[Uid, Workload] = attrs.field(factory=dict, init=False)
@@ -63,13 +64,10 @@ class Sites:
         self.configuration.observe(lambda _: self._invalidate())
 
     def observe(self, change: Change) -> None:
-        pod = change.pod_after or change.pod_before
-        if pod is None:
-            if change.node_before != change.node_after:
-                self._invalidate()
-                _log_readiness(change.node_before, change.node_after)
-        elif self._away and pod.node_name in self._away.nodes:
+        """Notice changes of nodes."""
+        if change.node_before != change.node_after:
             self._invalidate()
+            _log_readiness(change.node_before, change.node_after)
 
     def _invalidate(self) -> None:
         self._stale = True
@@ -95,8 +93,10 @@ class Sites:
     def away(self) -> Away:
         """Return the sites that are partitioned or stabilising."""
         now = self.clock.monotonic()
-        if self.synced.is_set() and (self._stale or now + RESOLUTION >= self._due):
-            self._stale = False
+        # Pods at partitioned sites change, too.
+        changed = bool(self._away) and self.mirror.changes != self._changes
+        if self.synced.is_set() and (self._stale or changed or now + RESOLUTION >= self._due):
+            self._stale, self._changes = False, self.mirror.changes
             self._update(now)
         return self._away
 

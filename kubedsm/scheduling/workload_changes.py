@@ -6,7 +6,7 @@ the creation times of pods bound them.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import attrs
 
@@ -29,8 +29,8 @@ _GROWTH = 0.25
 class WorkloadChanges:
     clock: Clock
     scheduler_name: str
-    #: returns whether a plan is about the pod
-    followed: Callable[[Uid], bool]
+    #: pods of plans under way
+    followed: Container[Uid]
     #: returns the migration that claimed the pod
     claimant: Callable[[Uid], str | None]
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
@@ -62,7 +62,7 @@ class WorkloadChanges:
             if self.claimant(pod.uid) is None:
                 self._note_change(pod.workload, now)
         elif ends and not (before.terminating or before.finished):
-            if not (before.detached or self.followed(pod.uid)):
+            if not (before.detached or pod.uid in self.followed):
                 self._note_change(pod.workload, now)
             self._stopping[pod.uid] = due
         if after is None or after.ready or ends:
@@ -100,7 +100,7 @@ class WorkloadChanges:
         """
         now = self.clock.monotonic()
         self._starting = {uid: due for uid, due in self._starting.items() if now < due}
-        return not all(map(self.followed, (*self._starting, *self.stopping())))
+        return not all(uid in self.followed for uid in (*self._starting, *self.stopping()))
 
     def stopping(self) -> frozenset[Uid]:
         """Return the terminating pods with an expected deletion within `SETTLING` seconds."""

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from kubedsm.execution.limits import Limits
-from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
@@ -77,40 +76,54 @@ class ScriptedCluster:
         raise AssertionError("nobody watches here")
 
 
-@attrs.define
+def bound_to(pod, node):
+    return PodApplied(attrs.evolve(pod, node_name=NodeName(node), resource_version="6"))
+
+
 class Scene:
-    mirror: ClusterMirror
-    manager: PlacementManager
-    settled: list
+    """A manager of plans for pods that wait on a cluster with one node."""
+
+    def __init__(self, cluster, pods=(POD,), node=EDGE):
+        self.cluster, self.pods, self.mirror, self.settled = cluster, pods, ClusterMirror(), []
+        self.mirror.apply(NodeApplied(node))
+        for pod in pods:
+            self.mirror.apply(PodApplied(pod))
+        parts = plan_runner(cluster, self.mirror, SystemClock(), self.settle, LIMITS)
+        self.manager, self.binds = parts.manager, parts.binds
+
+    def settle(self, pod, step):
+        self.settled.append((pod and pod.name, step.state.value, step.reason))
 
     def see(self, event):
         self.manager.observe(self.mirror.apply(event))
         self.mirror.check_invariants()
+
+    def place(self, *numbers):
+        chosen = [self.pods[number] for number in numbers] if numbers else self.pods
+        self.manager.place([Binding(pod, EDGE.name, Tier.EDGE) for pod in chosen])
+
+    @asynccontextmanager
+    async def running(self):
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self.manager.run())
+            await asyncio.sleep(0)
+            yield self
+            running.cancel()
 
     @property
     def held(self):
         return self.mirror.snapshot().free["n2"].cpu == 3000
 
 
+def several(count):
+    return [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(count)]
+
+
 @asynccontextmanager
 async def binding(cluster):
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    mirror.apply(PodApplied(POD))
-    settled = []
-    manager = plan_runner(
-        cluster,
-        mirror,
-        SystemClock(),
-        lambda pod, step: settled.append((pod and pod.name, step.state.value, step.reason)),
-        LIMITS,
-    ).manager
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(manager.run())
-        await asyncio.sleep(0)
-        manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
-        yield Scene(mirror, manager, settled)
-        running.cancel()
+    async with Scene(cluster).running() as scene:
+        scene.place()
+        yield scene
 
 
 CREATED = Response(201, b"{}")
@@ -134,7 +147,7 @@ async def test_a_success_is_no_success_before_the_watch_shows_it():
         assert scene.held
         assert scene.settled == []
         assert not scene.manager.quiet.is_set()
-        scene.see(PodApplied(attrs.evolve(POD, node_name=NodeName("n2"), resource_version="6")))
+        scene.see(bound_to(POD, "n2"))
         assert scene.settled == [("web-1", "done", "")]
         assert scene.held
         assert scene.manager.quiet.is_set()
@@ -231,7 +244,7 @@ async def test_a_read_from_before_the_deletion_does_not_bring_the_pod_back():
 
 async def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_node():
     async with binding(ScriptedCluster([CREATED])) as scene:
-        scene.see(PodApplied(attrs.evolve(POD, node_name=NodeName("n7"), resource_version="6")))
+        scene.see(bound_to(POD, "n7"))
         assert scene.settled == [("web-1", "failed", "the pod is on node n7")]
         assert not scene.held
 
@@ -249,163 +262,93 @@ async def test_no_more_binds_are_in_flight_than_allowed():
             finally:
                 in_flight -= 1
 
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(attrs.evolve(EDGE, allocatable=Resources(10000, 2**30, 20))))
-    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(7)]
-    for pod in pods:
-        mirror.apply(PodApplied(pod))
-    manager = plan_runner(Counting([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(manager.run())
-        await asyncio.sleep(0)
-        node = mirror.snapshot().nodes[NodeName("n2")]
-        manager.place([Binding(pod, node.name, Tier.EDGE) for pod in pods])
+    node = attrs.evolve(EDGE, allocatable=Resources(10000, 2**30, 20))
+    async with Scene(Counting([CREATED]), several(7), node).running() as scene:
+        scene.place()
         await asyncio.sleep(3)
-        running.cancel()
     assert most == LIMITS.binds_in_flight
 
 
 async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
-    cluster = ScriptedCluster([CREATED])
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
-    for pod in pods:
-        mirror.apply(PodApplied(pod))
-    manager = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS).manager
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(manager.run())
-        await asyncio.sleep(0)
-        manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
+    async with Scene(ScriptedCluster([CREATED]), several(4)).running() as scene:
+        scene.place()
         await asyncio.sleep(0.2)
         # Two are in flight, and two wait for their turn: one is bound by somebody else, one goes.
-        elsewhere = attrs.evolve(pods[2], node_name=NodeName("n7"), resource_version="6")
-        for event in (PodApplied(elsewhere), PodDeleted(Uid("u3"), "shop", "web-3")):
-            manager.observe(mirror.apply(event))
+        scene.see(bound_to(scene.pods[2], "n7"))
+        scene.see(PodDeleted(Uid("u3"), "shop", "web-3"))
         await asyncio.sleep(3)
-        running.cancel()
-    assert [r.path.split("/")[-2] for r in cluster.requests] == ["web-0", "web-1"]
+    assert [r.path.split("/")[-2] for r in scene.cluster.requests] == ["web-0", "web-1"]
 
 
 async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_held(caught):
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    mirror.apply(PodApplied(POD))
-    settled = []
-    manager = plan_runner(
-        ScriptedCluster([CREATED]),
-        mirror,
-        SystemClock(),
-        lambda pod, step: settled.append(step.reason),
-        LIMITS,
-    ).manager
-    manager._ask = lambda *_: 1 / 0
-    manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
-    assert settled == ["internal error of the scheduler"]
-    assert mirror.snapshot().free["n2"] == EDGE.allocatable
-    assert manager.quiet.is_set()
+    scene = Scene(ScriptedCluster([CREATED]))
+    scene.manager._ask = lambda *_: 1 / 0
+    scene.place()
+    assert [reason for *_, reason in scene.settled] == ["internal error of the scheduler"]
+    assert scene.mirror.snapshot().free["n2"] == EDGE.allocatable
+    assert scene.manager.quiet.is_set()
     assert [type(error) for error in caught] == [ZeroDivisionError]
     caught.clear()
 
 
 async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_alone(caught):
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(3)]
-    for pod in pods:
-        mirror.apply(PodApplied(pod))
-    settled = []
-    manager = plan_runner(
-        ScriptedCluster([CREATED]),
-        mirror,
-        SystemClock(),
-        lambda pod, step: settled.append((pod.name, step.reason)),
-        LIMITS,
-    ).manager
-    manager._ask = lambda plan_id, _: 1 / (plan_id != "bind-2")
-    manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
-    assert settled == [("web-1", "internal error of the scheduler")]
+    scene = Scene(ScriptedCluster([CREATED]), several(3))
+    scene.manager._ask = lambda _, step: 1 / (step.pod != "u1")
+    scene.place()
+    assert scene.settled == [("web-1", "failed", "internal error of the scheduler")]
     # It is nobody's any more, while the others are still waited for.
-    assert [manager.follows(pod.uid) for pod in pods] == [True, False, True]
-    assert manager.under_way == 2
+    assert [scene.manager.follows(pod.uid) for pod in scene.pods] == [True, False, True]
+    assert scene.manager.under_way == 2
     for number in (0, 2):
-        bound = attrs.evolve(pods[number], node_name=NodeName("n2"), resource_version="6")
-        manager.observe(mirror.apply(PodApplied(bound)))
-    assert [name for name, _ in settled] == ["web-1", "web-0", "web-2"]
-    assert manager.quiet.is_set()
+        scene.see(bound_to(scene.pods[number], "n2"))
+    assert [name for name, *_ in scene.settled] == ["web-1", "web-0", "web-2"]
+    assert scene.manager.quiet.is_set()
     assert [type(error) for error in caught] == [ZeroDivisionError]
     caught.clear()
 
 
 @pytest.mark.parametrize("detached", [False, True])
 async def test_only_a_pod_that_its_owner_lets_go_is_lost_by_our_label(detached):
-    cluster = ScriptedCluster([CREATED])
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    mirror.apply(PodApplied(POD))
-    parts = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS)
-    before = attrs.evolve(POD, uid=Uid("u0"), detached=detached)
-    bare = Workload("shop", "Pod", "web-0")  # given back, it has no owner until it is adopted
-    after = attrs.evolve(before, detached=False, workload=bare, labels={"kubedsm.io/tier": "edge"})
-    parts.binds.observe(Change(pod_before=before, pod_after=after))
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(parts.manager.run())
-        await asyncio.sleep(0)
-        parts.manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+    async with Scene(ScriptedCluster([CREATED])).running() as scene:
+        before = attrs.evolve(POD, uid=Uid("u0"), detached=detached)
+        bare = Workload("shop", "Pod", "web-0")  # given back, it has no owner until it is adopted
+        labels = {"kubedsm.io/tier": "edge"}
+        after = attrs.evolve(before, detached=False, workload=bare, labels=labels)
+        scene.binds.observe(Change(pod_before=before, pod_after=after))
+        scene.place()
         await asyncio.sleep(1)
-        running.cancel()
-    assert ("labels" in cluster.requests[0].body["metadata"]) is detached
+    assert ("labels" in scene.cluster.requests[0].body["metadata"]) is detached
 
 
 async def test_a_bind_is_asked_for_as_soon_as_another_is_answered():
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
-    for pod in pods:
-        mirror.apply(PodApplied(pod))
-    cluster = ScriptedCluster([CREATED])
-    parts = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(parts.manager.run())
-        await asyncio.sleep(0)
-        parts.manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods[:3]])
+    async with Scene(ScriptedCluster([CREATED]), several(4)).running() as scene:
+        scene.place(0, 1, 2)
         await asyncio.sleep(0.6)  # each is answered after half a second; two go at once
-        assert len(cluster.requests) == 3
-        assert not parts.binds.none_under_way.is_set()
-        parts.manager.place([Binding(pods[3], NodeName("n2"), Tier.EDGE)])
+        assert len(scene.cluster.requests) == 3
+        assert not scene.binds.none_under_way.is_set()
+        scene.place(3)
         await asyncio.sleep(0.2)
-        assert len(cluster.requests) == 4
+        assert len(scene.cluster.requests) == 4
         await asyncio.sleep(1)
-        assert parts.binds.none_under_way.is_set()
-        running.cancel()
+        assert scene.binds.none_under_way.is_set()
 
 
 async def test_placements_for_which_there_is_no_room_hold_none():
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(5)]
-    for pod in pods:
-        mirror.apply(PodApplied(pod))
-    manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
-    node = mirror.snapshot().nodes[NodeName("n2")]
+    scene = Scene(ScriptedCluster([CREATED]), several(5))
     with pytest.raises(ReservationError):
-        manager.place([Binding(pod, node.name, Tier.EDGE) for pod in pods])
-    assert mirror.snapshot().free["n2"] == EDGE.allocatable
-    assert manager.quiet.is_set()
+        scene.place()
+    assert scene.mirror.snapshot().free["n2"] == EDGE.allocatable
+    assert scene.manager.quiet.is_set()
 
 
 async def test_what_follows_from_an_event_is_told_after_it():
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(EDGE))
-    mirror.apply(PodApplied(POD))
-    manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
-    order = []
+    scene, order = Scene(ScriptedCluster([CREATED])), []
 
     def ask(plan_id, step):
-        manager.report(plan_id, CallRefused(step.id, "no"))
+        scene.manager.report(plan_id, CallRefused(step.id, "no"))
         order.append("asked")
 
-    manager._ask = ask
-    manager._on_bound = lambda pod, step: order.append(step.reason)
-    manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+    scene.manager._ask = ask
+    scene.manager._on_bound = lambda pod, step: order.append(step.reason)
+    scene.place()
     assert order == ["asked", "no"]

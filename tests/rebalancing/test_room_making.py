@@ -255,7 +255,7 @@ async def test_room_is_held_once_no_more_moves_have_to_come_there_and_not_twice(
         found = (await runtime.planner.solve(request)).suggestion
         [waits] = found.awaited
         execution = Execution(runtime.migrator, found, math.inf)
-        held = runtime.preemptor._nominations
+        held = runtime.preemptor.nominations
         execution.hold_capacity({waits.target})
         assert not held
         execution.hold_capacity(set())
@@ -315,7 +315,7 @@ async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
         [event] = world.events("PackingFailed")
         assert event["message"] == "Packing: no room was made: it took too long"
         runtime = world.runtime
-        assert not runtime.preemptor._nominations
+        assert not runtime.preemptor.nominations
         assert not runtime.mirror.sum_nominations([runtime.mirror.pods()[-1].uid])
 
 

@@ -317,7 +317,7 @@ async def test_a_nominated_node_that_closes_is_given_up():
         await filled(world, 4, terminationGracePeriodSeconds=20)
         urgent(world)
         await world.until(lambda: world.events("Preempted"), 5)
-        [nomination] = world.runtime.preemptor._nominations.values()
+        [nomination] = world.runtime.preemptor.nominations.values()
         closed = nomination.node
         world.api.patch(NODES, "", closed, {"spec": {"unschedulable": True}}, MERGE)
         await world.until(lambda: bound(world, "urgent"), 60)

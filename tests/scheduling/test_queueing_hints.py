@@ -116,7 +116,7 @@ class World:
 
     def expect(self, change):
         """Ask for each pod that is asleep, by itself and by all its labels."""
-        kinds = self.queue._unschedulable._class_of
+        kinds = self.queue._unschedulable.class_of
         self.expected = {
             uid: may_be_helped(self.waiting[uid], kind.why.rules, change, self.mirror)
             for uid, kind in kinds.items()
@@ -125,7 +125,7 @@ class World:
 
     def compare(self):
         """See that the same were woken, but for a pod that has changed itself."""
-        for uid, kind in self.queue._unschedulable._class_of.items():
+        for uid, kind in self.queue._unschedulable.class_of.items():
             assert bool(kind.awake) == self.expected.get(uid, True), uid
         self.expected = {}
 

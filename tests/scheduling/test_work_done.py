@@ -43,7 +43,7 @@ async def test_the_line_of_a_batch_counts_what_was_seen_bound_and_names_it_for_t
             world.deploy("web", 3)
             await world.until_bound(3, 10)
             await asyncio.sleep(1)
-            assert world.runtime.scheduler.summary()["bound"] == 3
+            assert world.runtime.summary()["bound"] == 3
     first, second = lines(logs)
     assert (first["pods"], first["bound"], first["failed"]) == (3, 2, 1)
     assert (second["pods"], second["bound"]) == (1, 1)
@@ -78,7 +78,7 @@ async def test_what_was_moved_is_counted():
         await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
         await quiet(world)
         await asyncio.sleep(1)
-        assert world.runtime.scheduler.summary() == {
+        assert world.runtime.summary() == {
             "bound": 1,
             "moves_done": 1,
             "moves_taken_back": 0,

@@ -23,9 +23,7 @@ class Watched:
     changes: WorkloadChanges = None
 
     def __attrs_post_init__(self):
-        self.changes = WorkloadChanges(
-            self.clock, "kubedsm", self.followed.__contains__, self.claimed.get
-        )
+        self.changes = WorkloadChanges(self.clock, "kubedsm", self.followed, self.claimed.get)
 
     def pod(self, name, service="a", age=0.0):
         return pod(name, service, resources(1), created=self.clock.wall() - age)

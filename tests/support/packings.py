@@ -45,7 +45,7 @@ def settled(world):
     """Whether nothing is held any more, and nothing under way."""
     runtime = world.runtime
     mirror, preemptor = runtime.mirror, runtime.preemptor
-    held = mirror._reservations or mirror._claims or preemptor._nominations or preemptor._kept
+    held = mirror._reservations or mirror._claims or preemptor.nominations or preemptor._kept
     return runtime.manager.quiet.is_set() and not held
 
 

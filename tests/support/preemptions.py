@@ -84,4 +84,4 @@ def budget(world, allowed):
 
 def settled(world):
     runtime = world.runtime
-    return not runtime.mirror._reservations and not runtime.preemptor._nominations
+    return not runtime.mirror._reservations and not runtime.preemptor.nominations

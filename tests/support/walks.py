@@ -3,10 +3,13 @@
 `PYTHONPATH=lab:tests python -m support.walks [--list]` runs the scheduler on the emulated cluster
 in virtual time under `sys.setprofile`. Only functions of `kubedsm` and `plans` count that the
 scheduler calls itself. Calls that the emulator, listeners, the decision record, or writers of
-Events make are left out.
+Events make are left out. So is the resumption of a suspended coroutine, which the profiler reports
+like a call: restart loops and watches were called long before the pod came, and only pass on what
+wakes the task.
 """
 
 import asyncio
+import inspect
 import logging
 import random
 import sys
@@ -80,7 +83,7 @@ class Profiler:
             sys.setprofile(None)
 
     def _count(self, frame, event, _):
-        if event != "call" or frame.f_code.co_name in COMPREHENSIONS:
+        if event != "call" or frame.f_code.co_name in COMPREHENSIONS or _is_resumed(frame):
             return
         module = self._module(frame.f_code)
         if not module.startswith(PRODUCT):
@@ -98,6 +101,12 @@ class Profiler:
                 known = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             self._modules[code.co_filename] = known
         return known
+
+
+def _is_resumed(frame):
+    """Return whether a coroutine or generator goes on: it begins at its first line."""
+    suspends = frame.f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_GENERATOR)
+    return bool(suspends) and frame.f_lineno != frame.f_code.co_firstlineno
 
 
 def _stack(frame):

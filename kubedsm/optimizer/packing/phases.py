@@ -7,22 +7,21 @@ counts 2.) Here all tiers are placed before migrations count, since migrations l
 the two is QoS. `by tier` is the paper's order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import attrs
 import numpy as np
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import Tier, Workload
+from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.placing.batch_mip import add_loads
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
-    NO_VARIABLE,
-    UNBOUNDED,
     Programme,
     Rows,
     Solver,
@@ -80,6 +79,18 @@ PLACED, STAYING, KEPT = "placed", "staying", "kept (3 a pod that stays, 1 that m
 _LEAST_DISTURBANCE = 2
 
 
+@attrs.frozen(eq=False)
+class _Steps:
+    """Edge pods of a workload, by a variable for each further one."""
+
+    level: int
+    #: edge nodes and kinds of the workload, of the N x S loads
+    cells: tuple[Ints, ...]
+    steps: Ints
+    #: QoS of each further edge pod, in nano-units
+    benefits: Ints
+
+
 class Phases:
     """Programme of a problem, and the meaning of its variables."""
 
@@ -94,18 +105,14 @@ class Phases:
         self._problem, self._tier_share, self._order = problem, tier_share, order
         packing, old = problem.packing, problem.old
         rows = Rows()
-        self._open = np.nonzero(packing.most)
-        self._y = rows.variables(packing.most[self._open])
-        self._at = np.full(packing.most.shape, NO_VARIABLE, dtype=np.int64)
-        self._at[self._open] = self._y
+        self._y = add_loads(rows, packing, packing.most)
         self._homes = np.nonzero(old)
         self._stay = rows.variables(old[self._homes])
         #: kept running pods, for kinds that may be evicted
         self._loose = np.flatnonzero(problem.least < old.sum(axis=0))
         self._kept = rows.variables(old.sum(axis=0)[self._loose])
-        self._add_room(rows)
         self._add_counts(rows)
-        self._steps = _Steps(problem, gains, rows, self._at)
+        self._steps = tuple(self._add_steps(rows, gains))
         self._programme: Programme = rows.programme()
 
     def solve_goals(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
@@ -114,9 +121,7 @@ class Phases:
         found = maximise_in_order(self._programme, goals, solver, deadline, values)
         if found.values is None:
             return hint, found
-        loads = self._problem.packing.nothing()
-        loads[self._open] = found.values[self._y]
-        return loads, found
+        return found.values[self._y], found
 
     def standing(self, loads: Ints) -> tuple[int, ...]:
         """Return the value of each goal; greater is better."""
@@ -146,26 +151,32 @@ class Phases:
             exact = exact and known is not None and known.value == value
         return tuple(certificates)
 
-    def _add_room(self, rows: Rows) -> None:
-        packing = self._problem.packing
-        for row, room in enumerate(packing.free.tolist()):
-            kinds = np.flatnonzero(packing.most[row])
-            for axis, amount in enumerate(room):
-                asked = packing.requests[kinds, axis]
-                if int(asked @ packing.most[row, kinds]) > amount:
-                    some = asked > 0
-                    rows.add((self._at[row, kinds[some]], asked[some]), most=amount)
-
     def _add_counts(self, rows: Rows) -> None:
         problem = self._problem
         for kind, (least, most) in enumerate(
             zip(problem.least.tolist(), problem.packing.counts.tolist(), strict=True)
         ):
-            rows.add((self._at[:, kind], 1), least=least, most=most)
-        for stay, y in zip(self._stay.tolist(), self._at[self._homes].tolist(), strict=True):
+            rows.add((self._y[:, kind], 1), least=least, most=most)
+        for stay, y in zip(self._stay.tolist(), self._y[self._homes].tolist(), strict=True):
             rows.add(([y], 1), ([stay], -1), least=0)
         for kept, kind in zip(self._kept.tolist(), self._loose.tolist(), strict=True):
-            rows.add((self._at[:, kind], 1), ([kept], -1), least=0)
+            rows.add((self._y[:, kind], 1), ([kept], -1), least=0)
+
+    def _add_steps(self, rows: Rows, gains: Gains) -> Iterator["_Steps"]:
+        """Yield the steps of workloads whose edge share has a benefit."""
+        problem = self._problem
+        edge = [row for row, n in enumerate(problem.packing.nodes) if n.tier is Tier.EDGE]
+        for workload in dict.fromkeys(filter(None, problem.workloads)):
+            kinds = [kind for kind, each in enumerate(problem.workloads) if each == workload]
+            cells = np.ix_(edge, kinds)
+            most = int(problem.packing.counts[kinds].sum()) * problem.packing.most[cells].any()
+            now = int(problem.old[cells].sum())
+            scores = np.array([gains.of_workload(workload, n - now) for n in range(most + 1)])
+            if np.diff(scores).any():
+                steps = rows.variables(np.ones(most, dtype=np.int64))
+                rows.add_chain(steps)
+                rows.add((self._y[cells].ravel(), 1), (steps, -1), least=0, most=0)
+                yield _Steps(gains.level[workload], cells, steps, np.diff(scores))
 
     def goals(self, loads: Ints) -> list[Goal]:
         """Return the goals in order, with upper bounds given the pods placed by `loads`."""
@@ -178,7 +189,7 @@ class Phases:
             then = [self._keeping_goal(tier, placed) for tier in range(len(placed))]
             goals = [goal for pair in zip(first, then, strict=True) for goal in pair]
         else:
-            qos = self._steps.goals(self._zero_weights())
+            qos = self._list_qos_goals()
             goals = [*first, *qos, self._keeping_goal(None, placed)]
         parts = _time_parts(len(goals), self._tier_share)
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
@@ -191,8 +202,18 @@ class Phases:
     def _placing_weights(self, tier: int) -> Ints:
         """Return the weights of m1 of a tier."""
         weights = self._zero_weights()
-        weights[self._y] = self._problem.tiers[self._open[1]] == tier
+        weights[self._y] = self._problem.tiers == tier
         return weights
+
+    def _list_qos_goals(self) -> list[Goal]:
+        by_level: dict[int, Ints] = {}
+        for of in self._steps:
+            by_level.setdefault(of.level, self._zero_weights())[of.steps] = of.benefits
+        named = {level: f"level {level}" if len(by_level) > 1 else "" for level in by_level}
+        return [
+            Goal("QoS", weights, most=int(weights.clip(0).sum()), of=named[level], unit=int(NANO))
+            for level, weights in sorted(by_level.items())
+        ]
 
     def _keeping_goal(self, tier: int | None, placed: Sequence[int]) -> Goal:
         """Return the goal m2 of a tier, or of all, constants aside."""
@@ -223,61 +244,12 @@ class Phases:
 
     def values(self, loads: Ints) -> Ints:
         values = self._zero_weights()
-        values[self._y] = loads[self._open]
+        values[self._y] = loads
         values[self._stay] = np.minimum(loads, self._problem.old)[self._homes]
         values[self._kept] = self._problem.kept(loads)[self._loose]
-        self._steps.fill(values, loads)
+        for of in self._steps:
+            values[of.steps[: int(loads[of.cells].sum())]] = 1
         return values
-
-
-class _Steps:
-    """One variable for each edge pod of workloads whose edge share has a benefit."""
-
-    def __init__(self, problem: Problem, gains: Gains, rows: Rows, at: Ints) -> None:
-        self._edge = np.array([n.tier is Tier.EDGE for n in problem.packing.nodes], dtype=np.bool_)
-        self._gains = gains
-        self._kinds: dict[Workload, list[int]] = {}
-        for kind, workload in enumerate(problem.workloads):
-            if workload is not None:
-                self._kinds.setdefault(workload, []).append(kind)
-        self._numbers: dict[Workload, Ints] = {}
-        self._old = problem.old
-        for workload, kinds in self._kinds.items():
-            mask = self._edge[:, None] & (problem.packing.most[:, kinds] > 0)
-            most = int(problem.packing.counts[kinds].sum()) if mask.any() else 0
-            worth = self._pod_benefits(workload, most)
-            if not worth.any():
-                continue
-            numbers = rows.variables(np.ones(most, dtype=np.int64))
-            self._numbers[workload] = numbers
-            # Equality where further pods are a loss.
-            most = 0 if (worth < 0).any() else UNBOUNDED
-            rows.add((at[:, kinds][mask], 1), (numbers, -1), least=0, most=most)
-            rows.add_chain(numbers)
-
-    def _pod_benefits(self, workload: Workload, most: int) -> Ints:
-        """Return what each of `most` edge pods adds, in nano-units."""
-        now = int(self._old[self._edge][:, self._kinds[workload]].sum())
-        gains = [self._gains.of_workload(workload, n - now) for n in range(most + 1)]
-        added: Ints = np.array(gains[1:], dtype=np.int64) - np.array(gains[:-1], dtype=np.int64)
-        return added
-
-    def goals(self, nothing: Ints) -> list[Goal]:
-        by_level: dict[int, Ints] = {}
-        for workload, numbers in self._numbers.items():
-            level = self._gains.level[workload]
-            weights = by_level.setdefault(level, nothing.copy())
-            weights[numbers] = self._pod_benefits(workload, len(numbers))
-        named = {level: f"level {level}" if len(by_level) > 1 else "" for level in by_level}
-        return [
-            Goal("QoS", weights, most=int(weights.clip(0).sum()), of=named[level], unit=int(NANO))
-            for level, weights in sorted(by_level.items())
-        ]
-
-    def fill(self, values: Ints, loads: Ints) -> None:
-        for workload, numbers in self._numbers.items():
-            there = int(loads[self._edge][:, self._kinds[workload]].sum())
-            values[numbers[:there]] = 1
 
 
 def _time_parts(number: int, share: float) -> list[float]:

@@ -95,8 +95,10 @@ def build_programme(
     roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
     """
     rows = Rows()
-    on_edge = _add_nodes(rows, edge)
-    in_cloud = _add_nodes(rows, cloud) if roomy is None else rows.variables(roomy[None])
+    on_edge = add_loads(rows, edge, edge.fitting)
+    in_cloud = (
+        add_loads(rows, cloud, cloud.fitting) if roomy is None else rows.variables(roomy[None])
+    )
     loads = np.concatenate((on_edge, in_cloud))
     placed = rows.variables(edge.counts)
     pods = np.array([member.counts for member in members], dtype=np.int64, ndmin=2)
@@ -125,9 +127,8 @@ def build_programme(
     return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
 
 
-def _add_nodes(rows: Rows, problem: PlacementProblem) -> Ints:
-    """Add variables, N x S, within the capacity of the nodes."""
-    upper = problem.fitting
+def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
+    """Add variables for the loads, N x S, up to `upper` and within the capacity of the nodes."""
     variables = rows.variables(upper)
     for resource, asked in enumerate(problem.requests.T):
         wanted = np.flatnonzero(asked)
