@@ -87,7 +87,7 @@ class Migrations:
     #: called at the end of each migration, including migrations without a start
     _on_ended: Callable[[MoveOutcome], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
-    _groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
+    groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps awaiting admission by the limits, by migration, in order of arrival
     _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
@@ -137,7 +137,7 @@ class Migrations:
     # Groups.
 
     def add(self, plan_id: str, group: Group) -> None:
-        self._groups[plan_id] = _Group(group)
+        self.groups[plan_id] = _Group(group)
         for order, planned in zip(group.orders, group.moves, strict=True):
             self._moves[order.id] = Migration(order, planned, plan_id)
 
@@ -147,11 +147,11 @@ class Migrations:
 
     def under_way(self, plan_ids: Iterable[str]) -> bool:
         """Return whether any of the plans is in progress."""
-        return any(plan_id in self._groups for plan_id in plan_ids)
+        return any(plan_id in self.groups for plan_id in plan_ids)
 
     def for_others(self, plan_id: str) -> bool:
         """Return whether the plan frees capacity for waiting pods."""
-        return plan_id in self._groups and self._groups[plan_id].group.for_others
+        return plan_id in self.groups and self.groups[plan_id].group.for_others
 
     def touches(self, step: Step, nodes: Container[NodeName]) -> bool:
         """Return whether source or target of the step's migration are among the nodes."""
@@ -163,7 +163,7 @@ class Migrations:
 
     def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
         """Yield the plans without started migrations, with the waiting start steps."""
-        for plan_id, group in list(self._groups.items()):
+        for plan_id, group in list(self.groups.items()):
             if not (group.begun or group.group.for_others):
                 group.cancelled = True
                 mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
@@ -202,7 +202,7 @@ class Migrations:
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve the target's capacity and claim the replacement, or return why not."""
         move = self._moves[step.move]
-        group = self._groups[move.plan_id]
+        group = self.groups[move.plan_id]
         reason = self._reserve_target(step, pod)
         evaluate = group.group.for_others or not group.begun
         if not reason and evaluate and not group.group.worth():
@@ -274,7 +274,7 @@ class Migrations:
 
     def _end_group(self, plan: Plan) -> None:
         """Forget the migrations of a finished plan, and begin the cooldowns of their workloads."""
-        ended = self._groups.pop(plan.id, None)
+        ended = self.groups.pop(plan.id, None)
         if ended is None:
             return
         failed: dict[Workload, bool] = {}

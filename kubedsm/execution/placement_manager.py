@@ -215,7 +215,8 @@ class PlacementManager:
 
     def cancel_unstarted(self, reason: str) -> None:
         """Cancel the groups without started migrations."""
-        for plan_id, starts in self.migrations.cancel_unstarted():
+        unstarted = self.migrations.cancel_unstarted() if self.migrations.groups else ()
+        for plan_id, starts in unstarted:
             self.report(plan_id, Cancelled(reason))
             for step in starts:
                 self.report(plan_id, CallRefused(step.id, reason))
@@ -351,7 +352,8 @@ class PlacementManager:
 
     def _ask(self, plan_id: str, step: Step) -> None:
         """Carry out an asked step."""
-        pod, migration = self._mirror.pod(Uid(step.pod)), self.migrations.find(step.move)
+        pod = self._mirror.pod(Uid(step.pod))
+        migration = self.migrations.find(step.move) if step.move else None
         pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
         match step.kind:
             case StepKind.START:
