@@ -27,8 +27,8 @@ import attrs
 import structlog
 
 from kubedsm.kube.calls import leases
-from kubedsm.kube.calls.leases import Lease, LeaseName, Term
-from kubedsm.kube.client.port import Cluster, ClusterError, Conflict, NotFound
+from kubedsm.kube.calls.leases import Lease, Term
+from kubedsm.kube.client.port import Cluster, ClusterError, Conflict, NotFound, ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
@@ -104,7 +104,7 @@ class Elector:
         cluster: Cluster,
         gate: WriteGate,
         clock: Clock,
-        lease: LeaseName,
+        lease: ObjectName,
         times: LeaseTimes,
         identity: str,
     ) -> None:
@@ -324,10 +324,5 @@ class Elector:
     async def _write_term(self, known: Lease | None, term: Term) -> None:
         """Write the term, if the Lease is unchanged. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
-        if known is None:
-            self._lease = await leases.create(self._cluster, self._name, term, timeout=timeout)
-        else:
-            self._lease = await leases.replace(
-                self._cluster, self._name, known, term, timeout=timeout
-            )
+        self._lease = await leases.write(self._cluster, self._name, known, term, timeout=timeout)
         self._seen, self.holder = term, term.holder

@@ -223,7 +223,7 @@ class LoadMonitor:
             log.info("load known", queries=len(queries))
         if self.config_map.found is not None:
             reason = "LoadUnknown" if text else "LoadKnown"
-            self.recorder.note(reason, self.config_map.found, text or _LOAD_KNOWN)
+            self.recorder.record_event(reason, self.config_map.found, text or _LOAD_KNOWN)
 
 
 def _query_inputs(configuration: Configuration) -> object:

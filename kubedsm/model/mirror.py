@@ -452,12 +452,12 @@ class ClusterMirror:
     # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        pods = self._pods
-        if unproven := self._list_unproven():
+        pods, census = self._pods, self._tally.census()
+        if self._marked and (unproven := self._list_unproven()):
             pods = pods.update(unproven)
             self._recount_pods(self._pods, pods, unproven)
-        census = self._tally.census()
-        self._recount_pods(pods, self._pods, unproven)
+            census = self._tally.census()
+            self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
             self._room = Room(self._index, self._free)
@@ -475,9 +475,7 @@ class ClusterMirror:
             surroundings=self.surroundings,
             measured=self.measured,
             at=at,
-            counted=Counted(
-                census, index, room, residents, self._nodes, pods, self._placed, self._free
-            ),
+            counted=Counted(census, index, room, residents),
         )
 
     def _list_unproven(self) -> dict[Uid, Pod]:

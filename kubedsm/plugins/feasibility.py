@@ -10,6 +10,7 @@ them; no pod is evicted for that, but the next replica may find no node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Self
 
 import attrs
@@ -136,8 +137,6 @@ class Feasibility:
     _moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
     _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
     _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
-    #: classes whose rules select on no labels but those that distinguish pods here
-    _covered: set[PodClass] = attrs.field(factory=set)
     _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
 
     @classmethod
@@ -185,14 +184,6 @@ class Feasibility:
         """Return the nodes that accept the pod; not to be changed."""
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
-
-    def openable(self, pod: Pod) -> Mask:
-        """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
-        return self.verdict(pod).openable
-
-    def otherwise_open(self, pod: Pod) -> Mask:
-        """Return the nodes that accept the pod, capacity and spread aside."""
-        return self.verdict(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
         """Return whether the pod has no penalties, wherever pods with these preferences come."""
@@ -307,12 +298,8 @@ class Feasibility:
 
     def _widen(self, pod: Pod) -> Self:
         """Return the state in which all labels that this pod's rules select on distinguish pods."""
-        if pod.pod_class in self._covered:
-            return self
-        looked_at = keys_looked_at((pod.pod_class,))
-        known = self.scene.residents.keys
+        looked_at, known = _keys_of(pod.pod_class), self.scene.residents.keys
         if looked_at is None or (known is not None and looked_at.issubset(known)):
-            self._covered.add(pod.pod_class)
             return self
         keys = looked_at.union(known or ())
         wide = self._widened.get(keys)
@@ -321,8 +308,7 @@ class Feasibility:
             placed = ((there, self.index.names[position]) for there, position in places)
             residents = Residents.of(self.index, self.scene.surroundings, keys, placed)
             scene = attrs.evolve(self.scene, residents=residents)
-            covered = set(self._covered)
-            wide = attrs.evolve(self, scene=scene, verdicts={}, covered=covered, widened={})
+            wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
             self._widened[keys] = wide
         return wide
 
@@ -359,6 +345,11 @@ class Feasibility:
             if plugin is not TIER:
                 accepted &= ~rejected.nodes
         return Verdict(None, found, accepted, tiered)
+
+
+@lru_cache(maxsize=1024)
+def _keys_of(pod_class: PodClass) -> frozenset[str] | None:
+    return keys_looked_at((pod_class,))
 
 
 def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:

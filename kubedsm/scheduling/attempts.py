@@ -88,7 +88,7 @@ class Attempts:
                 # Some node accepts the pod: another decision may succeed without any change.
                 self.queue.back_off(pod)
             self._end_attempt(pod, "unschedulable", message, plugins)
-            self.recorder.failed_scheduling(pod, message)
+            self.recorder.record_unschedulable(pod, message)
             messages[uid] = message
         return messages
 
@@ -103,7 +103,7 @@ class Attempts:
         for pod in pods:
             self.queue.back_off(pod)
             self._end_attempt(pod, "error", INTERNAL_ERROR)
-            self.recorder.failed_scheduling(pod, INTERNAL_ERROR)
+            self.recorder.record_unschedulable(pod, INTERNAL_ERROR)
 
     def _end_attempt(
         self, pod: Pod, result: Result, message: str, plugins: frozenset[str] = frozenset()
@@ -131,12 +131,12 @@ class Attempts:
         if bound:
             self.queue.end_failures(pod.uid)
             self.listener.attempt_ended(pod, "scheduled")
-            self.recorder.scheduled(pod, NodeName(step.node))
+            self.recorder.record_bind(pod, NodeName(step.node))
         elif pod.waits_for_node:
             self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
             message = f"binding rejected: {step.reason}"
             self._end_attempt(pod, "error", message)
-            self.recorder.failed_scheduling(pod, message, reason="SchedulerError")
+            self.recorder.record_unschedulable(pod, message, reason="SchedulerError")
             self.preemptor.restore_nomination(pod)
 
     def _count_bind(self, uid: Uid, *, done: bool) -> None:

@@ -35,7 +35,6 @@ from kubedsm.planner.requests import (
     Planner,
     PreemptRequest,
     PreemptResponse,
-    with_free,
 )
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -171,7 +170,7 @@ class Preemptor:
             for victim in victims:
                 granted = await self._request_eviction(victim, dry_run=dry_run)
                 if granted and not dry_run and victim.node_name is not None:
-                    self.recorder.preempted(victim, by, victim.node_name)
+                    self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
         """Restore the capacity reservation of a nominated pod after a failed bind."""
@@ -295,7 +294,7 @@ class Preemptor:
         """Return whether evicting the victims makes the node feasible in the present mirror."""
         if self._find_waiting(response.pod.uid) is None:
             return False
-        snapshot = with_free(self.mirror.snapshot(), reserved)
+        snapshot = self.mirror.snapshot().with_free(reserved)
         found = response.found
         return found is None or makes_room(snapshot, response.pod, found, self._leaving)
 
@@ -341,7 +340,7 @@ class Preemptor:
                 missed += 1
                 continue
             log.info("preempted", pod=str(victim), by=str(pod), node=node)
-            self.recorder.preempted(victim, pod, node)
+            self.recorder.record_preemption(victim, pod, node)
             if self.mirror.pod(victim.uid) is not None:
                 self._leaving.add(victim.uid)
 
@@ -374,7 +373,7 @@ class Preemptor:
         self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
-            self.recorder.note("PreemptionFailed", pod, text)
+            self.recorder.record_event("PreemptionFailed", pod, text)
 
     def _list_shunned(self, uid: Uid) -> frozenset[NodeName]:
         now = self.clock.monotonic()

@@ -3,8 +3,6 @@
 import asyncio
 import copy
 import json
-import os
-from pathlib import Path
 
 import orjson
 import pytest
@@ -32,7 +30,6 @@ from support.move_scenes import (
 from support.processes import Server
 
 FILE = MANIFESTS / "components" / "guarded-patches" / "policy.yaml"
-REAL = os.environ.get("KUBEDSM_TEST_KUBECONFIG", "")
 OURS = "system:serviceaccount:kubedsm:kubedsm"
 POD = {
     "metadata": {
@@ -253,17 +250,16 @@ def test_a_pod_without_labels_or_annotations_may_get_ours(path, value):
     assert denials(bare, marked, OURS) == denials(marked, bare, OURS) == []
 
 
-@pytest.fixture(params=["emulated", "real"])
+@pytest.fixture
 def kubeconfig(request):
-    if request.param == "emulated":
+    if given := request.config.getoption("--kubeconfig", None):
+        yield given
+    else:
         with Server("--tls") as server:
             yield server.kubeconfig
-    elif REAL:
-        yield Path(REAL)
-    else:
-        pytest.skip("KUBEDSM_TEST_KUBECONFIG names no cluster to try it on")
 
 
+@pytest.mark.any_cluster
 @pytest.mark.http
 @needs_kubectl
 def test_an_api_server_refuses_the_same(kubeconfig, tmp_path):

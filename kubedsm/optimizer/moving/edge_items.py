@@ -179,8 +179,8 @@ def leaving_turn(pod: Pod) -> tuple[float, str, str]:
 class Item:
     """One item; its pods are sorted when first used."""
 
-    workload: Workload
-    requests: Resources
+    #: one pod of the item
+    like: Pod
     #: N: edge nodes accepting the pod, capacity aside
     open_to: Mask
     #: kind of `CloudHold`; None: no cloud node has room
@@ -194,6 +194,14 @@ class Item:
     away: int = UNLIMITED
     #: cloud pods coming first
     first: tuple[Pod, ...] = ()
+
+    @property
+    def workload(self) -> Workload:
+        return self.like.workload
+
+    @property
+    def requests(self) -> Resources:
+        return self.like.requests
 
     @cached_property
     def here(self) -> Mapping[NodeName, Sequence[Pod]]:
@@ -210,12 +218,6 @@ class Item:
     def waiting(self) -> tuple[Pod, ...]:
         """Stranded pods."""
         return tuple(sorted(self.stranded, key=serving_order))
-
-    @cached_property
-    def like(self) -> Pod:
-        """One pod of the item."""
-        movable = self.on_edge or self.in_cloud
-        return min(movable, key=leaving_turn) if movable else self.waiting[0]
 
     @property
     def supply(self) -> int:
@@ -397,17 +399,12 @@ def _merge_groups(
         merged.setdefault(key, []).append((alike, group))
     items = []
     for key in sorted(merged):
-        alike, group = merged[key][0]
-        of_item = [group for _, group in merged[key]]
-        items.append(
-            Item(
-                group.one.workload,
-                group.one.requests,
-                open_to[alike][edge.positions],
-                cloud_kinds.get(alike),
-                [pod for each in of_item for pod in each.on_edge],
-                [pod for each in of_item for pod in each.in_cloud],
-                [pod for each in of_item for pod in each.stranded],
-            )
+        alike, of_item = merged[key][0][0], [group for _, group in merged[key]]
+        on_edge, in_cloud, stranded = (
+            [pod for pods in lists for pod in pods]
+            for lists in zip(*((g.on_edge, g.in_cloud, g.stranded) for g in of_item), strict=True)
         )
+        like = min(on_edge or in_cloud or stranded, key=leaving_turn)
+        kind = cloud_kinds.get(alike)
+        items.append(Item(like, open_to[alike][edge.positions], kind, on_edge, in_cloud, stranded))
     return tuple(items)

@@ -5,18 +5,12 @@ paper. Both propose feasible migrations in groups; each group is selected by its
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Literal
 
 import attrs
 
-from kubedsm.model.model import (
-    NodeName,
-    Pod,
-    Resources,
-    Tier,
-    Workload,
-    shares_after,
-)
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, shares_after
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.gains import Gains
@@ -28,30 +22,23 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.group_selection import Outcome, Taken, explain_rest, select_groups
-from kubedsm.optimizer.moving.migration_graph import Order, find_needs
+from kubedsm.optimizer.moving.group_selection import select_groups
 from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
-from kubedsm.optimizer.moving.move_order import drop_rejected
-from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.stay_reasons import StayReasons
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     ClusterScore,
     Move,
-    MoveKind,
     Moves,
     NotTaken,
     Reason,
     Suggestion,
     SuggestLimits,
     count_edge_changes,
+    split_into_legs,
     sum_gains,
 )
-from kubedsm.optimizer.moving.within_tier import (
-    Beside,
-    Rebalancing,
-    balance_load,
-    find_concentrated,
-)
+from kubedsm.optimizer.moving.within_tier import OneMore, balance_load, list_spreading
 from kubedsm.optimizer.placing.batch import edge_fragmentation
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
@@ -111,53 +98,45 @@ def suggest(
     if wished.possible or limits.defragment:
         stays = reject_capped(snapshot, qos_targets, reason_to_stay)
         problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, bounds, lasting)
-        found = _propose_moves(snapshot, problem, before, stays, wished, exact=exact)
+        proposal = suggest_exact(problem) if exact else paper.suggest(problem)
+        found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
+    one_more = OneMore(snapshot, limits, reason_to_stay, fragmentation, bounds.deadline)
     if exact and limits.spread:
-        beside = Beside(snapshot, limits, (*found.moves, *found.awaited))
-        rebalancing = Rebalancing(beside, reason_to_stay, fragmentation, bounds.deadline)
-        found = _spread_workloads(found, rebalancing, gains, qos_targets, lasting)
+        beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
+        found = _spread_workload(found, beside, gains, qos_targets, lasting)
     if exact and load is not None and not (found.moves or found.awaited):
-        alone = Beside(snapshot, limits)
-        move = balance_load(alone, load, reason_to_stay, fragmentation, bounds.deadline)
-        found = found if move is None else _add_migration(found, move, snapshot, fragmentation)
+        move = balance_load(one_more, load)
+        found = found if move is None else _add_migration(found, move, one_more)
     return found
 
 
-def _spread_workloads(
-    found: Suggestion,
-    rebalancing: Rebalancing,
-    gains: Gains,
-    qos_targets: QosTargets,
-    lasting: Lasting,
-) -> Suggestion:
-    """Add one migration so that one workload less is on a single node, if that pays."""
-    left: list[NotTaken] = []
-    beside = rebalancing.beside
-    price = beside.limits.price
-    for move in rebalancing.possible(gains, qos_targets):
-        # Its benefit: one edge pod while the workload stays unchanged.
-        worth = lasting(move.pod.workload)
-        if not price or worth > price:
-            return _add_migration(found, move, beside.snapshot, rebalancing.fragmentation)
-        left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
-    return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
+#: Most pods whose staying is explained.
+_MOST = 10
 
 
-def _propose_moves(
+def _select_proposal(
     snapshot: Snapshot,
     problem: EdgeProblem,
     before: ClusterScore,
-    reason_to_stay: Movable,
+    proposal: Proposal,
     wished: Gains,
+    movable: Movable,
     *,
     exact: bool,
 ) -> Suggestion:
     """Return the migrations that pay; wished: gains without caps of slower edges."""
-    found = suggest_exact(problem) if exact else paper.suggest(problem)
-    taken = _select_groups(snapshot, problem, found.moves)
-    moves = taken.moves
+    selected = select_groups(snapshot, problem, proposal.moves)
+    moves = selected.moves
+    dropped = list(selected.dropped)
+    named = {move.pod.uid for move in moves} | {left.pod.uid for left in dropped}
+    for impasse in proposal.refused:
+        if impasse.move.pod.uid not in named:
+            named.add(impasse.move.pod.uid)
+            dropped.append(NotTaken(impasse.move.pod, impasse.reason))
     free = _free_after(snapshot.free, moves)
-    outcome = Outcome(snapshot, problem, found, taken, exact, free)
+    proven = proposal.proven if exact else None
+    stays = StayReasons(snapshot, problem, moves, movable, free, proven)
+    reasons = islice(stays.list_reasons(wished, named), max(0, _MOST - len(dropped)))
     return Suggestion(
         before=before,
         after=ClusterScore(
@@ -166,87 +145,61 @@ def _propose_moves(
             before.fragmentation + problem.fragmentation_added(moves),
         ),
         moves=tuple(move for move in moves if move.source is not None),
-        legs=taken.order.legs(moves),
+        legs=selected.order.legs(moves),
         awaited=tuple(move for move in moves if move.source is None),
-        rejected=explain_rest(outcome, wished, reason_to_stay),
-        proven=found.proven,
-        certificate=_certify_moves(problem, found, tuple(moves)),
-        states=found.states,
+        rejected=(*dropped[:_MOST], *reasons),
+        proven=proposal.proven,
+        certificate=_certify_moves(problem, proposal, moves),
+        states=proposal.states,
     )
 
 
-def _certify_moves(problem: EdgeProblem, found: Proposal, moves: Moves) -> Certificate | None:
+def _certify_moves(problem: EdgeProblem, proposal: Proposal, moves: Moves) -> Certificate | None:
     """Return the certificate for the highest priority that could gain."""
-    if found.certificate is None:
+    certificate = proposal.certificate
+    if certificate is None:
         return None
     level = min(problem.gains.level[workload] for workload in problem.workloads)
     value = problem.net(moves)[level]
-    proven = found.certificate.proven and value == found.certificate.bound
-    status = Status.OPTIMAL if proven else Status.FEASIBLE
-    return attrs.evolve(found.certificate, value=value, status=status)
+    proven = certificate.proven and value == certificate.bound
+    return attrs.evolve(
+        certificate, value=value, status=Status.OPTIMAL if proven else Status.FEASIBLE
+    )
 
 
-def _add_migration(
-    found: Suggestion, move: Move, snapshot: Snapshot, fragmentation: Fragmentation
+def _spread_workload(
+    found: Suggestion,
+    one_more: OneMore,
+    gains: Gains,
+    qos_targets: QosTargets,
+    lasting: Lasting,
 ) -> Suggestion:
+    """Add one migration so that one workload less is on a single node, if that pays."""
+    left: list[NotTaken] = []
+    price = one_more.limits.price
+    for move in list_spreading(one_more, gains, qos_targets):
+        # Its benefit: one edge pod while the workload stays unchanged.
+        worth = lasting(move.pod.workload)
+        if not price or worth > price:
+            return _add_migration(found, move, one_more)
+        left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
+    return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
+
+
+def _add_migration(found: Suggestion, move: Move, one_more: OneMore) -> Suggestion:
     """Add a migration without dependencies, as its own group."""
+    snapshot = one_more.snapshot
     groups = {other.group for other in (*found.moves, *found.awaited)}
     move = attrs.evolve(move, group=max(groups, default=-1) + 1)
     moves = (*found.moves, move)
     free = _free_after(snapshot.free, (*moves, *found.awaited))
-    fragmented = fragmentation.of(snapshot.of_tier(Tier.EDGE), free)
+    fragmented = one_more.fragmentation.of(snapshot.of_tier(Tier.EDGE), free)
     return attrs.evolve(
         found,
         after=attrs.evolve(found.after, fragmentation=fragmented),
         moves=moves,
-        legs=(*found.legs, *Order((move,), {move.pod.uid: frozenset()}).legs([move])),
+        legs=(*found.legs, *split_into_legs(move, frozenset())),
     )
-
-
-def _select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Taken:
-    """Select groups; if none is selected, try migrations that only defragment."""
-    limits, free = problem.limits, problem.room
-
-    def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
-        moved = {move.pod.uid: move.target for move in moves}
-        return frozenset(find_concentrated(snapshot, moved) if limits.spread else ())
-
-    def take(moves: Moves) -> Taken:
-        if problem.rules is not None:
-            order, refused = drop_rejected(problem.rules.feasibility, moves, free)
-        else:
-            order, refused = Order(moves, find_needs(moves, free)), ()
-        together = _exceeds_headroom(problem, order.moves)
-        taken = select_groups(order, problem, at_risk_after, together=together)
-        left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
-        if problem.rules is not None and taken.left and taken.groups:
-            # Rules may allow some of these only together with dropped migrations.
-            taken = take(tuple(taken.moves))
-            left += taken.left
-        return attrs.evolve(taken, left=left)
-
-    taken = take(moves)
-    if taken.groups or not limits.defragment or problem.bounds.deadline.passed:
-        return taken
-    most = min(limits.max_edge_reorder, limits.max_moves)
-    tidied = (take(_defragment(problem, number)) for number in range(most, 0, -1))
-    return next((each for each in tidied if each.groups), taken)
-
-
-def _exceeds_headroom(problem: EdgeProblem, moves: Moves) -> bool:
-    """Return whether the migrations to the edge alone would use up the headroom."""
-    if not problem.limits.headroom:
-        return False
-    to_fill = problem.to_fill.tolist()
-    coming = [m.pod.requests for m in moves if m.kind is MoveKind.CLOUD_TO_EDGE]
-    brought = (sum(requests.cpu for requests in coming), sum(r.memory for r in coming))
-    return any(amount > most for amount, most in zip(brought, to_fill, strict=False))
-
-
-def _defragment(problem: EdgeProblem, most: int) -> Moves:
-    reordered = paper.reorder_edge(problem, problem.free, problem.present, most)
-    moves = None if reordered is None else pair_moves(problem, reordered)
-    return moves if isinstance(moves, tuple) else ()
 
 
 def _free_after(

@@ -7,14 +7,14 @@ if both nodes together score more then; so balancing ends. The gain must hold in
 samples, and nodes whose pods changed within the window are left out.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
 import attrs
 import numpy as np
 
-from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid, Workload
 from kubedsm.model.node_index import Mask, zone_of
@@ -36,25 +36,28 @@ from kubedsm.plugins.fit import shortages
 
 
 @attrs.frozen(slots=False, eq=False)
-class Beside:
-    """Feasibility of one more migration within a tier, next to migrations made anyway."""
+class OneMore:
+    """One more migration within a tier, feasible next to migrations made anyway."""
 
     snapshot: Snapshot
     limits: SuggestLimits
+    movable: Movable
+    fragmentation: Fragmentation
+    deadline: Deadline
     #: migrations made anyway, first nodes of pending pods included
     others: Collection[Move] = ()
 
-    def one_more(self, tier: Tier) -> bool:
+    def is_allowed(self, tier: Tier) -> bool:
         """Return whether the limits allow one more migration."""
         inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
         return count_legs(self.others) < self.limits.max_moves and (
             tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
         )
 
-    def open_to(self, pod: Pod) -> list[Node]:
+    def list_targets(self, pod: Pod) -> list[Node]:
         """Return the other nodes of the tier that accept the pod at no greater penalty."""
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
-        if source.tier is None or not self.one_more(source.tier):
+        if source.tier is None or not self.is_allowed(source.tier):
             return []
         if self.others and not is_plain(self.snapshot, [pod]):
             return []  # the other migrations could change feasibility
@@ -122,91 +125,116 @@ def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
     return suspects | {snapshot.pods[uid].workload for uid in moved}
 
 
-@attrs.frozen(eq=False)
-class Rebalancing:
-    """Search for spreading migrations, each feasible next to the others."""
+def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
+    """Yield one spreading migration a workload: by priority, by weight, by number of pods."""
+    at_risk = find_concentrated(one_more.snapshot) if one_more.is_allowed(Tier.CLOUD) else {}
 
-    beside: Beside
-    movable: Movable
-    fragmentation: Fragmentation
-    deadline: Deadline
+    def turn(workload: Workload) -> tuple[int, float, int, Workload]:
+        level, weight = gains.level[workload], qos_targets(workload).weight
+        return level, -weight, -len(at_risk[workload]), workload
 
-    def possible(self, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
-        """Yield one migration a workload: by priority, then by weight, then by number of pods."""
-        if not self.beside.one_more(Tier.CLOUD):
-            return
-        at_risk = find_concentrated(self.beside.snapshot)
+    moving = {move.pod.workload for move in one_more.others}
+    for workload in sorted(at_risk.keys() - moving, key=turn):
+        # Of equal pods the youngest.
+        pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
+        for pod in sorted(pods.values(), key=leaving_turn):
+            if one_more.deadline.passed:
+                return
+            if not one_more.movable(pod) and (move := _best_spreading(one_more, pod)):
+                yield move
+                break
 
-        def turn(workload: Workload) -> tuple[int, float, int, Workload]:
-            level, weight = gains.level[workload], qos_targets(workload).weight
-            return level, -weight, -len(at_risk[workload]), workload
 
-        moving = {move.pod.workload for move in self.beside.others}
-        for workload in sorted(at_risk.keys() - moving, key=turn):
-            # Of equal pods the youngest.
-            pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
-            for pod in sorted(pods.values(), key=leaving_turn):
-                if self.deadline.passed:
-                    return
-                if not self.movable(pod) and (move := self._best_move(pod)):
-                    yield move
-                    break
-
-    def _best_move(self, pod: Pod) -> Move | None:
-        """Return the migration to another zone if possible, and then with the least cost."""
-        snapshot = self.beside.snapshot
-        source, targets = snapshot.nodes[snapshot.placed[pod.uid]], self.beside.open_to(pod)
-        if source.tier is None or not targets:
-            return None
-        costs = self._node_costs(pod, targets, source.tier)
-        ranked = sorted(
-            (zone_of(node) == zone_of(source), cost, turn, node.name)
-            for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
-        )
-        kind = MoveKind.between(source.tier, source.tier)
-        moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
-        return next(filter(self.beside.keeps_rules, moves), None)
-
-    def _node_costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
-        """Return the ranking cost of each node, as for new pods."""
-        room = self.beside.room
-        if tier is Tier.EDGE:
-            return self.fragmentation.added(pod.requests, nodes, room)
-        return [-score_with(pod.requests, node, room[node.name]) for node in nodes]
+def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
+    """Return the migration to another zone if possible, and then with the least cost."""
+    snapshot, room = one_more.snapshot, one_more.room
+    source, targets = snapshot.nodes[snapshot.placed[pod.uid]], one_more.list_targets(pod)
+    if source.tier is None or not targets:
+        return None
+    # The ranking cost of each node, as for new pods.
+    if source.tier is Tier.EDGE:
+        costs = one_more.fragmentation.added(pod.requests, targets, room)
+    else:
+        costs = [-score_with(pod.requests, node, room[node.name]) for node in targets]
+    ranked = sorted(
+        (zone_of(node) == zone_of(source), cost, turn, node.name)
+        for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
+    )
+    kind = MoveKind.between(source.tier, source.tier)
+    moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
+    return next(filter(one_more.keeps_rules, moves), None)
 
 
 #: least score that both nodes gain together: less may be rounding
 _LEAST = 1e-3
 
 
-def balance_load(
-    beside: Beside,
-    goal: LoadGoal,
-    movable: Movable,
-    fragmentation: Fragmentation,
-    deadline: Deadline = NO_DEADLINE,
-) -> Move | None:
+def balance_load(one_more: OneMore, goal: LoadGoal) -> Move | None:
     """Return the balancing migration; None if no migration is worthwhile, or after the deadline.
 
-    beside: without other migrations. movable: the reason why a pod must stay, or None.
+    one_more: without other migrations.
     """
-    samples = Samples.of(goal, beside.snapshot)
+    samples = Samples.of(goal, one_more.snapshot)
     if samples is None or not goal.move:
         return None
-    balancing = _Balancing(beside, samples, fragmentation)
     homes: dict[NodeName, list[Pod]] = {}
-    for uid, name in beside.snapshot.placed.items():
-        homes.setdefault(name, []).append(beside.snapshot.pods[uid])
+    for uid, name in one_more.snapshot.placed.items():
+        homes.setdefault(name, []).append(one_more.snapshot.pods[uid])
     for source in samples.uneven:
-        node = beside.snapshot.index.nodes[source]
-        if deadline.passed:
+        node = one_more.snapshot.index.nodes[source]
+        if one_more.deadline.passed:
             return None
-        if node.tier is not None and beside.one_more(node.tier):
-            pods = [pod for pod in homes.get(node.name, ()) if not movable(pod)]
-            move = next(balancing.moves(sorted(pods, key=leaving_turn), source, node.tier), None)
+        if node.tier is not None and one_more.is_allowed(node.tier):
+            pods = [pod for pod in homes.get(node.name, ()) if not one_more.movable(pod)]
+            pods.sort(key=leaving_turn)
+            move = next(_list_balancing(one_more, samples, pods, source, node.tier), None)
             if move is not None:
                 return move
     return None
+
+
+def _list_balancing(
+    one_more: OneMore, samples: "Samples", pods: Sequence[Pod], source: int, tier: Tier
+) -> Iterator[Move]:
+    """Yield the balancing migrations from a node, greatest gain first."""
+    nodes = one_more.snapshot.index
+    inside = nodes.at(nodes.of_tier(tier))
+    found = [
+        (-float(of_pod[target]), number, target)
+        for number, of_pod in enumerate(samples.gains(pod, source) * inside for pod in pods)
+        for target in of_pod.nonzero()[0].tolist()
+    ]
+    here = float(samples.now.own[source])
+    open_to: dict[int, set[NodeName]] = {}
+    for loss, number, target in sorted(found):
+        pod, name = pods[number], nodes.names[target]
+        if number not in open_to:
+            open_to[number] = {node.name for node in one_more.list_targets(pod)}
+        kind = MoveKind.between(tier, tier)
+        move = Move(pod, nodes.names[source], name, kind, load_scores=(here, here - loss))
+        harmless = name in open_to[number] and _is_harmless(one_more, move)
+        if harmless and one_more.keeps_rules(move):
+            yield move
+
+
+def _is_harmless(one_more: OneMore, move: Move) -> bool:
+    """Return whether the migration keeps replicas apart and does not fragment the edge."""
+    snapshot, source, target = one_more.snapshot, move.source, move.target
+    if source is None:
+        return False
+    workload, requests = move.pod.workload, move.pod.requests
+    spread = ReplicaSpread.of(snapshot, {workload})
+    spread.put(workload, source, -1)
+    if spread.company(workload, target) > spread.company(workload, source):
+        return False
+    if not one_more.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
+        return True
+    nodes = [snapshot.nodes[name] for name in (source, target)]
+    free = {node.name: snapshot.free[node.name] for node in nodes}
+    before = one_more.fragmentation.of(nodes, free)
+    free[source] += requests
+    free[target] -= requests
+    return one_more.fragmentation.of(nodes, free) <= before
 
 
 def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
@@ -272,55 +300,3 @@ class Samples:
         left = np.maximum(now.used[source] - now.estimate_use(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)
         return np.asarray(now.gains(pod, source) + own[source] - own - lost)
-
-
-@attrs.frozen(eq=False)
-class _Balancing:
-    beside: Beside
-    samples: Samples
-    fragmentation: Fragmentation
-
-    def moves(self, pods: list[Pod], source: int, tier: Tier) -> Iterator[Move]:
-        """Yield the migrations from a node, greatest gain first."""
-        nodes = self.beside.snapshot.index
-        inside = nodes.at(nodes.of_tier(tier))
-        gains = [self.samples.gains(pod, source) * inside for pod in pods]
-        found = [
-            (-float(of_pod[target]), number, target)
-            for number, of_pod in enumerate(gains)
-            for target in of_pod.nonzero()[0].tolist()
-        ]
-        here = float(self.samples.now.own[source])
-        open_to: dict[int, set[NodeName]] = {}
-        for loss, number, target in sorted(found):
-            pod, name = pods[number], nodes.names[target]
-            if number not in open_to:
-                open_to[number] = {node.name for node in self.beside.open_to(pod)}
-            scores = here, here - loss
-            kind = MoveKind.between(tier, tier)
-            move = Move(pod, nodes.names[source], name, kind, load_scores=scores)
-            if (
-                name in open_to[number]
-                and self._is_harmless(move)
-                and self.beside.keeps_rules(move)
-            ):
-                yield move
-
-    def _is_harmless(self, move: Move) -> bool:
-        """Return whether the migration keeps replicas apart and does not fragment the edge."""
-        snapshot, source, target = self.beside.snapshot, move.source, move.target
-        if source is None:
-            return False
-        workload, requests = move.pod.workload, move.pod.requests
-        spread = ReplicaSpread.of(snapshot, {workload})
-        spread.put(workload, source, -1)
-        if spread.company(workload, target) > spread.company(workload, source):
-            return False
-        if not self.beside.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
-            return True
-        nodes = [snapshot.nodes[name] for name in (source, target)]
-        free = {node.name: snapshot.free[node.name] for node in nodes}
-        before = self.fragmentation.of(nodes, free)
-        free[source] += requests
-        free[target] -= requests
-        return self.fragmentation.of(nodes, free) <= before

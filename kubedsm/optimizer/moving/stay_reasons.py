@@ -1,0 +1,169 @@
+"""Reasons of the best pods that a suggestion leaves off the edge."""
+
+from collections.abc import Container, Iterator, Mapping
+from functools import cached_property, reduce
+
+import attrs
+
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import NANO
+from kubedsm.objective.qos_targets import is_capped
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, pod_size
+from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.move_order import carry_out
+from kubedsm.optimizer.moving.suggestion import (
+    Cause,
+    MoveKind,
+    Moves,
+    NotTaken,
+    Reason,
+    count_edge_changes,
+    count_legs,
+    count_migrations,
+)
+from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, too_little
+from kubedsm.plugins.plugins import NODE_PLUGINS, rejections
+
+
+@attrs.frozen(eq=False)
+class StayReasons:
+    """Cluster after the selected migrations, against which staying is explained."""
+
+    snapshot: Snapshot
+    problem: EdgeProblem
+    #: selected migrations, first nodes of pending pods included
+    moves: Moves
+    movable: Movable
+    #: free capacity after the migrations
+    free: Mapping[NodeName, Resources]
+    #: the suggestion is the best within the limits; None for the paper's form
+    proven: bool | None
+    _known: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict, init=False)
+
+    def list_reasons(self, gains: Gains, named: Container[Uid]) -> Iterator[NotTaken]:
+        """Yield other pods that would add most QoS for their size, and why they stay.
+
+        Pods with equal reasons are yielded once.
+        """
+        held = {pod.uid for pod in self._list_fixed() if pod.node_name is not None}
+        for alike in self._next_best(gains, named):
+            first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
+            for pod in sorted(alike, key=leaving_turn):
+                said = self.movable(pod) if pod.uid in held else None
+                if said is None and is_capped(self.problem.gains.qos_targets, pod.workload):
+                    said = Cause.EDGE_SLOWER.of()
+                first.setdefault((pod.workload, pod.pod_class, said), pod)
+            for (*_, said), pod in sorted(first.items(), key=lambda entry: str(entry[1])):
+                yield NotTaken(pod, said or self._explain_pod(pod))
+
+    def _next_best(self, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
+        """Yield lists of unnamed pods that would add QoS, greatest gain for their size first."""
+        greatest = greatest_allocatable(self.problem.nodes)
+        more: dict[Workload, int] = {}
+        for workload in gains.shares:
+            gain = self._gain_one_more(gains, workload)
+            if gain > 0:
+                more[workload] = gain
+        groups: dict[tuple[Workload, PodClass], list[Pod]] = {}
+        movable = (pod for item in self.problem.items for pod in item.in_cloud)
+        for pod in (*movable, *self._list_fixed()):
+            if pod.workload in more:
+                groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
+        useful: dict[tuple[int, float], list[Pod]] = {}
+        for (workload, pod_class), pods in groups.items():
+            score = gains.level[workload], -more[workload] / pod_size(pod_class.requests, greatest)
+            useful.setdefault(score, []).extend(pods)
+        for score in sorted(useful):
+            yield [pod for pod in useful[score] if pod.uid not in named]
+
+    def _gain_one_more(self, gains: Gains, workload: Workload) -> int:
+        """Return the gain by another pod of the workload on the edge, after the migrations."""
+        done = self._changes.get(workload, 0)
+        return gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
+
+    @cached_property
+    def _changes(self) -> Mapping[Workload, int]:
+        return count_edge_changes(self.moves)
+
+    def _list_fixed(self) -> Iterator[Pod]:
+        """Yield our fixed pods off the edge that count for QoS."""
+        for pod in self.problem.others:
+            on_edge = self.snapshot.placed.get(pod.uid) in self.problem.rows
+            if pod.counts_for_qos and not on_edge:
+                yield pod
+
+    def _explain_pod(self, pod: Pod) -> Reason:
+        nodes, refused = self.problem.nodes, self._list_rejections(pod)
+        if pod.gated:
+            return Cause.GATED.of()
+        if not nodes:
+            return Cause.NO_EDGE_NODE.of()
+        if len(refused) < len(nodes):
+            return self._explain_limits(pod) or self._explain_free(pod)
+        words = ", ".join(sorted({reason for each in refused for reason in each.reasons}))
+        plugins = {each.rule for each in refused}
+        if NODE_RESOURCES_FIT.name not in plugins:
+            return Cause.NO_NODE_TAKES_IT.of(words)
+        if all(too_little(pod.requests, node.allocatable) for node in nodes):
+            return Cause.NO_NODE_IS_LARGE_ENOUGH.of()
+        of_nodes = plugins <= {plugin.name for plugin in NODE_PLUGINS}
+        short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
+        return self._explain_limits(pod) or self._explain_full(short)
+
+    def _explain_limits(self, pod: Pod) -> Reason | None:
+        """Return the price or the limit that keeps the pod off the edge; None if none does."""
+        limits, fixed = self.problem.limits, pod.node_name is not None
+        if limits.price and fixed:
+            worth = self._gain_one_more(self.problem.worths, pod.workload) / NANO
+            if worth <= limits.price:
+                below = Cause.BELOW_PRICE_ALONE.of(worth, limits.price)
+                return below if worth else Cause.TARGET_MET.of()
+        if self.proven is not None and count_legs(self.moves) >= limits.max_moves:
+            return Cause.MOST_MOVES.of(limits.max_moves)
+        fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in self.moves)
+        if fixed and fetched >= limits.max_cloud_to_edge:
+            return Cause.MOST_FROM_THE_CLOUD.of(limits.max_cloud_to_edge)
+        return None
+
+    def _explain_free(self, pod: Pod) -> Reason:
+        if pod.node_name is None:
+            return Cause.ROOM_ANYWAY.of()
+        if self.proven is None:
+            return Cause.NOT_PICKED.of()
+        return (Cause.WORTH_NOTHING if self.proven else Cause.NOT_FOUND).of()
+
+    def _explain_full(self, short: str) -> Reason:
+        kinds = {item.cloud_kind for item in self.problem.items if item.on_edge}
+        cloud = self.problem.cloud
+        if kinds and not any(kind is not None and cloud.takes(kind) for kind in kinds):
+            return Cause.NO_ROOM_IN_THE_CLOUD.of(short)
+        if count_migrations(self.moves) and self.proven is not None:
+            left = self.problem.limits.max_moves - count_legs(self.moves)
+            return Cause.NO_MORE_MOVES.of(short, left)
+        return Cause.NO_MOVES.of(short)
+
+    def _list_rejections(self, pod: Pod) -> list[Rejection]:
+        """Return the rejections of edge nodes after the migrations."""
+        after = self._rules_after
+        found: Mapping[NodeName, Rejection]
+        if after is not None:
+            alone = after if pod.node_name is None else after.without_pod(pod.uid)
+            found = alone.rejections(pod)
+        else:
+            if pod.pod_class not in self._known:
+                changed = {n for move in self.moves for n in (move.source, move.target) if n}
+                room = self.snapshot.room.now(self.free, changed)
+                self._known[pod.pod_class] = rejections(pod.pod_class, self.snapshot.index, room)
+            found = self._known[pod.pod_class]
+        return [rejected for name, rejected in found.items() if name in self.problem.rows]
+
+    @cached_property
+    def _rules_after(self) -> Feasibility | None:
+        """Rules after the migrations; None without rules between pods."""
+        rules = self.problem.rules
+        return None if rules is None else reduce(carry_out, self.moves, rules.feasibility)

@@ -1,0 +1,440 @@
+"""Place, migrate, roll back, change the leader: on any cluster, real or emulated.
+
+`pytest tests/e2e --kubeconfig FILE` runs these tests on the cluster of an administrator's
+kubeconfig; without the option they run on `kubedsm emulate --tls`. The cluster needs two Ready
+nodes without taints; hollow nodes are enough. A scheduler that runs there already is not disturbed:
+pods, tiers, Lease and rights of the tests have names of their own. All changes are undone.
+"""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import contextmanager, suppress
+
+import kubernetes_asyncio
+import pytest
+import requests
+import yaml
+
+from support.manifests import BASE, MANIFESTS, documents
+from support.processes import PATIENCE, Server, kubedsm
+
+pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
+
+SCHEDULER = "kubedsm-e2e"
+TIER = "e2e.kubedsm.io/tier"
+MERGE = "application/merge-patch+json"
+QUICK_LEASE = (
+    *("--leader-elect-lease-duration", "10s", "--leader-elect-renew-deadline", "8s"),
+    *("--leader-elect-retry-period", "1s"),
+)
+#: paths by kind; %s is the namespace
+PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
+    "ConfigMap": "/api/v1/namespaces/%s/configmaps",
+    "Pod": "/api/v1/namespaces/%s/pods",
+    "ResourceQuota": "/api/v1/namespaces/%s/resourcequotas",
+    "ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
+    "Event": "/apis/events.k8s.io/v1/namespaces/%s/events",
+    "Deployment": "/apis/apps/v1/namespaces/%s/deployments",
+    "Lease": "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    ),
+    "ValidatingAdmissionPolicyBinding": (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    ),
+}
+
+
+class Administrator:
+    """Client of the API server with the rights of a kubeconfig, in a namespace for the tests."""
+
+    def __init__(self, kubeconfig, context, folder, namespace, image):
+        configuration = kubernetes_asyncio.client.Configuration()
+        asyncio.run(
+            kubernetes_asyncio.config.load_kube_config(
+                str(kubeconfig), context, configuration, persist_config=False
+            )
+        )
+        self.url, self.namespace, self.image = configuration.host, namespace, image
+        self.folder, self.ca = folder, configuration.ssl_ca_cert
+        self.session = requests.Session()
+        # not the session's: an environment's REQUESTS_CA_BUNDLE would come before it
+        self.verify = self.ca or configuration.verify_ssl
+        if configuration.cert_file:
+            self.session.cert = (configuration.cert_file, configuration.key_file)
+        for header in configuration.api_key.values():
+            self.session.headers["Authorization"] = header
+
+    def request(self, method, path, body=None, content_type="application/json", token=None):
+        headers = {"Content-Type": content_type}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        data = None if body is None else json.dumps(body)
+        return self.session.request(
+            method, self.url + path, data=data, headers=headers, timeout=30, verify=self.verify
+        )
+
+    def call(self, method, path, body=None, content_type="application/json"):
+        response = self.request(method, path, body, content_type)
+        assert response.ok, f"{method} {path}: {response.status_code} {response.text}"
+        return response.json()
+
+    def path(self, kind, name=""):
+        path = PATHS[kind]
+        path = path % self.namespace if "%s" in path else path
+        return f"{path}/{name}" if name else path
+
+    def create(self, kind, given):
+        return self.call("POST", self.path(kind), given)
+
+    def patch(self, kind, name, change):
+        return self.call("PATCH", self.path(kind, name), change, MERGE)
+
+    def delete(self, kind, name):
+        response = self.request(
+            "DELETE", self.path(kind, name), {"propagationPolicy": "Background"}
+        )
+        assert response.ok or response.status_code == 404, response.text
+
+    def get(self, kind, name):
+        return self.call("GET", self.path(kind, name))
+
+    def list(self, kind):
+        return self.call("GET", self.path(kind))["items"]
+
+    def until(self, condition, aim):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"waited in vain until {aim}"
+            time.sleep(0.1)
+
+    def configure(self, services, **migration):
+        document = {
+            "schedulerName": SCHEDULER,
+            "tiers": {"label": [TIER]},
+            "suggester": {"period": "1s"},
+            "migration": {"price": "5s", "drainDelay": "1s", **migration},
+            "services": {"*": {"qos": 0}, **services},
+        }
+        given = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": yaml.dump(document)}}
+        if self.request("GET", self.path("ConfigMap", "kubedsm")).ok:
+            self.patch("ConfigMap", "kubedsm", given)
+        else:
+            self.create("ConfigMap", given)
+
+    def key(self, workload):
+        return f"{self.namespace}/{workload}"
+
+    def label(self, node, tier):
+        self.patch("Node", node, {"metadata": {"labels": {TIER: tier}}})
+
+    def deploy(self, name, replicas):
+        labels = {"app": name}
+        requests = {"cpu": "10m", "memory": "16Mi"}
+        container = {"name": "c", "image": self.image, "resources": {"requests": requests}}
+        spec = {
+            "schedulerName": SCHEDULER,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        }
+        self.create(
+            "Deployment",
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": spec},
+                },
+            },
+        )
+        self.until(
+            lambda: len(self.ready(name)) == replicas, f"{replicas} pods of {name} are Ready"
+        )
+
+    def ready(self, app):
+        """Nodes of the Ready pods with this label, also of those that are being migrated."""
+        return [
+            pod["spec"]["nodeName"]
+            for pod in self.list("Pod")
+            if pod["metadata"].get("labels", {}).get("app") == app
+            and "deletionTimestamp" not in pod["metadata"]
+            and any(
+                (condition["type"], condition["status"]) == ("Ready", "True")
+                for condition in pod["status"].get("conditions", ())
+            )
+        ]
+
+    def reasons(self):
+        return {event["reason"] for event in self.list("Event")}
+
+    def token(self):
+        self.until(
+            lambda: self.request("GET", self.path("ServiceAccount", "kubedsm")).ok,
+            "the ServiceAccount exists",
+        )
+        wanted = {"spec": {"expirationSeconds": 3600}}
+        return self.call("POST", self.path("ServiceAccount", "kubedsm/token"), wanted)["status"][
+            "token"
+        ]
+
+    def kubeconfig_for(self, token):
+        """Write the kubeconfig of an account that has this token."""
+        cluster = {"server": self.url}
+        if self.ca:
+            cluster["certificate-authority"] = str(self.ca)
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "c",
+        }
+        path = self.folder / f"kubeconfig-{uuid.uuid4()}"
+        path.write_text(yaml.dump(document))
+        path.chmod(0o600)
+        return path
+
+
+class Scheduler:
+    """`kubedsm run` with the shipped rights; its log is a file."""
+
+    def __init__(self, cluster, kubeconfig, log, *options):
+        self.log = log
+        arguments = (
+            *("run", "--kubeconfig", kubeconfig, "--configmap", f"{cluster.namespace}/kubedsm"),
+            *("--leader-elect-resource-namespace", cluster.namespace, *QUICK_LEASE),
+            *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
+            *options,
+        )
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kubedsm", *map(str, arguments)], stdout=out, stderr=out
+            )
+
+    def logged(self, event):
+        """Return the first line about this event; None before there is one."""
+        for line in self.log.read_text().splitlines():
+            with suppress(json.JSONDecodeError):
+                if (given := json.loads(line))["event"] == event:
+                    return given
+        return None
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+
+
+def renamed(given, namespace):
+    """Return a shipped object with the namespace's name instead of kubedsm's."""
+    metadata = given["metadata"]
+    given = {**given, "metadata": {**metadata, "namespace": namespace}}
+    if given["kind"].startswith(("Cluster", "Validating")):
+        given["metadata"] = {**metadata, "name": namespace}
+        if "roleRef" in given:
+            given["roleRef"] = {**given["roleRef"], "name": namespace}
+        if "policyName" in given.get("spec", {}):
+            given["spec"] = {**given["spec"], "policyName": namespace}
+    if "subjects" in given:
+        given["subjects"] = [{**subject, "namespace": namespace} for subject in given["subjects"]]
+    return given
+
+
+@contextmanager
+def installed(kubeconfig, context, folder, image, changes):
+    """Namespace, account, rights and labels of nodes; all are removed at the end."""
+    namespace = f"kubedsm-e2e-{uuid.uuid4().hex[:6]}"
+    cluster = Administrator(kubeconfig, context, folder, namespace, image)
+    usable = [
+        node["metadata"]["name"]
+        for node in cluster.list("Node")
+        if not node["spec"].get("taints") and not node["spec"].get("unschedulable")
+    ]
+    if len(usable) < 2:
+        pytest.fail(f"the cluster has {len(usable)} schedulable nodes without taints; 2 are needed")
+    cluster.edge, *cloud = usable[:4]
+    shipped = [*documents(BASE / "serviceaccount.yaml"), *documents(BASE / "rbac.yaml")]
+    created = [("Namespace", namespace)]
+    try:
+        cluster.create("Namespace", {"metadata": {"name": namespace}})
+        changes.append(f"namespace {namespace} created and deleted")
+        for given in (renamed(given, namespace) for given in shipped):
+            cluster.create(given["kind"], given)
+            if given["kind"].startswith("Cluster"):
+                created.append((given["kind"], namespace))
+                changes.append(f"{given['kind']} {namespace} created and deleted")
+        for node in cloud:
+            cluster.label(node, "cloud")
+        changes.append(f"label {TIER} of nodes {', '.join(usable[:4])} set and removed")
+        cluster.configure({})
+        yield cluster
+    finally:
+        for node in usable[:4]:
+            cluster.label(node, None)
+        for kind, name in created:
+            cluster.delete(kind, name)
+        cluster.until(
+            lambda: cluster.request("GET", cluster.path("Namespace", namespace)).status_code == 404,
+            f"namespace {namespace} is gone",
+        )
+        cluster.session.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(request, tmp_path_factory, changes):
+    folder = tmp_path_factory.mktemp("any-cluster")
+    image = request.config.getoption("--pod-image", "pause")
+    if given := request.config.getoption("--kubeconfig", None):
+        context = request.config.getoption("--context")
+        with installed(given, context, folder, image, changes) as cluster:
+            yield cluster
+    else:
+        with (
+            Server("--tls", "--kubeconfig", folder / "kubeconfig") as server,
+            installed(server.kubeconfig, None, folder, image, changes) as cluster,
+        ):
+            yield cluster
+
+
+@pytest.fixture(scope="module")
+def scheduler(cluster):
+    kubeconfig = cluster.kubeconfig_for(cluster.token())
+    first = Scheduler(cluster, kubeconfig, cluster.folder / "first.log", "--page")
+    cluster.until(lambda: first.logged("synced"), "the scheduler has read the cluster")
+    yield first
+    first.stop()
+
+
+def test_pods_are_placed_in_the_tiers_that_are_there(cluster, scheduler):
+    cluster.deploy("web", 4)
+    assert cluster.edge not in cluster.ready("web")
+    cluster.until(lambda: "Scheduled" in cluster.reasons(), "an Event tells of a bind")
+
+
+def test_a_changed_qos_factor_migrates_pods_one_for_one(cluster, scheduler):
+    """Half of the pods are to be on the edge, and half of them go there."""
+    cluster.label(cluster.edge, "edge")
+    fewest = []
+
+    def half_migrated():
+        nodes = cluster.ready("web")
+        fewest.append(len(nodes))
+        return len(nodes) == 4 and nodes.count(cluster.edge) == 2
+
+    cluster.configure({cluster.key("web"): {"qos": 0.5}})
+    cluster.until(half_migrated, "2 of 4 pods are on the edge")
+    assert min(fewest) == 4
+    cluster.until(lambda: "Migrated" in cluster.reasons(), "an Event tells of a migration")
+    cluster.until(
+        lambda: (
+            not any(
+                "kubedsm.io/migrating" in pod["metadata"]["labels"] for pod in cluster.list("Pod")
+            )
+        ),
+        "no label of a migration is left",
+    )
+
+
+def test_a_migration_without_a_replacement_is_rolled_back(cluster, scheduler):
+    """A quota forbids the replacement: the old pod stays, and is its ReplicaSet's again."""
+    full = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "4"}}}
+    cluster.create("ResourceQuota", full)
+    cluster.until(
+        lambda: cluster.get("ResourceQuota", "full").get("status", {}).get("used"),
+        "the quota counts",
+    )
+    before = sorted(pod["metadata"]["uid"] for pod in cluster.list("Pod"))
+    cluster.configure({cluster.key("web"): {"qos": 1}}, deadline="5s")
+    cluster.until(lambda: "MigrationFailed" in cluster.reasons(), "a migration has failed")
+    cluster.configure({cluster.key("web"): {"qos": 0.5}})
+    cluster.until(
+        lambda: (
+            len(cluster.ready("web")) == 4
+            and cluster.get("Deployment", "web")["status"].get("readyReplicas") == 4
+        ),
+        "the Deployment has its 4 pods again",
+    )
+    assert sorted(pod["metadata"]["uid"] for pod in cluster.list("Pod")) == before
+    cluster.delete("ResourceQuota", "full")
+
+
+def test_explain_and_the_page_know_the_pods(cluster, scheduler):
+    address = scheduler.logged("connected")["page"]
+    name = cluster.list("Pod")[0]["metadata"]["name"]
+    page = requests.get(address, timeout=30)
+    assert page.ok
+    assert "<html" in page.text
+    with requests.get(f"{address}/page/stream", stream=True, timeout=30) as stream:
+        first = next(stream.iter_lines()).removeprefix(b"data: ")
+    assert any(key.endswith(name) for key in json.loads(first)["rows"]["pods"])
+    done = kubedsm("explain", f"pod/{name}", "-n", cluster.namespace, "--server", address)
+    assert done.returncode == 0, done.stderr
+    assert name in done.stdout
+
+
+def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, scheduler):
+    text = (MANIFESTS / "components" / "guarded-patches" / "policy.yaml").read_text()
+    ours = text.replace("spec.schedulerName == 'kubedsm'", f"spec.schedulerName == '{SCHEDULER}'")
+    assert ours != text
+    policy, binding = (renamed(given, cluster.namespace) for given in yaml.safe_load_all(ours))
+    if cluster.request("GET", cluster.path(policy["kind"])).status_code == 404:
+        pytest.skip("the cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30)")
+    try:
+        cluster.create(policy["kind"], policy)
+        cluster.create(binding["kind"], binding)
+        token = cluster.token()
+        path = cluster.path("Pod", cluster.list("Pod")[0]["metadata"]["name"])
+
+        def refused():
+            hostile = {"metadata": {"labels": {"app": "stolen"}}}
+            response = cluster.request("PATCH", path + "?dryRun=All", hostile, MERGE, token)
+            return response.status_code == 422 or "denied" in response.text
+
+        cluster.until(refused, "the policy is in force")
+        cluster.configure({cluster.key("web"): {"qos": 1}})
+        cluster.until(
+            lambda: cluster.ready("web") == [cluster.edge] * 4, "migrations go on under the policy"
+        )
+    finally:
+        cluster.delete(binding["kind"], binding["metadata"]["name"])
+        cluster.delete(policy["kind"], policy["metadata"]["name"])
+
+
+def test_a_standby_takes_over_from_a_killed_leader(cluster, scheduler):
+    kubeconfig = cluster.kubeconfig_for(cluster.token())
+    second = Scheduler(cluster, kubeconfig, cluster.folder / "second.log")
+    try:
+        cluster.until(lambda: second.logged("standing by"), "the second one stands by")
+        before = cluster.get("Lease", "kubedsm")["spec"]["holderIdentity"]
+        scheduler.stop(signal.SIGKILL)
+        cluster.until(
+            lambda: cluster.get("Lease", "kubedsm")["spec"]["holderIdentity"] not in ("", before),
+            "the Lease has another holder",
+        )
+        cluster.deploy("after-the-kill", 2)
+    finally:
+        second.stop()
+    assert cluster.get("Lease", "kubedsm")["spec"].get("holderIdentity") in ("", None)
+
+
+def test_an_account_without_rights_gets_one_line(cluster):
+    cluster.create("ServiceAccount", {"metadata": {"name": "nobody"}})
+    wanted = {"spec": {"expirationSeconds": 3600}}
+    path = cluster.path("ServiceAccount", "nobody/token")
+    token = cluster.call("POST", path, wanted)["status"]["token"]
+    done = kubedsm("suggest", "--kubeconfig", cluster.kubeconfig_for(token))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "nodes" in done.stderr or "pods" in done.stderr
