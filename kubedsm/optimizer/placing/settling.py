@@ -338,7 +338,7 @@ class Settling:
             labels = self.nodes.nodes[at].labels
             domains = like, tuple(labels.get(key) for key in keys)
             if domains not in sound:
-                if self.open.feasibility.deserted(pod):
+                if self.open.feasibility.is_affinity_violated(pod):
                     return pod
                 sound.add(domains)
         return None
