@@ -1,4 +1,4 @@
-"""Assembly of the scheduler: components in dependency order, and background tasks."""
+"""Assembly of the scheduler: construction of components in dependency order, background tasks."""
 
 import asyncio
 import random
