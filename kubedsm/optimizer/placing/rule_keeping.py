@@ -135,7 +135,7 @@ def _list_starts(
 def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
     """Return domains of the key: those of open nodes, most free CPU and then edge CPU first."""
     column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
-    openable = [batch.open.feasibility.openable(pod) for pod in likes.values()]
+    openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
     open_to = np.any(openable, axis=0)
     free = np.where(open_to, np.maximum(batch.room.column("cpu"), 0), 0)
     best = np.lexsort((-column.sums(free, batch.on_edge), -column.sums(free)))
