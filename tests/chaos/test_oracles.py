@@ -52,10 +52,10 @@ def lost_answers_forget_reservations(monkeypatch):
     """Release what is reserved for the pod before its plan is told that the answer is lost."""
     report = PlacementManager.report
 
-    def forgetful(manager, plan_id, event, *due):
+    def forgetful(manager, plan_id, event, due=0.0):
         if isinstance(event, OutcomeLost):
             manager._mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
-        report(manager, plan_id, event, *due)
+        report(manager, plan_id, event, due)
 
     monkeypatch.setattr(PlacementManager, "report", forgetful)
 
