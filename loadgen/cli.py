@@ -55,7 +55,7 @@ out_option = click.option(
 
 
 #: modules of the commands, imported on execution
-MODULES = dict.fromkeys(("check", "closed", "hpa", "run", "serve"), "loadgen.load_commands")
+MODULES = dict.fromkeys(("closed", "hpa", "run", "serve"), "loadgen.load_commands")
 
 
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -66,23 +66,6 @@ def run(**given: Any) -> None:
     sending.run(**given)
 
 
-@click.command()
-@click.option("--rate", type=click.FloatRange(1, 10_000), default=200.0, show_default=True)
-@click.option("--duration", type=DURATION, default="30s", show_default=True, help="Of each run.")
-@click.option("--delay", type=DURATION, default="50ms", show_default=True)
-@click.option("--stall", type=DURATION, default="5s", show_default=True)
-@output_option
-def check(**given: Any) -> None:
-    """Measure a local server of known latency, to verify measurements on this machine.
-
-    The first server responses everything after a fixed delay, the second server stalls once. Exit
-    code 1 if the rate, the median or the p99 differs from the expectation.
-    """
-    from loadgen import sending
-
-    sending.check(**given)
-
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

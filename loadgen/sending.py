@@ -1,4 +1,4 @@
-"""Implementation of the commands that generate load: run, check, closed and hpa."""
+"""Implementation of the commands that generate load: run, closed and hpa."""
 
 import asyncio
 import json
@@ -17,7 +17,6 @@ from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
 from loadgen.arrivals import Arrivals
-from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
 from loadgen.driver import Clients, ClosedLoop, Limits
 from loadgen.hpa import Plan, Played, hpa_report, line_of, play
 from loadgen.measures import Latency, Measures, RequestRecorder, Results
@@ -85,44 +84,6 @@ def _endpoint_urls(
         for service in urls if name is None else [name]:
             urls[service] = url.replace("{service}", service)
     return urls
-
-
-def check(*, output: str, **given: float) -> None:
-    """given: constructor arguments of `Check`."""
-    planned = Check(**given)
-    duration, stall = planned.duration, planned.stall
-    if not SHORTEST_STALL * duration <= stall <= duration / 2:
-        raise click.BadParameter(
-            f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
-            param_hint="'--stall'",
-        )
-    checked = asyncio.run(_run_check(planned))
-    show(checked.as_json() if output == "json" else _check_report(checked))
-    if not checked.holds:
-        sys.exit(1)
-
-
-async def _run_check(check: Check) -> Checked:
-    with stop_by_signals() as stop:
-        return await run_check(check, stop)
-
-
-def _check_report(checked: Checked) -> RenderableType:
-    findings = table(
-        ("", "expected", "measured", "verdict"),
-        (
-            (
-                finding.what,
-                finding.expected,
-                finding.measured,
-                "ok" if finding.holds else "WRONG",
-            )
-            for finding in checked.findings
-        ),
-    )
-    return Group(
-        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), findings
-    )
 
 
 def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:

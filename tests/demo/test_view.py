@@ -8,8 +8,6 @@ import pytest
 from rich.console import Console
 
 from kubedsm.dashboard.state.headline import describe_migration
-from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.frame import CUT_OFF
 from kubedsm_lab.demo.results import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
@@ -19,19 +17,10 @@ WIDTHS = (50, 80, 100, 200)
 HINT = "kubectl --kubeconfig /tmp/k get pods"
 #: colours that mean something
 MEAN = ("green", "yellow", "red")
-CUT = Disconnection("north", ("edge-1", "edge-2"), 15, 39, True, 0.98, 0.9, 3, 4)
 FRAMES = {
     "running": FRAME,
     "starting": attrs.evolve(
         FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
-    ),
-    "cut off": attrs.evolve(
-        FRAME,
-        cut=CUT,
-        nodes=[
-            attrs.evolve(node, state=CUT_OFF if node.name in CUT.nodes else "")
-            for node in FRAME.nodes
-        ],
     ),
 }
 
@@ -86,7 +75,6 @@ def test_colours_are_of_promises_and_never_of_load():
         (text, colour) for text, colour in spans(render(FRAME, 100, 40)) if colour in MEAN
     }
     assert meaningful == promises
-    assert ("cut off", "red") in set(spans(render(FRAMES["cut off"], 100, 40)))
 
 
 def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():

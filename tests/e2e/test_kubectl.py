@@ -47,17 +47,6 @@ spec:
   terminationGracePeriodSeconds: 0
   containers: [{name: c, image: nginx}]
 """
-JOB = """
-apiVersion: batch/v1
-kind: Job
-metadata: {name: once}
-spec:
-  template:
-    spec:
-      nodeName: n2
-      restartPolicy: Never
-      containers: [{name: c, image: busybox}]
-"""
 NAMESPACE = """
 apiVersion: v1
 kind: Namespace
@@ -132,7 +121,7 @@ def node(name: str, tier: str) -> dict[str, object]:
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     spec = ClusterSpec(
         (node("n2", "edge"), node("n3", "cloud")),
-        Timing(start_delay=0.05, stop_delay=0.05, job_duration=0.05),
+        Timing(start_delay=0.05, stop_delay=0.05),
     )
     config = tmp_path / "kubeconfig"
     async with (
@@ -301,14 +290,6 @@ async def test_everything_discovery_lists_can_be_listed(web: Kubectl) -> None:
     assert {"pods", "nodes", "leases", "horizontalpodautoscalers"} <= names
     # one call fails if any of them is not served
     await web("get", ",".join(sorted(names)), "-A", "-o", "wide")
-
-
-async def test_a_job_is_waited_for_and_says_what_it_did(kubectl: Kubectl) -> None:
-    await kubectl("create", "-f", "-", stdin=JOB)
-    await kubectl("wait", "job/once", "--for=condition=complete", "--timeout=10s")
-    said = await kubectl("logs", "job/once")
-    assert "container c (busybox) is said to run on n2" in said
-    assert "exit code 0" in said
 
 
 async def test_what_it_cannot_do_it_says_in_one_sentence(kubectl: Kubectl) -> None:

@@ -42,9 +42,8 @@ async def test_it_says_since_when_and_that_nothing_runs():
         world.pod("a", on="n1")
         await world.pass_time(5.0)
         assert log(world) == log(world, container="c") == (200, SAID)
-        assert log(world, timestamps="true") == (200, f"2026-01-01T00:00:00Z {SAID}")
-        assert log(world, tailLines="0") == log(world, sinceSeconds="2") == (200, "")
-        assert log(world, tailLines="3") == log(world, sinceSeconds="60") == (200, SAID)
+        assert log(world, tailLines="0") == (200, "")
+        assert log(world, tailLines="3") == (200, SAID)
         assert log(world, limitBytes="7") == (200, "kubedsm")
 
 
@@ -54,8 +53,8 @@ async def test_what_cannot_be_told_is_refused_in_a_sentence():
         assert "waiting to start: ContainerCreating" in refusal(world)
         await world.pass_time()
         assert "not valid for pod a" in refusal(world, container="x")
-        assert "previous terminated container" in refusal(world, previous="true")
-        assert "sinceTime" in refusal(world, sinceTime="noon")
+        for option in ("previous", "timestamps", "sinceTime", "sinceSeconds"):
+            assert refusal(world, **{option: "1"}).startswith(f"{option} has no answer here")
         world.pod("b")
         assert log(world, "b")[1]["message"] == (
             "pod b is on no node yet, so it has no log: it waits for its scheduler, kubedsm"
@@ -120,8 +119,6 @@ async def test_what_a_process_said_is_shown_and_followed():
         await world.pass_time()
         assert log(world) == (200, "one\ntwo\n")
         assert log(world, tailLines="1") == (200, "two\n")
-        assert "without times" in refusal(world, timestamps="true")
-        assert "all runs" in refusal(world, previous="true")
         stream = following(world)
         await anext(stream)
         runtime.said += b"three\n"

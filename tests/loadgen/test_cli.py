@@ -8,7 +8,6 @@ import attrs
 import pytest
 
 from loadgen import recovery, sending, server
-from loadgen.checking import Check
 from loadgen.cli import loadgen, main
 from loadgen.driver import Clients, Limits
 from loadgen.generators import PAPER_REQUESTS, Wavy, normal, wavy
@@ -179,7 +178,6 @@ def test_generate_wavy_defaults_to_the_papers_cluster(capsys):
 
 
 NO_URL = " is not a URL such as http://cart.shop/"
-CHECK = " (see loadgen check --help)"
 RUN = " (see loadgen run --help)"
 WAVY = " (see loadgen generate wavy --help)"
 
@@ -208,11 +206,6 @@ WAVY = " (see loadgen generate wavy --help)"
             ["run", "{path}", "--timeout", "0s"],
             2,
             f"Invalid value for '--timeout': 0 seconds are too few{RUN}",
-        ),
-        (
-            ["check", "--duration", "2s"],
-            2,
-            f"Invalid value for '--stall': 5 s are not from 0.04 s to half of the duration{CHECK}",
         ),
     ],
 )
@@ -288,18 +281,6 @@ def test_a_file_that_cannot_be_written_is_one_line(path, capsys):
     )
 
 
-@pytest.mark.http
-def test_a_check_in_short(capsys):
-    arguments = ("check", "--rate", "100", "--duration", "1s", "--stall", "400ms")
-    code = run(*arguments, "-o", "json")
-    checked = json.loads(capsys.readouterr().out)
-    # Whether all of it holds depends on what else the machine does; that it says so does not.
-    held = [finding["holds"] for finding in checked["findings"]]
-    assert len(held) == 4
-    assert checked["holds"] == all(held) == (code == 0)
-    assert checked["steady"]["total"]["requests"] == 100
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "out", "err"),
     [
@@ -320,7 +301,6 @@ def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
     options = {}
     for name, does, *values in (
         ("run", sending.run),
-        ("check", sending.check, Check),
         ("closed", sending.closed, Clients),
         ("hpa", sending.hpa, Plan),
         ("serve", server.serve, Work),
@@ -330,10 +310,9 @@ def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
         taken = {*inspect.signature(does).parameters} - {"given"}
         taken |= {field.name for value in values for field in attrs.fields(value)}
         assert set(options[name]) == taken - {"find", "sla"}, name
-    limits, check, sla = Limits(), Check(), recovery.Sla()
+    limits, sla = Limits(), recovery.Sla()
     assert options["run"]["max_connections"] == limits.max_connections
     assert options["run"]["timeout"] == f"{limits.timeout:g}s"
-    assert options["check"]["rate"] == check.rate
     hpa = options["hpa"]
     assert hpa["find_seconds"] == f"{recovery.FIND_SECONDS:g}s"
     assert hpa["hold_seconds"] == f"{recovery.HOLD_SECONDS:g}s"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import MISSING, Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
@@ -27,10 +27,7 @@ from kubedsm.plugins.spread import Skews
 class OpenNodes:
     """Nodes that the rules leave to pods of the batch, capacity and spread aside.
 
-    Updated step by step.
-
-    What one pod closes to another is mostly nothing, or the domains of its node that anti-affinity
-    names. Otherwise the rules are evaluated again.
+    The rules are evaluated again for a class only after steps of pods that concern the class.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class OpenNodes:
         #: mask, and number of steps it includes
         self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
         self._indifferent: dict[EquivalenceClass, bool] = {}
-        self._closing: dict[tuple[EquivalenceClass, EquivalenceClass], frozenset[str] | None] = {}
+        self._concerning: dict[tuple[EquivalenceClass, EquivalenceClass], bool] = {}
 
     def like(self, pod: Pod) -> EquivalenceClass:
         return self._likes[pod.uid]
@@ -70,27 +67,11 @@ class OpenNodes:
     def of(self, pod: Pod) -> Mask:
         """Return the nodes open to the pod, capacity and spread aside; not to be changed."""
         like = self._likes[pod.uid]
-        steps = len(self._steps)
-        mask, seen = self._masks.get(like, (None, steps))
-        if mask is not None and seen < steps:
-            mask = self._update_mask(mask, like, seen)
-        if mask is None:
+        mask, seen = self._masks.get(like, (None, 0))
+        steps = self._steps[seen:]
+        if mask is None or any(self._concerns(self._likes[p.uid], like) for p, _, _ in steps):
             mask = self.feasibility.otherwise_open(pod)
-        self._masks[like] = mask, steps
-        return mask
-
-    def _update_mask(self, mask: Mask, like: EquivalenceClass, seen: int) -> Mask | None:
-        """Return the mask after the steps since then; None if rules must be evaluated again."""
-        index = self._known.index
-        for pod, node, came in self._steps[seen:]:
-            keys = self._find_closed_keys(self._likes[pod.uid], like)
-            if keys is None or (keys and not came):
-                return None
-            for key in keys:
-                codes = index.label(key).codes
-                code = codes[index.positions[node]]
-                if code != MISSING:
-                    mask[codes == code] = False
+        self._masks[like] = mask, len(self._steps)
         return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
@@ -110,29 +91,18 @@ class OpenNodes:
     def take(self, pod: Pod, node: NodeName) -> None:
         self._steps.append((pod, node, False))
 
-    def _find_closed_keys(
-        self, comer: EquivalenceClass, like: EquivalenceClass
-    ) -> frozenset[str] | None:
-        """Return the node labels by which an arrival closes nodes to the other class.
-
-        None if the arrival may do more, or open nodes.
-        """
+    def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
+        """Return whether an arrival or departure may open or close nodes to the other class."""
         pair = comer, like
-        if pair not in self._closing:
-            self._closing[pair] = self._effect_of(comer, like)
-        return self._closing[pair]
-
-    def _effect_of(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
-        theirs, own = comer.rules, like.rules
-        if any(
-            a and b for a, b in zip(_exclusive_claims(comer), _exclusive_claims(like), strict=True)
-        ):
-            return None
-        if own.affinity and all(self._is_about(term, comer) for term in own.affinity):
-            return None
-        near = [term.topology_key for term in own.anti_affinity if self._is_about(term, comer)]
-        away = [term.topology_key for term in theirs.anti_affinity if self._is_about(term, like)]
-        return frozenset((*near, *away))
+        if pair not in self._concerning:
+            theirs, own = comer.rules, like.rules
+            self._concerning[pair] = (
+                any(map(all, zip(_exclusive_claims(comer), _exclusive_claims(like), strict=True)))
+                or any(self._is_about(term, comer) for term in own.affinity)
+                or any(self._is_about(term, comer) for term in own.anti_affinity)
+                or any(self._is_about(term, like) for term in theirs.anti_affinity)
+            )
+        return self._concerning[pair]
 
     def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
         selection = Selection.of(term)
@@ -192,8 +162,6 @@ class Settling:
     drawn: dict[Uid, Mask] = attrs.field(factory=dict)
     #: pods of the batch on the edge
     edge: Counter[Workload] = attrs.field(factory=Counter)
-    #: planned but unplaced requests, by resource and node
-    wanted: dict[str, Ints] = attrs.field(factory=dict)
     on_edge: Mask = attrs.field(init=False)
 
     @on_edge.default
@@ -210,28 +178,15 @@ class Settling:
         Pods with breakable rules last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
-        for pod, node in waiting:
-            self._count_wanted(pod, node)
-        try:
-            while waiting := self._as_planned(waiting):
-                for index, (pod, node) in enumerate(waiting):
-                    self._count_wanted(pod, node, -1)
-                    best = self._best_node(pod)
-                    if best is not None:
-                        self.put(pod, best)
-                        del waiting[index]
-                        break
-                    self._count_wanted(pod, node)
-                else:
-                    return
-        finally:
-            self.wanted.clear()
-
-    def _count_wanted(self, pod: Pod, node: NodeName, times: int = 1) -> None:
-        for resource, amount in pod.requests.items():
-            if resource not in self.wanted:
-                self.wanted[resource] = np.zeros(len(self.nodes), dtype=np.int64)
-            self.wanted[resource][self.nodes.positions[node]] += times * amount
+        while waiting := self._as_planned(waiting):
+            for index, (pod, _) in enumerate(waiting):
+                best = self._best_node(pod)
+                if best is not None:
+                    self.put(pod, best)
+                    del waiting[index]
+                    break
+            else:
+                return
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
         """Place those allowed as planned; return the others."""
@@ -242,8 +197,6 @@ class Settling:
             for pod, node in waiting:
                 self.deadline.check()
                 if self._is_allowed(pod, node):
-                    if self.wanted:
-                        self._count_wanted(pod, node, -1)
                     self.put(pod, node)
                     progress = True
                 else:
@@ -443,8 +396,7 @@ class Settling:
     def _best_node(self, pod: Pod) -> NodeName | None:
         """Return the best node for the pod.
 
-        By free capacity for planned pods, gain of the tier, penalty, replicas, then tightest edge
-        node or roomiest other.
+        By gain of the tier, penalty, replicas, then tightest edge node or roomiest other.
         """
         self.deadline.check()
         like = self.open.like(pod)
@@ -474,7 +426,6 @@ class Settling:
         penalties = self.open.penalties(pod, nodes)
         if pod.uid in self.drawn:
             nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
-        nodes = _keep_cheapest(nodes, self._lacks_capacity(pod, nodes))
         if gain := self.gain(pod.workload, self.edge[pod.workload]):
             nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
         if penalties is not None:
@@ -486,15 +437,6 @@ class Settling:
         for resource in ("cpu", "memory"):
             nodes = _keep_cheapest(nodes, sign * self.room.column(resource)[nodes])
         return self.nodes.names[int(nodes[0])]
-
-    def _lacks_capacity(self, pod: Pod, nodes: Positions) -> Mask:
-        """Return which nodes would lack capacity for planned pods."""
-        needed = np.zeros(len(nodes), dtype=np.bool_)
-        for resource, amount in pod.requests.items():
-            if amount and resource in self.wanted:
-                left = self.room.column(resource)[nodes] - self.wanted[resource][nodes]
-                needed |= left < amount
-        return needed
 
 
 def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:

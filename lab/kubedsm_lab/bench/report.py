@@ -14,8 +14,8 @@ from kubedsm_lab.replay.tables import Section
 
 T = TypeVar("T")
 
-#: Significant digits of measurements and of ratios.
-_DIGITS, _RATIO_DIGITS = 3, 2
+#: Significant digits of measurements.
+_DIGITS = 3
 #: Least duration shown in minutes.
 _MINUTES_FROM = 120
 MACHINE_NOTE = "Nothing runs next to it: absolute figures of this machine, not ratios."
@@ -69,10 +69,6 @@ def format_number(value: float, digits: int = _DIGITS) -> str:
     """Round to significant digits, without dropping digits before the point."""
     decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
     return f"{round(value, decimals):,.{max(0, decimals)}f}"
-
-
-def format_ratio(value: float) -> str:
-    return format_number(value, _RATIO_DIGITS)
 
 
 def format_duration(seconds: float) -> str:

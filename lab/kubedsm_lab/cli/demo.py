@@ -38,11 +38,6 @@ def _check_picture(_: click.Context, __: click.Parameter, value: Path | None) ->
     help="Also save the last table, as SVG.",
 )
 @click.option(
-    "--disconnect",
-    is_flag=True,
-    help="Partition an edge site for a while in the middle. No baseline is replayed then.",
-)
-@click.option(
     "--page",
     is_flag=True,
     help="Also show a page in the browser, which stays until you press Enter.",
@@ -53,7 +48,6 @@ def demo(
     seed: int,
     cycles: int,
     picture: Path | None,
-    disconnect: bool,
     page: bool,
     no_open: bool,
     output: str,
@@ -73,7 +67,6 @@ def demo(
     session = DemoSession(
         seed,
         cycles,
-        disconnect=disconnect,
         shows_page=page,
         opens_page=not no_open,
         as_document=output == "json",

@@ -71,7 +71,6 @@ class DemoSession:
 
     seed: int
     cycles: int
-    disconnect: bool = attrs.field(kw_only=True)
     shows_page: bool = attrs.field(kw_only=True)
     opens_page: bool = attrs.field(kw_only=True)
     #: the result is a document on stdout: the terminal is stderr, and no summary follows
@@ -96,7 +95,7 @@ class DemoSession:
         clock, rng = SystemClock(), random.Random(self.seed)
         scenario = demo_scenario(self.seed, self.cycles)
         async with (
-            demo_world(scenario, clock, rng, disconnect=self.disconnect) as world,
+            demo_world(scenario, clock, rng) as world,
             HttpFront(world.cluster.routes) as front,
         ):
             with written_kubeconfig(front.url, None, None) as path:
@@ -104,7 +103,7 @@ class DemoSession:
                 async with (
                     await KubernetesCluster.connect(path) as client,
                     asyncio.TaskGroup() as tasks,
-                    self._replay_baseline() as replayed,
+                    baseline(self.seed, self.cycles) as replayed,
                 ):
                     scene = Scene(clock)
                     heard = Listeners(world.scene, *([scene] if self.shows_page else []))
@@ -149,15 +148,6 @@ class DemoSession:
         line = f"An emulated cluster serves at {url}. Watch it from another terminal:"
         console.print(line, soft_wrap=whole)
         console.print(f"{show_command(kubeconfig, console.width)}\n", soft_wrap=True)
-
-    @contextlib.asynccontextmanager
-    async def _replay_baseline(self) -> AsyncIterator[Baseline | None]:
-        """Yield the replayed baseline; None for a partition, which replays do not support."""
-        if self.disconnect:
-            yield None
-            return
-        async with baseline(self.seed, self.cycles) as replayed:
-            yield replayed
 
     async def _run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Return when the work is done, or when `stop` is asked for."""

@@ -12,15 +12,12 @@ from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, Pod, Resources, Share, Tier
 from kubedsm.objective.objective import count_target_pods
-from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
-#: state of a node at a partitioned site
-CUT_OFF = "cut off"
-#: state of kube-scheduler's replay; none if a disconnection rules it out
+#: state of kube-scheduler's replay; none without a baseline
 Replay = Literal["none", "going on", "ready", "failed"]
 
 
@@ -116,14 +113,14 @@ class Observation:
     def unready(self) -> int:
         return sum(not pod.ready and not pod.terminating for pod in self.pods)
 
-    def node(self, node: Node, *, away: bool) -> NodeLine:
+    def node(self, node: Node) -> NodeLine:
         here = [p for p in self.pods if p.node_name == node.name and not p.finished]
         used = sum((pod.requests for pod in here), Resources())
         pods = Counter(pod.workload.name for pod in here)
         return NodeLine(
             node.name,
             str(node.tier),
-            CUT_OFF if away else "",
+            "",
             (used.cpu, node.allocatable.cpu),
             (used.memory, node.allocatable.memory),
             dict(sorted(pods.items())),
@@ -168,6 +165,4 @@ class Frame:
     #: migrations by key, oldest first
     moves: Mapping[str, MoveRow]
     migrations: Migrations
-    #: None if no site is disconnected
-    cut: Disconnection | None = None
     interrupted: bool = False

@@ -6,8 +6,7 @@ from typing import Any
 from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.planner.plurals import counted
-from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.frame import CUT_OFF, Frame, round_share
+from kubedsm_lab.demo.frame import Frame
 
 #: commands and their purpose
 TRY_NEXT = (
@@ -21,8 +20,6 @@ def ending(frame: Frame) -> Sequence[str]:
     said = [_describe_kept(frame), _summarise_moves(frame), _summarise_binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
-    if frame.cut is not None:
-        said.append(describe_cut(frame))
     return [sentence for sentence in said if sentence]
 
 
@@ -69,22 +66,6 @@ def _summarise_binds(frame: Frame) -> str:
     )
 
 
-def describe_cut(frame: Frame) -> str:
-    """Describe the disconnected site; the empty string if there is none."""
-    cut = frame.cut
-    if cut is None:
-        return ""
-    when = f"cut off from {cut.begins:.0f} s to {cut.ends:.0f} s"
-    site = f"Site {cut.site} ({', '.join(cut.nodes)})"
-    if frame.seconds < cut.begins:
-        return f"{site} {'was to be' if frame.interrupted else 'will be'} {when}."
-    return (
-        f"{site} {'is' if cut.away else 'was'} {when}; since then {cut.serving:.1%} of the wanted"
-        f" pods served on average, {cut.lowest:.1%} at least, Kubernetes evicted"
-        f" {counted(cut.evicted, 'pod')}, and {counted(cut.moves, 'move')} began."
-    )
-
-
 def as_json(frame: Frame) -> dict[str, Any]:
     """Return the frame: shares are time means but the last ones; latencies end with the bind."""
     theirs = {} if frame.theirs is None else frame.theirs.as_json()
@@ -110,7 +91,6 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
         "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
         "kubeScheduler": {"replay": frame.replay, **theirs},
-        **({"disconnect": _cut_json(frame.cut)} if frame.cut else {}),
     }
 
 
@@ -121,7 +101,6 @@ def _node_json(node: NodeLine) -> dict[str, Any]:
     return {
         "name": node.name,
         "tier": node.tier,
-        "away": node.state == CUT_OFF,
         "cpu": {name: amount / 1000 for name, amount in cpu.items()},
         "memory": memory,
         "pods": dict(node.pods),
@@ -137,16 +116,4 @@ def _move_json(move: MoveRow, epoch: float) -> dict[str, Any]:
         "at": round(move.began - epoch, 1),
         "state": move.state,
         "reason": move.reason or None,
-    }
-
-
-def _cut_json(cut: Disconnection) -> dict[str, Any]:
-    return {
-        "site": cut.site,
-        "from": cut.begins,
-        "to": cut.ends,
-        "servingShare": round_share(cut.serving),
-        "lowestServingShare": round_share(cut.lowest),
-        "evicted": cut.evicted,
-        "moves": cut.moves,
     }

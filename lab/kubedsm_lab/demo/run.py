@@ -14,7 +14,6 @@ from kubedsm.model.model import Node, Tier, Tiers
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
-from kubedsm_lab.demo.disconnection import BEGINS, ENDS, Course, with_site
 from kubedsm_lab.demo.frame import (
     Frame,
     Migrations,
@@ -28,7 +27,6 @@ from kubedsm_lab.demo.setting import (
     CYCLE,
     PROMISES,
     STABILIZATION_SECONDS,
-    TOLERATION,
     demo_cluster,
 )
 from kubedsm_lab.emulator.api.resources import (
@@ -40,21 +38,11 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.paper import paper_services
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.timeline import Timeline
 from loadgen.scenario import Scenario
 
 #: seconds after the end of the load in which the last pods become Ready
 SETTLING = 10.0
 FRAME = 0.25
-TOLERATIONS = [
-    {
-        "key": f"node.kubernetes.io/{condition}",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": TOLERATION,
-    }
-    for condition in ("not-ready", "unreachable")
-]
 RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 
 
@@ -69,8 +57,6 @@ class World:
     started: float
     nodes: tuple[Node, ...]
     scene: Scene
-    #: None if no site is disconnected
-    course: Course | None = None
     #: latest row of every migration
     begun: dict[str, MoveRow] = attrs.field(factory=dict)
 
@@ -93,12 +79,7 @@ class World:
         scenario, seconds = self.scenario, self.elapsed
         loaded = min(seconds, scenario.duration - CYCLE / 2)
         rates = {name: scenario.rate(name, loaded) for name in scenario.services}
-        timeline = self._timeline_since(self.started)
-        cut = None if self.course is None else self.course.look(seconds)
-        if cut is not None and seconds >= cut.begins:
-            since = Migrations.of(self._timeline_since(self.started + cut.begins))
-            cut = attrs.evolve(cut, moves=since.begun)
-        away = cut.nodes if cut is not None and cut.away else ()
+        timeline = self.recorder.timeline(self.started, self.clock.monotonic())
         replayed = None if beside is None else beside.timeline
         now = Observation(self.cluster, self.nodes)
         bound, latency = bind_latency(timeline)
@@ -107,7 +88,7 @@ class World:
             seconds=seconds,
             duration=scenario.duration,
             headline=self.scene.status.headline,
-            nodes=tuple(now.node(node, away=node.name in away) for node in self.nodes),
+            nodes=tuple(map(now.node, self.nodes)),
             services=now.services(PROMISES, rates),
             bound=bound,
             waiting=now.waiting,
@@ -117,12 +98,8 @@ class World:
             replay=_state_of(beside),
             moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
             migrations=Migrations.of(timeline),
-            cut=cut,
             interrupted=interrupted,
         )
-
-    def _timeline_since(self, since: float) -> Timeline:
-        return self.recorder.timeline(since, self.clock.monotonic())
 
 
 def _state_of(beside: Baseline | None) -> Replay:
@@ -134,10 +111,8 @@ def _state_of(beside: Baseline | None) -> Replay:
 
 
 @asynccontextmanager
-async def demo_world(
-    scenario: Scenario, clock: Clock, rng: random.Random, *, disconnect: bool = False
-) -> AsyncIterator[World]:
-    """Run the paper's cluster under that load. disconnect: whether a site is disconnected."""
+async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> AsyncIterator[World]:
+    """Run the paper's cluster under that load."""
     started = clock.monotonic()
 
     def rate(_namespace: str, workload: str, _metric: str) -> float | None:
@@ -148,10 +123,7 @@ async def demo_world(
             workload, min(clock.monotonic() - started, scenario.duration - CYCLE / 2)
         )
 
-    spec = demo_cluster()
-    if disconnect:
-        spec = with_site(spec)
-    async with EmulatedCluster(spec, clock, rng, metrics=rate) as cluster:
+    async with EmulatedCluster(demo_cluster(), clock, rng, metrics=rate) as cluster:
         tiers = Tiers()
         found = (
             attrs.evolve(node, tier=tiers.of(node.labels))
@@ -159,23 +131,15 @@ async def demo_world(
         )
         nodes = tuple(sorted(found, key=lambda node: (node.tier is not Tier.EDGE, node.name)))
         recorder = TimelineRecorder(tuple(PROMISES), tiers)
-        course = None
-        if disconnect:
-            length = scenario.duration
-            course = Course(cluster, length * BEGINS, length * ENDS)
-        subscribe = cluster.api.store.subscribe
-        stops = [subscribe(lambda change: recorder.notice(change, clock.monotonic()))]
-        stops += [subscribe(course.notice)] if course else []
-        scene = Scene(clock)
-        yield World(cluster, scenario, recorder, clock, started, nodes, scene, course)
-        for stop in stops:
-            stop()
+        unsubscribe = cluster.api.store.subscribe(
+            lambda change: recorder.notice(change, clock.monotonic())
+        )
+        yield World(cluster, scenario, recorder, clock, started, nodes, Scene(clock))
+        unsubscribe()
 
 
 def create_services(world: World) -> None:
     for obj in paper_services(stabilization_seconds=STABILIZATION_SECONDS, grace_seconds=1):
-        if world.course is not None and obj["kind"] == "Deployment":
-            obj["spec"]["template"]["spec"]["tolerations"] = TOLERATIONS
         world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
 
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.config.sections import MigrationSettings, SiteSettings, SuggesterSettings
+from kubedsm.config.sections import MigrationSettings, SuggesterSettings
 from kubedsm.config.services import EVERY_SERVICE, Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Tier, Tiers
-from kubedsm_lab.demo.disconnection import SETTLE
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, Timing
 from kubedsm_lab.emulator.paper import NAMESPACE, paper_cluster
@@ -21,9 +20,7 @@ CYCLE = 5.0
 #: cluster
 LAST_REPLICAS = {"a": 4, "b": 2, "c": 4, "d": 2}
 #: shortened times in seconds
-TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8, monitor_grace=2.2)
-#: Kubernetes' 300 s
-TOLERATION = 16
+TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
 #: shortened: the papers' 5 s of a cycle of 90 s are 0.3 s of ours
 STABILIZATION_SECONDS = 0
 #: edge share of each service. The edge cannot hold all pods under this load, and targets that no
@@ -31,7 +28,6 @@ STABILIZATION_SECONDS = 0
 PROMISES: Mapping[str, float] = {"a": 1.0, "b": 0.5, "c": 0.75, "d": 0.25}
 #: periods shortened by the same factor
 CONFIGURATION = Configuration(
-    site=SiteSettings(settle=SETTLE),
     suggester=SuggesterSettings(period=0.5),
     migration=MigrationSettings(price=1.0, cooldown=0.5, drain_delay=0.1, deadline=5.0),
     services={

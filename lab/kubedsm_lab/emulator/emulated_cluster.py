@@ -24,7 +24,6 @@ from kubedsm_lab.emulator.actors.housekeeping import (
     ResourceQuotaController,
     ServiceAccountsController,
 )
-from kubedsm_lab.emulator.actors.job import JobController
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime, Kubelet
 from kubedsm_lab.emulator.actors.node_lifecycle import NodeLifecycleController
 from kubedsm_lab.emulator.actors.replica_set import ReplicaSetController
@@ -91,7 +90,6 @@ class EmulatedCluster:
             DeploymentController(cache),
             ReplicaSetController(cache, pacing),
             StatefulSetController(cache),
-            JobController(cache),
             HorizontalPodAutoscalerController(cache, timing, metrics, server),
             NodeLifecycleController(cache, timing),
             kubelet := Kubelet(cache, runtime, timing),

@@ -136,7 +136,8 @@ def value(policy, shot, pods, bindings):
     placed = Counter(binding.pod.pod_class.priority for binding in bindings)
     priorities = sorted({p.pod_class.priority for p in pods}, reverse=True)
     on_edge = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
-    after, levels = shares_after(shot.shares(), on_edge), levels_of(pods) or {}
+    levels = levels_of((each.workload, each.pod_class.priority) for each in pods) or {}
+    after = shares_after(shot.shares(), on_edge)
     by_level = dict.fromkeys(sorted(set(levels.values()) or {0}, reverse=True), 0)
     for workload in {p.workload for p in pods} & after.keys():
         of_workload = {workload: after[workload]}

@@ -15,7 +15,6 @@ from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     conditions_of,
-    controller_of,
     find_condition,
     is_disconnected,
     is_finished,
@@ -27,7 +26,7 @@ from kubedsm_lab.emulator.api.object_state import (
     requests_of,
     update_condition,
 )
-from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
+from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
 
@@ -73,7 +72,6 @@ class ContainerRuntime:
 NEVER_READY = "emulator.kubedsm.io/never-ready"
 #: number of pod addresses in 10.244.0.0/16
 _ADDRESSES = 2**16 - 2
-_COMPLETED = {"reason": "PodCompleted"}
 
 
 @attrs.define
@@ -96,8 +94,7 @@ class Kubelet(Controller):
     """Keys are those of pods, and of nodes: a node has no namespace.
 
     A pod becomes Ready `timing.start_delay` after its binding is observed and stops within
-    `timing.stop_delay`; the `runtime` may take longer. A Job's pod that the runtime does not run
-    has succeeded `timing.job_duration` after it became Ready.
+    `timing.stop_delay`; the `runtime` may take longer.
     """
 
     def __init__(self, cache: Cache, runtime: ContainerRuntime, timing: Timing) -> None:
@@ -210,10 +207,6 @@ class Kubelet(Controller):
         if pod["status"].get("phase") != "Running" or not reported:
             pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
-        ends = admitted.starts + self._timing.job_duration
-        of_job = (controller_of(pod) or {}).get("kind") == JOBS.kind
-        if containers is UP and of_job and self.has_come(ends, key_of(pod)):
-            self.write_status(PODS, pod, _success_status(pod, self.now()))
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
         """Return a Failed status if the node lacks capacity for the pod (kubelet admission)."""
@@ -280,33 +273,6 @@ class Kubelet(Controller):
 
 def _is_reachable(node: Object) -> bool:
     return is_ready(node) and not is_disconnected(node)
-
-
-def _success_status(pod: Object, now: str) -> Object:
-    """Return the status of a pod whose containers have all succeeded."""
-    status = pod["status"]
-    over = {
-        "PodReadyToStartContainers": {},
-        **dict.fromkeys(("Ready", "ContainersReady"), _COMPLETED),
-    }
-    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": now}
-    return {
-        **status,
-        "phase": "Succeeded",
-        "conditions": [
-            pod_condition(c["type"], "False", now, **over[c["type"]]) if c["type"] in over else c
-            for c in conditions_of(status)
-        ],
-        "containerStatuses": [
-            {
-                **each,
-                "state": {"terminated": {**ended, "startedAt": status.get("startTime")}},
-                "ready": False,
-                "started": False,
-            }
-            for each in status["containerStatuses"]
-        ],
-    }
 
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:

@@ -378,17 +378,6 @@ def _workload_errors(workload: Object) -> Errors:
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
 
 
-def _job_errors(job: Object) -> Errors:
-    spec, template = job["spec"], job["spec"]["template"]["spec"]
-    counts = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")
-    yield from negative_fields(spec, "spec", *counts)
-    yield from check_choice(spec, "spec", "completionMode", ["NonIndexed"])
-    yield from pod_spec_errors(template, "spec.template.spec")
-    if template["restartPolicy"] not in ("OnFailure", "Never"):
-        why = 'valid values: "OnFailure", "Never"'
-        yield required("spec.template.spec.restartPolicy", why)
-
-
 def _autoscaler_errors(autoscaler: Object) -> Errors:
     spec = autoscaler["spec"]
     yield from missing_fields(
@@ -549,12 +538,6 @@ def _service_change(service: Object, before: Object) -> Errors:
         yield invalid_value("spec.clusterIPs[0]", shown, "may not change once set")
 
 
-def _job_change(job: Object, before: Object) -> Errors:
-    for field in ("completions", "selector", "template"):
-        if job["spec"].get(field) != before["spec"].get(field):
-            yield invalid_value(f"spec.{field}", Verbatim("<...>"), _IMMUTABLE)
-
-
 def _binding_change(binding: Object, before: Object) -> Errors:
     if binding["roleRef"] != before["roleRef"]:
         yield invalid_value("roleRef", binding["roleRef"], "cannot change roleRef")
@@ -573,7 +556,6 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "Deployment": _workload_errors,
     "ReplicaSet": _workload_errors,
     "StatefulSet": _workload_errors,
-    "Job": _job_errors,
     "HorizontalPodAutoscaler": _autoscaler_errors,
     "PodDisruptionBudget": _budget_errors,
     "Service": _service_errors,
@@ -593,7 +575,6 @@ _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "ReplicaSet": _selector_change,
     "StatefulSet": _stateful_set_change,
     "Service": _service_change,
-    "Job": _job_change,
     "RoleBinding": _binding_change,
     "ClusterRoleBinding": _binding_change,
     "PriorityClass": _priority_class_change,

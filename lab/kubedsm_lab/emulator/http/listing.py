@@ -28,8 +28,6 @@ _PAGE_TOO_OLD = (
     "You can start a new list without the continue parameter."
 )
 _LARGEST = 2**64
-#: position before the first object
-_START: tuple[str, str] = ("", "")
 
 
 class _Continue(msgspec.Struct):

@@ -1,7 +1,4 @@
-"""Logs of pods for `kubectl logs`: output of a process, or the reported times of a container.
-
-Pods without processes have synthetic logs: the reported container state and timestamps.
-"""
+"""Logs of pods for `kubectl logs`: output of a process, or the reported state of a container."""
 
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -12,7 +9,6 @@ from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
 from kubedsm_lab.emulator.api.resources import PODS, Object
-from kubedsm_lab.emulator.api.values import seconds
 from kubedsm_lab.emulator.http.listing import flag, number
 
 #: log of the process of a pod's container so far; None without a process
@@ -20,6 +16,8 @@ Output = Callable[[Object, str], bytes | None]
 #: seconds between checks for further output
 _PERIOD = 0.5
 _FINISHED = ("Succeeded", "Failed")
+#: parameters that need times of lines, or logs by run
+_REFUSED = ("sinceSeconds", "sinceTime", "timestamps", "previous")
 
 
 def no_output(_pod: Object, _choose_container: str) -> bytes | None:
@@ -30,21 +28,10 @@ def no_output(_pod: Object, _choose_container: str) -> bytes | None:
 @attrs.frozen
 class _LogOptions:
     container: str
-    #: Unix timestamp in seconds
-    since: float | None
     #: number of lines from the end; None for all
     tail: int | None
     #: bytes; 0 for all
     limit: int
-    timestamps: bool
-    previous: bool
-
-
-@attrs.frozen
-class _Line:
-    #: timestamp of the API; empty if unknown
-    time: str
-    text: str
 
 
 class PodLogs:
@@ -55,47 +42,36 @@ class PodLogs:
     def answer(self, namespace: str, name: str, query: Mapping[str, str]) -> "bytes | LogStream":
         """Return the present log, or a stream with `follow`. Raises ApiError (400, 404)."""
         pod = self._api.get(PODS, namespace, name)
-        options = _parse_options(pod, query, self._api.clock.wall())
-        log = self._lines(pod, options)
-        first = _select_lines(log, options)
+        options = _parse_options(pod, query)
+        log = self._read_log(pod, options.container)
+        lines = log.splitlines(keepends=True)
+        if options.tail is not None:
+            lines = lines[max(0, len(lines) - options.tail) :]
+        first = b"".join(lines)[: options.limit or None]
         if not flag(query, "follow"):
             return first
-        return LogStream(first, lambda: self._read_more(pod, options, log), self._api.clock)
+        position = len(log)
 
-    def _read_more(self, pod: Object, options: _LogOptions, known: list[_Line]) -> bytes | None:
-        """Return new lines and add them to `known`; None once no more can come."""
-        metadata = pod["metadata"]
-        found = self._api.store.get(PODS, metadata["namespace"], metadata["name"])
-        if found is None or found["metadata"]["uid"] != metadata["uid"]:
-            return None
-        try:
-            log = self._lines(found, options)
-        except ApiError:
-            # the container waits again, and the response has begun
-            return None
-        fresh = log[len(known) :]
-        known.extend(fresh)
-        if not fresh and found["status"].get("phase") in _FINISHED:
-            return None
-        return _text(fresh, timestamps=options.timestamps)
+        def read_more() -> bytes | None:
+            """Return additional output; None once the log is complete."""
+            nonlocal position
+            found = self._api.store.get(PODS, namespace, name)
+            if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
+                return None
+            try:
+                fresh = self._read_log(found, options.container)[position:]
+            except ApiError:
+                # the container waits again, and the response has begun
+                return None
+            position += len(fresh)
+            finished = found["status"].get("phase") in _FINISHED
+            return None if finished and not fresh else fresh
 
-    def _lines(self, pod: Object, options: _LogOptions) -> list[_Line]:
-        output = self._output(pod, options.container)
-        if options.previous:
-            name = pod["metadata"]["name"]
-            raise bad_request(
-                f'previous terminated container "{options.container}" in pod "{name}" not found'
-                if output is None
-                else "the log holds what all runs of its process have said: leave --previous away"
-            )
-        if output is None:
-            return _report_lines(pod, options.container)
-        if options.timestamps or options.since is not None:
-            raise bad_request(
-                "what a process said is kept without times, so --since, --since-time and "
-                "--timestamps have no answer here; --tail has one"
-            )
-        return [_Line("", line) for line in output.decode(errors="replace").splitlines()]
+        return LogStream(first, read_more, self._api.clock)
+
+    def _read_log(self, pod: Object, container: str) -> bytes:
+        output = self._output(pod, container)
+        return _report_state(pod, container) if output is None else output
 
 
 class LogStream:
@@ -135,22 +111,17 @@ class LogStream:
         return part
 
 
-def _parse_options(pod: Object, query: Mapping[str, str], now: float) -> _LogOptions:
-    since: float | None = None
-    if query.get("sinceSeconds"):
-        since = now - number(query, "sinceSeconds")
-    elif query.get("sinceTime"):
-        try:
-            since = seconds(query["sinceTime"])
-        except ValueError:
-            raise bad_request(f'sinceTime: "{query["sinceTime"]}" is no time') from None
+def _parse_options(pod: Object, query: Mapping[str, str]) -> _LogOptions:
+    refused = [name for name in _REFUSED if query.get(name)]
+    if refused:
+        raise bad_request(
+            f"{refused[0]} has no answer here: a log holds all runs of a container, without times;"
+            " --tail has one"
+        )
     options = _LogOptions(
         container=_choose_container(pod, query.get("container", "")),
-        since=since,
         tail=number(query, "tailLines") if query.get("tailLines") else None,
         limit=number(query, "limitBytes"),
-        timestamps=flag(query, "timestamps"),
-        previous=flag(query, "previous"),
     )
     if not pod["spec"].get("nodeName"):
         raise bad_request(
@@ -175,39 +146,17 @@ def _choose_container(pod: Object, given: str) -> str:
     return given
 
 
-def _report_lines(pod: Object, container: str) -> list[_Line]:
-    """Return the log of a container without a process, from its reported state."""
+def _report_state(pod: Object, container: str) -> bytes:
+    """Return the log of a container without a process, from the reported state."""
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     reported = pod["status"].get("containerStatuses") or ()
     state: Object = next((c["state"] for c in reported if c["name"] == container), {})
-    run = state.get("running") or state.get("terminated")
-    if run is None:
+    if "running" not in state:
         why = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {why}')
     image = next(c.get("image", "") for c in pod["spec"]["containers"] if c["name"] == container)
-    started, ended = run.get("startedAt", ""), run.get("finishedAt", "")
     text = (
         f"kubedsm emulate: container {container} ({image}) is said to run on {node} since "
-        f"{started}. No process runs in it, so it writes nothing."
+        f"{state['running'].get('startedAt', '')}. No process runs in it, so it writes nothing.\n"
     )
-    lines = [_Line(started, text)]
-    if "terminated" in state:
-        code = run.get("exitCode", 0)
-        text = f"kubedsm emulate: it is said to have ended at {ended}, with exit code {code}."
-        lines.append(_Line(ended, text))
-    return lines
-
-
-def _select_lines(log: list[_Line], options: _LogOptions) -> bytes:
-    lines = log
-    if options.since is not None:
-        lines = [line for line in lines if line.time and seconds(line.time) >= options.since]
-    if options.tail is not None:
-        lines = lines[max(0, len(lines) - options.tail) :]
-    text = _text(lines, timestamps=options.timestamps)
-    return text[: options.limit] if options.limit else text
-
-
-def _text(lines: list[_Line], *, timestamps: bool) -> bytes:
-    shown = (f"{line.time} {line.text}" if timestamps else line.text for line in lines)
-    return "".join(f"{text}\n" for text in shown).encode()
+    return text.encode()
