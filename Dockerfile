@@ -1,4 +1,4 @@
-# The image that manifests/ names. No registry serves it; build it yourself (docs/image.md):
+# The image that manifests/ names. No registry serves it; build it yourself (docs/how-to/build-image.md):
 #   docker build -t kubedsm:0.1.0 .
 # BASE is any image with Python 3.11 or newer, and with either pip or what venv makes one of.
 ARG BASE=python:3.13.7-slim-trixie

@@ -1,28 +1,41 @@
-"""The picture of the README: the page of a demo, as a browser shows it while pods are moved.
+"""Pictures of the documentation.
 
-    pip install -c constraints.txt -e '.[browser]' && python docs/picture.py  # writes docs/page.png
-
-It takes Debian's chromium, and half a minute.
+pip install -c constraints.txt -e '.[browser]' -e ./lab
+python docs/picture.py            # docs/edge-share.svg, the README's; half a minute
+python docs/picture.py page       # docs/page.png, the page of a demo; needs Debian's chromium
 """
 
 import asyncio
+import json
 import re
 import shutil
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import matplotlib as mpl
+from matplotlib.figure import Figure
 from playwright.async_api import Page, async_playwright
 
-PICTURE = Path(__file__).parent / "page.png"
+from kubedsm_lab.replay.presets import PAPER_SCENARIOS
+
+DOCS = Path(__file__).parent
+SHARES, PICTURE = DOCS / "edge-share.svg", DOCS / "page.png"
+REPLAY = (sys.executable, "-m", "kubedsm", "replay", *PAPER_SCENARIOS, "-o", "json")
+POLICIES = {
+    "kube-scheduler": ("before: kube-scheduler", "#b5b5b5"),
+    "kubedsm": ("after: KubeDSM", "#2a78c8"),
+}
 SIZE = {"width": 1280, "height": 800}
 #: seconds of the demo after which there is something to see of the past, too
 PAST = 25
 DEMO = (sys.executable, "-m", "kubedsm", "demo", "--page", "--no-open")
 
 
-async def main() -> None:
+async def draw_page() -> None:
     demo = await asyncio.create_subprocess_exec(*DEMO, stdout=PIPE)
     try:
         async with async_playwright() as playwright:
@@ -60,5 +73,38 @@ async def mid_move(page: Page) -> bytes:
             return picture
 
 
+def draw_shares() -> None:
+    """Draw the edge share in each scenario of the paper under both schedulers."""
+    command = (*REPLAY, "--policies", ",".join(POLICIES), "--seeds", "3")
+    means = json.loads(subprocess.run(command, stdout=PIPE, check=True).stdout)["means"]
+    found: dict[str, list[dict[str, Any]]] = {
+        policy: [
+            next(m for m in means if (m["policy"], m["scenario"]) == (policy, scenario))
+            for scenario in PAPER_SCENARIOS
+        ]
+        for policy in POLICIES
+    }
+    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "kubedsm", "font.size": 10}
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.axhline(1, color="#333333", linestyle="--", linewidth=1, label="target: 100% at the edge")
+    for offset, (policy, (label, color)) in zip((-0.2, 0.2), POLICIES.items(), strict=True):
+        shares = [mean["edgeRatio"] for mean in found[policy]]
+        axes.bar([x + offset for x in range(len(shares))], shares, 0.38, color=color, label=label)
+    best = [mean["edgeRatio"] / mean["optimumShare"] for mean in found["kubedsm"]]
+    axes.plot(range(len(best)), best, "k_", markersize=24, label="best possible placement")
+    axes.set_xticks(range(len(best)), PAPER_SCENARIOS)
+    axes.set_xlabel("scenario of the paper: demand in multiples of the edge, deviation")
+    axes.set_ylabel("edge share")
+    axes.set_ylim(0, 1.05)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    figure.savefig(SHARES, metadata={"Date": None})
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    if "page" in sys.argv:
+        asyncio.run(draw_page())
+    else:
+        draw_shares()

@@ -80,10 +80,11 @@ def test_the_lab_depends_on_what_it_imports():
     assert distributions("lab/kubedsm_lab", "k3s-lab") == dependencies
 
 
-def test_developers_have_every_extra_but_the_large_one_for_a_browser():
+def test_developers_have_every_extra_but_those_for_a_browser_and_the_site():
     extras = dict(PROJECT["optional-dependencies"])
     dev = {normal(requirement) for requirement in extras.pop("dev")}
-    assert {normal(r) for r in extras.pop("browser")} & dev == set()
+    apart = (*extras.pop("browser"), *extras.pop("docs"))
+    assert {normal(r) for r in apart} & dev == set()
     assert {normal(r) for extra in extras.values() for r in extra} <= dev
 
 

@@ -343,22 +343,3 @@ def test_every_server_of_the_package_listens_within_limits():
         if isinstance(node, ast.Attribute) and node.attr in opens
     }
     assert found == {"kubedsm/process/http_limits.py", "lab/kubedsm_lab/bench/soak/line.py"}
-
-
-def test_the_documented_limits_are_those_in_force():
-    docs = Path(kubedsm.__file__).parents[1] / "docs" / "reliability.md"
-    _, _, section = docs.read_text(encoding="utf-8").partition("### Limits of the listeners")
-    cells = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-    documented = [[cell.strip().removesuffix(" Ki") for cell in row[1:]] for row in cells[2:]]
-    rows = (METRICS, PAGE, DIAGNOSTICS)
-    assert documented == [
-        [f"{getattr(row, name) / unit:g}" for row in rows]
-        for name, unit in (
-            ("connections", 1),
-            ("per_address", 1),
-            ("request_bytes", 1024),
-            ("header_timeout", 1),
-            ("idle_timeout", 1),
-            ("write_timeout", 1),
-        )
-    ]

@@ -21,7 +21,7 @@ OF_LAB = [each for each in LAB["dependencies"] if not each.startswith("kubedsm")
 ALL = [*BUILD, *DEPENDENCIES, *OF_LAB, *(each for extra in EXTRAS.values() for each in extra)]
 #: pages and scripts that install this project from its folder
 INSTALLS = [
-    *("README.md", "k3s-lab/README.md", "k3s-lab/lib/playing.sh", "docs/install.md"),
+    *("README.md", "k3s-lab/README.md", "k3s-lab/lib/playing.sh", "docs/how-to/install.md"),
     *("docs/picture.py", ".ci/run"),
 ]
 

@@ -245,7 +245,10 @@ def test_other_pods_reach_its_metrics_from_the_monitoring_namespace_only():
 
 #: tools that build images or export them, and the prefix that they give to a short name
 PREFIXES = {"docker": "docker.io/library/", "podman": "localhost/"}
-BUILT_BY_HAND = ("README.md", "Dockerfile", "docs/image.md", "docs/install.md", "k3s-lab/README.md")
+BUILT_BY_HAND = (
+    *("README.md", "Dockerfile", "k3s-lab/README.md"),
+    *("docs/how-to/build-image.md", "docs/how-to/install.md"),
+)
 
 
 @pytest.mark.parametrize("path", [*BUILT_BY_HAND, "manifests/overlays/k3s/kustomization.yaml"])
@@ -321,9 +324,9 @@ def test_the_overlays_change_what_they_say():
 
 
 def test_the_overlay_of_ones_own_in_the_documents_can_be_built(tmp_path):
-    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
     (example,) = re.findall(
-        r"```yaml\n(.*?)```", text.partition("\n## An overlay of your own\n")[2], re.DOTALL
+        r"```yaml\n(.*?)```", text.partition("\n### An overlay of your own\n")[2], re.DOTALL
     )[:1]
     (tmp_path / "kubedsm").symlink_to(ROOT)
     own = tmp_path / "own"

@@ -8,7 +8,7 @@ need_playing() {
   done
 }
 
-# A file in the form of docs/loadgen.md; without one, the short one.
+# A file in the form of docs/how-to/generate-load.md; without one, the short one.
 scenario_file() {
   local given=${1:-$HERE/scenarios/short.json}
   [[ -r $given ]] || die "$given: no such scenario; loadgen generate makes one"

@@ -10,7 +10,7 @@ import click
 from kubedsm.cli.options import EXIT_CODES, kubeconfig_context, kubeconfig_file, migration_requests
 
 if TYPE_CHECKING:
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
 
 
 def _check_id(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -33,7 +33,7 @@ def approve(
     proposal: str,
     kubeconfig_path: Path | None,
     context: str | None,
-    config_map: "ConfigMapName",
+    config_map: "ObjectName",
     wait: float,
 ) -> None:
     """Have the running scheduler execute a proposal of its own.

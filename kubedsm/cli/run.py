@@ -24,7 +24,7 @@ from kubedsm.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class RunOptions:
     """Options of `kubedsm run`."""
 
     config_path: str | None
-    config_map: "ConfigMapName | None"
+    config_map: "ObjectName | None"
     kubeconfig_path: Path | None
     context: str | None
     namespace: str
@@ -94,7 +94,7 @@ class RunOptions:
         type=click.Path(path_type=Path, file_okay=False),
         default="/var/run/secrets/kubedsm.io/prometheus",
         help="Directory of a mounted Secret with the token for Prometheus, its server (the address"
-        " that may see it) and ca.crt; each may be missing (docs/measured-load.md).",
+        " that may see it) and ca.crt; each may be missing (docs/how-to/use-measured-load.md).",
     ),
     page("the diagnostics port"),
     click.option(

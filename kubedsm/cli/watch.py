@@ -14,7 +14,7 @@ from kubedsm.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
 
 
 @click.command()
@@ -42,7 +42,7 @@ def watch(
     kubeconfig_path: Path | None,
     context: str | None,
     config_path: str | None,
-    config_map: "ConfigMapName",
+    config_map: "ObjectName",
     output: str,
 ) -> None:
     """Watch a running scheduler's page, or a cluster, in a terminal.

@@ -256,7 +256,9 @@ class Explainer:
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
         # Only the running scheduler knows which nodes of a large cloud are sampled next.
         policy = attrs.evolve(self._policy, cloud_percentage=100)
-        decision = policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
+        decision = policy.decide(
+            attrs.evolve(snapshot, nodes=nodes, free=free, counted=None), [case.pod]
+        )
         return decision.bindings[0].node if decision.bindings else None
 
 
@@ -278,7 +280,8 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
     waiting = attrs.evolve(
         pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
     )
-    return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
+    pods = {**snapshot.pods, pod.uid: waiting}
+    return attrs.evolve(snapshot.without([pod.uid]), pods=pods, counted=None)
 
 
 def _change(

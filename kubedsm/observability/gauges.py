@@ -162,7 +162,7 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
     yield _gauges("kubedsm_sites", text, "state", away.items())
     yield _gauge(
         "kubedsm_edge_fragmentation",
-        "Edge capacity that no pod can use, in nodes; docs/configuration.md: fragmentation.",
+        "Edge capacity that no pod can use, in nodes (configuration key: fragmentation).",
         _fragmentation(reading, snapshot),
     )
     yield _gauge(

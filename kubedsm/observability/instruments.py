@@ -208,7 +208,7 @@ class Instruments(Listener):
         )
         self._plans = self._counter(
             "kubedsm_plans",
-            "Finished plans by kind (bind: of a batch; migration, restore) and outcome"
+            "Finished plans by kind (bind: of a pod; migration, restore) and outcome"
             " (completed, failed, dropped).",
             "kind outcome",
         )

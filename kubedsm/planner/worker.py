@@ -45,7 +45,7 @@ log = structlog.get_logger()
 R = TypeVar("R")
 
 #: messages sent in one turn of the event loop: 4 ms of it
-CHUNK = 500
+CHUNK = 350
 #: seconds for which messages are gathered
 GATHER = 0.5
 #: seconds after the end of its budget until a request counts as stuck

@@ -191,7 +191,7 @@ class Packer:
         count = counted(len(found.legs), "move")
         for awaited in found.awaited:
             text = f"Packing: {count} would make room on {awaited.target}: {moves}"
-            self.migrator.recorder.note("PackingProposed", awaited.pod, text)
+            self.migrator.recorder.record_event("PackingProposed", awaited.pod, text)
 
     async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
         """Execute a packing; return True if a pending pod was placed.
@@ -257,7 +257,7 @@ class Execution:
             await self.migrator.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
             text = f"Packing: no room is made: {refusal}"
-            self.migrator.recorder.note("PackingFailed", by, text)
+            self.migrator.recorder.record_event("PackingFailed", by, text)
             return False
         while any(mirror.pod(victim.uid) for victim in victims):
             if self._is_late():
@@ -309,10 +309,12 @@ class Execution:
         placed = [pod for pod in pods if pod is not None and not pod.waits_for_node]
         for pod in placed:
             text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
-            migrator.recorder.note("Packed", pod, text)
+            migrator.recorder.record_event("Packed", pod, text)
         left = [move.pod for move in self._list_waiting()]
         for pod in left:
             migrator.record.packing_came_to(pod.uid, f"no room was made: {why}")
-            migrator.recorder.note("PackingFailed", pod, f"Packing: no room was made: {why}")
+            migrator.recorder.record_event(
+                "PackingFailed", pod, f"Packing: no room was made: {why}"
+            )
         log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
         return bool(placed)

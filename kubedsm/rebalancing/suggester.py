@@ -118,8 +118,8 @@ class Migrator:
         knows their outcome makes fewer migrations.
         """
         return (
-            not self.queue.busy
-            and self.manager.at_rest()
+            self.manager.at_rest()
+            and not self.queue.busy
             and not self.preemptor.busy
             and not self.paused()
         )
@@ -247,8 +247,9 @@ class Suggester:
 
     def _is_due(self) -> bool:
         migrator = self.migrator
-        due = migrator.state != self._nothing_at or migrator.clock.monotonic() >= self._again_at
-        return due and migrator.is_calm()
+        return migrator.is_calm() and (
+            migrator.state != self._nothing_at or migrator.clock.monotonic() >= self._again_at
+        )
 
     async def _suggest_moves(self) -> None:
         migrator, state = self.migrator, self.migrator.state
@@ -306,7 +307,7 @@ class Suggester:
             return
         migrator.propose(snapshot, suggestion)
         for move in suggestion.moves:
-            migrator.recorder.note(
+            migrator.recorder.record_event(
                 "MigrationProposed", move.pod, _proposal_text(move, suggestion.id)
             )
 

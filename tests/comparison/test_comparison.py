@@ -2,10 +2,8 @@
 
 import json
 import os
-import re
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +25,6 @@ from kubedsm_lab.replay.tables import Section
 from support import command_line
 
 PICTURE = render_picture("Rounds", "", [plot_bars("r", [Bar("a", Look(0, 0), 1)], 1, str)])
-DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 
 
 def found(ours, theirs, *, drawn=None):
@@ -304,11 +301,3 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
 def test_the_tables_that_are_shown_are_there(sections, name):
     [experiment] = [each for each in EXPERIMENTS if each.name == name]
     assert set(experiment.shown) <= {one.title for one in sections}
-
-
-def test_the_document_is_what_the_command_writes():
-    text = DOCUMENT.read_text(encoding="utf-8")
-    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    theirs = [each.title for each in EXPERIMENTS]
-    assert titles == ["The answer", "What was compared", *theirs, "Schedulers that do not run here"]
-    assert "| a look |" not in text

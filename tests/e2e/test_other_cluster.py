@@ -106,7 +106,14 @@ def test_a_scheduler_whose_cluster_cannot_be_compared_is_not_believed(scheduled,
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
-@pytest.mark.parametrize("page", ["README.md", "docs/page.md", "docs/watching.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "docs/how-to/use-the-page.md",
+        "docs/how-to/explain-decisions.md",
+        "docs/how-to/troubleshoot.md",
+    ],
+)
 def test_the_command_in_the_docs_names_the_leader(scheduled, page):
     server, _ = scheduled
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")

@@ -47,8 +47,8 @@ def test_kubectl_finds_nothing_in_the_old_form(routes):
 
 @pytest.mark.skipif(version("kubernetes_asyncio") != TAKEN_FROM, reason="of another Kubernetes")
 def test_the_fields_are_those_of_the_library():
-    fields_of = runpy.run_path(str(ROOT / "docs" / "field_types.py"))["fields_of"]
+    fields_of = runpy.run_path(str(ROOT / "docs" / "generate.py"))["list_fields"]
     known = orjson.loads(FIELD_TYPES.read_bytes())
     assert known == fields_of([model_of(r) for r in (*SERVED, *BODIES)]), (
-        "run `python docs/field_types.py`"
+        "run `python docs/generate.py`"
     )

@@ -14,9 +14,9 @@ from support.grafana_types import faults
 from support.manifests import MONITORING, made
 
 ROOT = Path(__file__).parents[2]
-TABLE = runpy.run_path(str(ROOT / "docs" / "metrics_table.py"))
+GENERATE = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 #: of each metric of ours
-LABELS = {name: set(labels.split(", ")) for name, _, labels, _ in TABLE["shown"]()}
+LABELS = {name: set(labels.split(", ")) for name, _, labels, _ in GENERATE["list_metrics"]()}
 #: of Prometheus itself, of prometheus_client, and of node-exporter
 OTHERS = r"up|ALERTS|process_[a-z_]+|node_[a-zA-Z_]+"
 

@@ -1,6 +1,7 @@
 """What the tests of moves share: clusters to move pods in, moments to act at, ends to wait for."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import attrs
 
@@ -94,6 +95,24 @@ def migrating(*nodes, **world):
 
 def by_hand(configuration=BY_HAND, **world):
     return emulated(LARGE_CLOUD, configuration=configuration, **world)
+
+
+@asynccontextmanager
+async def on_cloud(replicas=1, faults=None, **pod_spec):
+    """A scheduler that migrates, and replicas of web that have settled on the cloud."""
+    async with migrating(LARGE_CLOUD) as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", replicas, **pod_spec)
+        yield world
+
+
+@asynccontextmanager
+async def ready_to_move(replicas=1, edge=ONE_PLACE, configuration=BY_HAND, faults=None):
+    """A scheduler that migrates by hand, settled replicas of web, and an edge that is open."""
+    async with by_hand(configuration) as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", replicas)
+        open_edge(world, edge)
+        await asyncio.sleep(0.1)
+        yield world
 
 
 async def hand_over(

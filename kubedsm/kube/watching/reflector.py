@@ -336,14 +336,16 @@ class Reflector(Generic[T, E]):
         match read:
             case decoding.Applied():
                 self._apply_object(read)
-                self._advance_to(read.identity.resource_version)
+                version = read.identity.resource_version
             case decoding.Removed():
                 gone = self._known.remove(read.identity)
                 if gone is not None:
                     self._on_event(self._watched.deleted(gone))
-                self._advance_to(read.identity.resource_version)
+                version = read.identity.resource_version
             case decoding.Bookmark():
-                self._advance_to(read.resource_version)
+                version = read.resource_version
+        if version and not is_older(version, self._version):
+            self._version = version
         self._out_of_trouble()
 
     def _apply_object(self, read: decoding.Applied[T]) -> None:
@@ -353,10 +355,6 @@ class Reflector(Generic[T, E]):
         for gone in replaced:
             self._on_event(self._watched.deleted(gone))
         self._on_event(self._watched.applied(read.object))
-
-    def _advance_to(self, version: str) -> None:
-        if version and not is_older(version, self._version):
-            self._version = version
 
     def _skip_object(self, error: WireError) -> None:
         self._malformed += 1
@@ -401,14 +399,6 @@ def _spoils_version(error: ClusterError | WireError) -> bool:
 Key = tuple[str, str]
 
 
-def _is_news(seen: Identity, known: Identity) -> bool:
-    if not known.resource_version:
-        return True
-    if known.uid == seen.uid and known.resource_version == seen.resource_version:
-        return False
-    return not is_older(seen.resource_version, known.resource_version)
-
-
 class KnownObjects:
     """Store of the existing objects of one kind, with their latest observed versions.
 
@@ -431,8 +421,14 @@ class KnownObjects:
         """
         key = (seen.namespace, seen.name)
         known = self._known.get(key)
-        if seen.uid in self._gone or (known is not None and not _is_news(seen, known)):
+        if seen.uid in self._gone:
             return None
+        if known is not None and known.resource_version:
+            newest, same = known.resource_version, known.uid == seen.uid
+            if is_older(seen.resource_version, newest) or (
+                same and seen.resource_version == newest
+            ):
+                return None
         self._known[key] = seen
         if known is None or known.uid == seen.uid:
             return ()

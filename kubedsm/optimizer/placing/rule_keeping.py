@@ -139,7 +139,7 @@ def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
     held = np.zeros((2, len(column.values)), dtype=np.int64)
     taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
     for alike in _group_alike(group, batch):
-        fits = np.where(batch.open.feasibility.openable(alike[0]), len(alike), 0)
+        fits = np.where(batch.open.feasibility.verdict(alike[0]).openable, len(alike), 0)
         asked = {name: amount for name, amount in alike[0].requests.items() if amount}
         for name, amount in asked.items():
             free = np.maximum(batch.room.column(name) - taken[name], 0)

@@ -1,4 +1,5 @@
-"""Oracles: the guarantees of docs/reliability.md, checked with every change and every request.
+"""Oracles: the guarantees of docs/explanation/reliability.md, checked at every change
+and every request.
 
 `Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. Writes
 are judged when sent: a request in flight cannot be recalled, so preconditions must make the request

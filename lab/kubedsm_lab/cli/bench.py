@@ -318,8 +318,9 @@ def soak(
     "--policies",
     default="kubedsm,bare-loop",
     callback=parse_names,
-    help="Policies (docs/policies.md), or bare-loop. All but kubedsm take one pod at a time; with"
-    " .batched after the name, all pending pods. Ratios are the first one's to the others.",
+    help="Policies (docs/reference/policies.md), or bare-loop. All but kubedsm take one pod at a"
+    " time; with .batched after the name, all pending pods. Ratios are the first one's to the"
+    " others.",
 )
 @click.option(
     "--silence",

@@ -33,7 +33,9 @@ EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
     help="Policies to compare with KubeDSM, separated by commas, in experiments that take any.",
 )
 @click.option(
-    "--full", is_flag=True, help="Full size, as in docs/comparison.md; else a quick look."
+    "--full",
+    is_flag=True,
+    help="Full size, as in docs/explanation/comparison.md; else a quick look.",
 )
 @processes
 @executor

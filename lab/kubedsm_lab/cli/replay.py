@@ -50,8 +50,8 @@ SOLVERS = ("highs", "cp-sat", "off")
     click.option(
         "--full",
         is_flag=True,
-        help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
-        " load-aware: 10, docs/load-aware.md; hpa: 50, docs/hpa.md.",
+        help="With --preset, all tables of the page in docs/explanation: evaluation.md, 5 seeds;"
+        " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds.",
     ),
     click.option(
         "--solver",
@@ -83,7 +83,7 @@ SOLVERS = ("highs", "cp-sat", "off")
         "--config",
         "config_path",
         show_default="none: every key has its own default",
-        help="Configuration file (docs/configuration.md).",
+        help="Configuration file (docs/reference/configuration.md).",
     ),
     click.option(
         "--seeds",

@@ -41,7 +41,7 @@ from kubedsm_lab.replay.world import Setup
 
 @attrs.frozen
 class Asked:
-    #: as docs/comparison.md has it; else a quick look
+    #: as docs/explanation/comparison.md has it; else a quick look
     full: bool
     #: processes
     workers: Workers
@@ -150,7 +150,7 @@ def _run_load_aware(asked: Asked) -> Findings:
 
 
 def _run_packing(asked: Asked) -> Findings:
-    # As many seeds as docs/packing.md has, or a look.
+    # As many seeds as docs/explanation/packing.md has, or a look.
     plan = attrs.evolve(packing.PRESET.short, seeds=4 if asked.full else 1)
     return packing.run(plan, asked.workers)
 

@@ -1,4 +1,4 @@
-"""Tables of docs/evaluation.md: a report next to the published measurements of KubeDSM."""
+"""Tables of docs/explanation/evaluation.md: a report next to the published measurements."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -163,7 +163,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class LoadReport:
-    """Report of `loadgen run -o json` (docs/loadgen.md)."""
+    """Report of `loadgen run -o json` (docs/how-to/generate-load.md)."""
 
     #: Unix timestamp in seconds, by the clock of loadgen
     began: float

@@ -1,4 +1,4 @@
-"""Measures of a run: edge shares, response latencies, migrations, waiting (docs/replay.md)."""
+"""Measures of a run, such as edge shares and migrations (docs/reference/replay-measures.md)."""
 
 import itertools
 import math

@@ -17,7 +17,7 @@ import orjson
 from kubedsm_lab.emulator.api.errors import bad_request, cannot_be_handled
 from kubedsm_lab.emulator.api.resources import Object, Resource
 
-#: written by `python docs/field_types.py`
+#: written by `python docs/generate.py`
 FIELD_TYPES = Path(__file__).with_name("field_types.json")
 _QUANTITY = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?", re.ASCII

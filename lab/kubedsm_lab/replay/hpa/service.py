@@ -1,7 +1,7 @@
 """Cluster and service of the autoscaler's experiment, and the model of the clients' view.
 
 Source: the paper of the rotating score cache, and the manifests of the authors' benchmark. Values
-without a published source are marked as ours in docs/hpa.md.
+without a published source are marked as ours in docs/explanation/hpa.md.
 """
 
 import random

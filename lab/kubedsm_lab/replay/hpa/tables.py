@@ -1,4 +1,4 @@
-"""Tables of docs/hpa.md: the outcomes of all trials next to the published measurements."""
+"""Tables of docs/explanation/hpa.md: all trials next to the published measurements."""
 
 import bisect
 import math

@@ -1,7 +1,7 @@
 """Application of the experiment: 16 microservices, their functions, and the call graph.
 
 Source of the numbers: the paper on load-aware placing and descheduling whose authors are at
-unict-cclab. Values that it does not state are marked as ours in docs/load-aware.md.
+unict-cclab. Values that it does not state are marked as ours in docs/explanation/load-aware.md.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""`kubedsm replay --preset load-aware`: its trials, and the tables of docs/load-aware.md."""
+"""`kubedsm replay --preset load-aware`: trials, and tables of docs/explanation/load-aware.md."""
 
 from collections.abc import Callable, Mapping, Sequence
 

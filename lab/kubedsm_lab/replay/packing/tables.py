@@ -1,4 +1,4 @@
-"""Tables of docs/packing.md: the outcomes of all instances next to the published measurements.
+"""Tables of docs/explanation/packing.md: all instances next to the published measurements.
 
 Source: "Priority Matters" (arXiv 2511.08373), and the result files of its authors' program.
 """
