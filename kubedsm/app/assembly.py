@@ -216,7 +216,12 @@ class Runtime:
         ignored = IgnoredAnnotations(
             name, clock, partial(recorder.record_event, "AnnotationIgnored")
         )
-        of_pods = (changes.observe, self.manager.observe, self.preemptor.observe, listener.changed)
+        of_pods = (
+            changes.observe,
+            self.manager.observe,
+            self.preemptor.observe,
+            listener.mirror_changed,
+        )
         self.handler = EventHandler(
             mirror,
             self.queue,
@@ -229,7 +234,7 @@ class Runtime:
                 self._tiers.observe,
                 self.effects.observe,
                 SlowerEdges(self.workload_events).observe,
-                listener.changed,
+                listener.mirror_changed,
             ),
         )
         handle = self.handler.handle
