@@ -1,4 +1,4 @@
-"""Assembly of the scheduler: components in dependency order, and background tasks."""
+"""Assembly of the scheduler: construction of components in dependency order, background tasks."""
 
 import asyncio
 import random
@@ -215,7 +215,12 @@ class Runtime:
         ignored = IgnoredAnnotations(
             name, clock, partial(recorder.record_event, "AnnotationIgnored")
         )
-        of_pods = (changes.observe, self.manager.observe, self.preemptor.observe, listener.changed)
+        of_pods = (
+            changes.observe,
+            self.manager.observe,
+            self.preemptor.observe,
+            listener.mirror_changed,
+        )
         self.handler = EventHandler(
             mirror,
             self.queue,
@@ -228,7 +233,7 @@ class Runtime:
                 self._tiers.observe,
                 self.effects.observe,
                 SlowerEdges(self.workload_events).observe,
-                listener.changed,
+                listener.mirror_changed,
             ),
         )
         handle = self.handler.handle

@@ -20,7 +20,7 @@ from kubedsm.process.log_throttle import SaidByCause
 
 log = structlog.get_logger()
 
-#: seconds between two comparisons of configuration and cluster
+#: seconds between comparisons of configuration and cluster
 PERIOD = 15.0
 #: seconds before an unmatched key is reported
 GRACE = 60.0

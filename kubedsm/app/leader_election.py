@@ -40,7 +40,7 @@ log = structlog.get_logger()
 #: of the duration: another's clock may run four times as fast as the holder's, and a twentieth of
 #: the duration is left for what is on its way
 WINDOW = 0.2
-#: minimum renewals per window: a single failure is harmless
+#: minimum renewals per window: individual failures remain harmless
 RENEWALS = 3
 #: reads by a standby per retry period: a released Lease is acquired within the period
 LOOKS = 2
@@ -189,7 +189,7 @@ class Elector:
         self.since = None
 
     async def _stand_by(self) -> None:
-        """Return when elected."""
+        """Return after successful election."""
         told, warned = "", None
         while True:
             wait = self._times.look

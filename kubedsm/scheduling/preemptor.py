@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 #: seconds without evictions from a node, for one pod, after a refused eviction
 BACK_OFF = 30.0
-#: seconds between attempts of a call without response, and number of attempts
+#: seconds between attempts of an unanswered call, and maximum attempts
 RETRY = 1.0
 TRIES = 5
 
@@ -110,7 +110,7 @@ class Preemptor:
             self._wake.set()
 
     async def run(self) -> None:
-        """Preempt for one pod after the other, in serving order, until cancelled."""
+        """Preempt sequentially for waiting pods, in serving order, until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -173,13 +173,13 @@ class Preemptor:
                     self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
-        """Reserve the capacity again for a nominated pod whose bind failed."""
+        """Restore the capacity reservation of a nominated pod after a failed bind."""
         nomination = self.nominations.get(pod.uid)
         if nomination is not None:
             self.mirror.nominate(nomination.pod, nomination.node)
 
     def _find_waiting(self, uid: Uid) -> Pod | None:
-        """Return the pod if it still has to be scheduled."""
+        """Return the pod if still waiting for scheduling."""
         pod = self.mirror.pod(uid)
         taken = self.mirror.has_reservation(uid) or self.mirror.claimant(uid) is not None
         return pod if pod is not None and pod.waits_for_node and not taken else None
@@ -265,7 +265,7 @@ class Preemptor:
         shunned: frozenset[NodeName] = frozenset(),
         node: NodeName | None = None,
     ) -> PreemptResponse | None:
-        """Find victims for the pod; return None if the pod does not wait any more.
+        """Find preemption victims for the pod; return None for a pod no longer waiting.
 
         Capacity reserved for less important pods counts as free. Raises NoResponseError.
         """
