@@ -16,7 +16,7 @@ from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem, added_fragmentation, signed_row
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, signed_row
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
     NO_VARIABLE,
@@ -368,5 +368,5 @@ def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
         return None
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())
-    added = int(added_fragmentation(problem, nodes, problem.free, changes[nodes]).sum())
+    added = int(problem.added_fragmentation(nodes, problem.free, changes[nodes]).sum())
     return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)
