@@ -51,59 +51,42 @@ _BLOCK = 2**14
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Replica spread of I items, of W workloads, on N nodes; arrays are made on first use."""
+    """Replica spread of I items, of W workloads, on N nodes."""
 
-    #: I
-    items: tuple[Item, ...]
-    #: N: codes of their zones
-    zones: Ints
-    #: row of each node
-    rows: Mapping[NodeName, int]
-    #: how many replicas of a workload are where
-    standing: Mapping[Workload, Mapping[NodeName, int]]
-    #: if false, the spread cost is zero
-    matters: bool
+    #: I x W: 1 for the workload of the item; 0 if its pods have spread constraints of their own
+    workloads: Ints
+    #: N x W: replicas on the node, and on the edge nodes of its zone, capped
+    company: Ints
+    neighbours: Ints
 
-    @cached_property
-    def _workloads(self) -> list[Workload | None]:
-        """I: workload of each item; None if its pods have spread constraints of their own."""
-        return [i.workload if self.matters and spreads(i.like) else None for i in self.items]
-
-    @cached_property
-    def named(self) -> tuple[Workload, ...]:
-        """W."""
-        return tuple(dict.fromkeys(filter(None, self._workloads)))
-
-    @cached_property
-    def workloads(self) -> Ints:
-        """I x W: 1 for the workload of the item."""
-        of_item = [[workload == other for other in self.named] for workload in self._workloads]
-        return np.array(of_item, dtype=np.int64).reshape(len(self.items), len(self.named))
-
-    @cached_property
-    def _replicas(self) -> Ints:
-        """N x W: replicas on the node."""
-        replicas = np.zeros((len(self.zones), len(self.named)), dtype=np.int64)
-        for column, workload in enumerate(self.named):
-            for name, number in self.standing.get(workload, {}).items():
-                if name in self.rows:
-                    replicas[self.rows[name], column] = number
-        return replicas
-
-    @cached_property
-    def company(self) -> Ints:
-        """N x W: replicas on the node, capped."""
-        return np.minimum(self._replicas, _MOST)
-
-    @cached_property
-    def neighbours(self) -> Ints:
-        """N x W: replicas on the edge nodes of the zone."""
-        codes, zones = np.unique(self.zones, return_inverse=True)
-        if len(codes) <= 1:
-            return np.zeros_like(self._replicas)
-        in_zone = np.zeros((len(codes), len(self.named)), dtype=np.int64)
-        np.add.at(in_zone, zones, self._replicas)
-        return np.minimum(in_zone[zones], _MOST)
+    @classmethod
+    def of(
+        cls,
+        items: Sequence[Item],
+        rows: Mapping[NodeName, int],
+        zones: Ints,
+        standing: Mapping[Workload, Mapping[NodeName, int]],
+        *,
+        matters: bool,
+    ) -> Self:
+        """zones: N, codes of the zones. standing: replicas of each workload by node."""
+        spread = [item.workload if matters and spreads(item.like) else None for item in items]
+        named = list(dict.fromkeys(filter(None, spread)))
+        of_item = [[workload == other for other in named] for workload in spread]
+        replicas = np.zeros((len(zones), len(named)), dtype=np.int64)
+        for column, workload in enumerate(named):
+            for name, number in standing.get(workload, {}).items():
+                if name in rows:
+                    replicas[rows[name], column] = number
+        codes, zone = np.unique(zones, return_inverse=True)
+        in_zone = np.zeros((len(codes), len(named)), dtype=np.int64)
+        if len(codes) > 1:
+            np.add.at(in_zone, zone, replicas)
+        return cls(
+            np.array(of_item, dtype=np.int64).reshape(len(items), len(named)),
+            np.minimum(replicas, _MOST),
+            np.minimum(in_zone[zone], _MOST),
+        )
 
     def most_added(self, touches: int) -> int:
         """Return an upper bound on the spread that changes add or remove on all nodes together."""
@@ -140,7 +123,10 @@ class EdgeProblem:
     #: N x R
     allocatable: Ints
     fragmentation: Fragmentation
-    spread: EdgeSpread
+    #: N: codes of the zones of the nodes
+    zones: Ints
+    #: replicas of each workload by node
+    standing: Mapping[Workload, Mapping[NodeName, int]]
     cloud: CloudHold
     #: free capacity of all nodes
     room: Mapping[NodeName, Resources]
@@ -177,7 +163,6 @@ class EdgeProblem:
         requests = [item.requests for item in pods.items]
         axes = axes_of([*requests, *(vector for vector, _ in fragmentation.mix)])
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
-        zones = edge.index.zone.codes[edge.positions]
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
         waiting = Counter(pod.workload for item in pods.items for pod in item.stranded)
         return cls(
@@ -188,9 +173,8 @@ class EdgeProblem:
             free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
             allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
-            spread=EdgeSpread(
-                pods.items, zones, rows, snapshot.census.standing, matters=limits.spread
-            ),
+            zones=edge.index.zone.codes[edge.positions],
+            standing=snapshot.census.standing,
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
             room=snapshot.free,
             others=pods.others,
@@ -204,8 +188,12 @@ class EdgeProblem:
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
         """Return the problem with the pods of other workloads fixed."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
-        items = tuple(self.items[i] for i in kept)
-        return attrs.evolve(self, items=items, spread=attrs.evolve(self.spread, items=items))
+        return attrs.evolve(self, items=tuple(self.items[i] for i in kept))
+
+    @cached_property
+    def spread(self) -> EdgeSpread:
+        matters = self.limits.spread
+        return EdgeSpread.of(self.items, self.rows, self.zones, self.standing, matters=matters)
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
