@@ -10,35 +10,20 @@ from kubedsm.config.settings import Configuration
 from kubedsm.execution.migrations import Migrations
 from kubedsm.model.events import PodApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import NodeName, Workload
 from kubedsm.process.clock import VirtualClock
 from plans.advance import advance
 from plans.events import Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
 from support.move_scenes import group_of
+from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def running(name):
-    return Pod(
-        Uid(name),
-        "shop",
-        name,
-        Workload("shop", "Deployment", name),
-        PodClass(Resources(cpu=1), SchedulingRules()),
-        "kubedsm",
-        node_name=NodeName("c1"),
-    )
+    return made_pod(name, workload=name, node_name=NodeName("c1"))
 
 
 def migrations(mirror, ended, **limits):
