@@ -13,7 +13,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Workload
 from kubedsm.process.clock import VirtualClock
 from plans.advance import advance
-from plans.events import Begun, CallRefused
+from plans.events import Abandoned, Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
 from support.move_scenes import group_of
@@ -68,3 +68,19 @@ async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
     for step in effects:
         moves.end_step(plan, step, 3.0)
     assert [outcome.id for outcome in ended] == ["p/web"]
+
+
+async def test_moves_that_end_together_are_all_told_of():
+    mirror, ended = ClusterMirror(), []
+    for name in ("web", "api"):
+        mirror.apply(PodApplied(running(name)))
+    orders = [MoveOrder(f"p/{name}", name, "e1", MoveMode.SURGE, 10.0) for name in ("web", "api")]
+    moves = migrations(mirror, ended)
+    moves.add("p", group_of(orders, mirror))
+    plan, _ = advance(migration_plan("p", orders), Begun(), 0.0)
+    plan, effects = advance(plan, Abandoned("a bug"), 0.0)
+    assert plan.finished
+    for step in effects:
+        moves.end_step(plan, step, 3.0)
+    assert [outcome.id for outcome in ended] == ["p/web", "p/api"]
+    assert not moves.under_way(["p"])
