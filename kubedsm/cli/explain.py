@@ -1,4 +1,4 @@
-"""What `kubedsm explain` is called with."""
+"""Arguments of `kubedsm explain`."""
 
 from typing import Any
 
