@@ -48,7 +48,7 @@ class Listener:
         """A search for victims of lower priority begins in favour of the pod."""
 
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:
-        """Record the victims that are evicted for the pod, unless capacity becomes free otherwise."""
+        """Record the pod's victims, evicted unless capacity becomes free otherwise."""
 
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         """A suggestion of these migrations was computed in `seconds`."""
