@@ -30,11 +30,11 @@ from plans.steps import (
 )
 
 OPEN = frozenset({StepState.ASKED, StepState.VERIFYING})
-#: steps that are done when their pod is gone
+#: steps completed by the deletion of their pod
 DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTORE})
 #: steps whose timeout includes the termination grace period
 WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
-#: reason of a step that a live read disproves after its deadline
+#: failure reason of a step, disproved by a live read after the deadline
 NOT_IN_TIME = {
     StepKind.BIND: "the pod was not bound in time",
     StepKind.AWAIT_READY: "the replacement was not Ready in time",
@@ -55,8 +55,8 @@ def bind_plan(plan_id: str, pod: str, node: str, timeout: float) -> Plan:
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
     """Apply an event to the plan; return the new plan and the effects.
 
-    The effects are the changed steps. A step that is asked must be carried out. For a step that is
-    verifying, the pod must be read live and reported. Every other step has ended.
+    The effects are the changed steps. The placement manager carries out asked steps, and reads the
+    pods of verifying steps live. Every other changed step has ended.
 
     Pure and total: an event without meaning for the plan returns the plan unchanged. `now` is in
     seconds on the clock of the deadlines.
@@ -86,7 +86,7 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
 
 
 def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
-    """Fill in the pod or the timeout of a later step, which the event determines."""
+    """Fill in the replacement or the timeout of a later step, as determined by the event."""
     match event:
         case ReplacementClaimed(move, pod) if step.replacement_of == move:
             return attrs.evolve(step, pod=pod)
@@ -100,9 +100,9 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
 def _interpret(
     steps: Sequence[Step], event: PlanEvent, now: float
 ) -> Iterator[tuple[Step, Meaning]]:
-    """Yield the steps that the event is about, with its meaning for each.
+    """Yield the steps concerned by the event, with the resulting trigger and reason.
 
-    A meaning that `TRANSITIONS` has no entry for, such as for an ended step, changes nothing.
+    Triggers without an entry in `TRANSITIONS`, for example of finished steps, change nothing.
     """
     match event:
         case Begun():
@@ -131,10 +131,10 @@ def _interpret(
 def _interpret_pod(
     steps: Sequence[Step], event: PodSeen | PodGone
 ) -> Iterator[tuple[Step, Meaning]]:
-    """Yield the steps about the pod; a deleted pod also ends the wait for its replacement."""
+    """Yield the steps about the pod; the deletion also ends the wait for the replacement."""
     own = [step for step in steps if step.pod == event.pod]
     if isinstance(event, PodSeen):
-        # A waiting step gets the observation again once its predecessors are done.
+        # The observation is repeated for a waiting step after completion of all predecessors.
         for step in own:
             meaning = _observe_pod(step, event) if step.state in OPEN else None
             if meaning is not None:
@@ -148,7 +148,7 @@ def _interpret_pod(
 
 
 def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
-    """Return the meaning of an observation of the pod for a step that is asked or verifying."""
+    """Interpret an observation of the pod for a step in progress."""
     match step.kind:
         case StepKind.BIND if seen.node == step.node:
             return PROVED
@@ -191,7 +191,7 @@ def _overdue(step: Step, now: float) -> Meaning:
 
 
 def _list_unblocked(steps: Sequence[Step]) -> Iterator[tuple[Step, Meaning]]:
-    """Yield the waiting steps that start, as their predecessors are done, or never can start."""
+    """Yield waiting steps: ready after completion of all predecessors, or cancelled for ever."""
     for step in steps:
         if step.state is not StepState.WAITING:
             continue

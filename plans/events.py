@@ -13,13 +13,13 @@ class PodSeen:
     """An observation of a pod."""
 
     pod: str
-    #: the node it is bound to; empty if none
+    #: node of the binding; empty for a pending pod
     node: str = ""
     ready: bool = False
     terminating: bool = False
-    #: detached from its owner by a migration
+    #: detached from the ReplicaSet by a migration
     detached: bool = False
-    #: live read for an overdue step: what is not observed now has not happened in time
+    #: live read for an overdue step: anything unobserved now is considered as failed
     live: bool = False
 
 
@@ -30,10 +30,10 @@ class PodGone:
 
 @attrs.frozen(slots=True)
 class MoveAccepted:
-    """The migration passed the live check, and its capacity is reserved."""
+    """The migration passed the live check, and target capacity is reserved."""
 
     move: str
-    #: seconds for which the replacement must stay Ready before the eviction
+    #: seconds of continuous readiness of the replacement before the eviction
     settle: float = 0.0
     #: termination grace period of the old pod in seconds, added to deadlines
     grace: float = 0.0
@@ -41,7 +41,7 @@ class MoveAccepted:
 
 @attrs.frozen(slots=True)
 class ReplacementClaimed:
-    """The owner created a pod, and the mirror assigned it to this migration."""
+    """The owner created a replacement, assigned to the migration by the mirror."""
 
     move: str
     pod: str
@@ -57,7 +57,7 @@ class CallRefused:
 
 @attrs.frozen(slots=True)
 class OutcomeLost:
-    """The call may have been applied: verify the step before its deadline."""
+    """The outcome of the call is unknown: verification starts before the deadline."""
 
     step: int
     #: error of the call, if any
@@ -71,14 +71,14 @@ class TimePassed:
 
 @attrs.frozen(slots=True)
 class Cancelled:
-    """Start no more migrations; finish those that have begun."""
+    """Start no further migrations; migrations in progress continue."""
 
     reason: str
 
 
 @attrs.frozen(slots=True)
 class Abandoned:
-    """A bug prevents the plan: end all its steps, or the given one."""
+    """An internal error prevents the plan: all steps end, or only the given step."""
 
     reason: str
     step: int | None = None

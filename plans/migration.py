@@ -1,11 +1,11 @@
-"""Migrations as compositions of steps, in both modes, and groups of migrations as one plan.
+"""Migrations as compositions of steps, in both modes; a migration group is a single plan.
 
-surge, make-before-break: start, detach the pod, await the replacement, bind it, await it Ready, let
-it settle, evict the old pod, await it gone. If a step after the detach is lost, the old pod is
-restored to its owner.
+surge, make-before-break: start, detach the pod, await and bind the replacement, await readiness and
+stabilisation, evict the old pod, await the deletion. If a step after the detachment is lost, the
+old pod is restored to the owner.
 
-recreate, the paper's mode: start, evict the pod, await the replacement (which may exist before the
-old pod is gone), bind it, await it Ready. There is no rollback, and no surplus pod meanwhile.
+recreate, the paper's mode: start, evict the pod, await and bind the replacement (possibly created
+before the deletion of the old pod), await readiness. Without rollback, and without surplus pods.
 """
 
 import enum
@@ -17,9 +17,9 @@ import attrs
 from plans.steps import Plan, Step, StepKind
 
 #: maximum time of the start and the restore step, in multiples of the migration's deadline. The
-#: orphan sweep begins a new plan for a pod that is still detached then.
+#: orphan sweep begins another plan for a pod still detached afterwards.
 PATIENCE = 10
-#: maximum seconds of such a plan
+#: maximum seconds of a restoring plan
 RESTORING = 300.0
 
 
@@ -30,7 +30,7 @@ class MoveMode(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class MoveOrder:
-    """Migration of one pod to one node. Times are in seconds."""
+    """Migration of a single pod to a target node. Times are in seconds."""
 
     id: str
     #: uid; empty for the second leg of a detour
@@ -39,14 +39,14 @@ class MoveOrder:
     mode: MoveMode
     #: for each step to be seen done
     deadline: float
-    #: migrations that must have freed their capacity before this one starts
+    #: predecessors: migrations with capacity to be released before the start
     needs: frozenset[str] = frozenset()
     #: migration whose replacement is migrated again: the first leg of a detour
     second_leg_of: str = ""
 
 
 def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
-    """Compose the steps; a migration starts once the old pods of those that it needs are gone."""
+    """Compose the steps; a migration starts after deletion of its predecessors' old pods."""
     steps: list[Step] = []
     freed: dict[str, int] = {}
     finished: dict[str, int] = {}
@@ -68,7 +68,7 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
 
 
 def restore_plan(pod: str) -> Plan:
-    """Return a plan that restores a detached pod, for one whose process has ended."""
+    """Return the plan for restoring a detached pod of a terminated scheduler process."""
     name = f"restore-{pod}"
     return Plan(name, (Step(0, StepKind.RESTORE, pod, "", RESTORING, move=name),))
 

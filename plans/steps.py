@@ -2,14 +2,14 @@
 
 The rules:
 
-1. A step is *asked* once all its predecessors are done; asking yields an effect.
-2. A step is *done* when an observation proves it. The response to its call is no proof.
-3. A refusal, or an observation that contradicts the step, fails the step at once.
-4. Past its deadline the state of a step is unknown: it is *verified* by repeated live reads, and
-   keeps its reservations until a read proves or disproves it. After `GIVEN_UP` seconds without a
-   result the step fails. No plan lasts for ever.
-5. A step that fails cancels its successors. A step that is asked cannot be cancelled.
-6. A step that *rescues* others is asked when one of them is lost, and cancelled when none is.
+1. A step is *asked* after completion of all predecessors; asking yields an effect.
+2. A step is *done* after confirmation by an observation. An API response alone is no confirmation.
+3. A refusal, or a contradicting observation, fails the step immediately.
+4. After the deadline the state of a step is unknown. Repeated live reads *verify* the step, and
+   reservations remain until confirmation or refutation. After `GIVEN_UP` seconds without a result
+   the step fails. No plan lasts for ever.
+5. A failed step cancels all successors. An asked step cannot be cancelled.
+6. A step *rescuing* others is asked after the loss of a rescued step, otherwise cancelled.
 """
 
 import enum
@@ -21,9 +21,9 @@ GIVEN_UP, REREAD = 600.0, 60.0
 
 
 class StepKind(enum.StrEnum):
-    #: check the migration live, reserve its capacity, and claim its replacement
+    #: check the migration live, reserve target capacity, and claim the replacement
     START = "start"
-    #: detach the pod from its owner, which creates a replacement
+    #: detach the pod; the ReplicaSet creates a replacement
     DETACH = "detach"
     AWAIT_REPLACEMENT = "await-replacement"
     BIND = "bind"
@@ -32,7 +32,7 @@ class StepKind(enum.StrEnum):
     SETTLE = "settle"
     EVICT = "evict"
     AWAIT_GONE = "await-gone"
-    #: reattach a detached pod to its owner, or evict it if the owner has enough pods
+    #: reattach a detached pod, or evict the pod if the owner has enough pods
     RESTORE = "restore"
 
 
@@ -96,13 +96,13 @@ class Step:
     kind: StepKind
     #: uid; empty while the replacement does not exist
     pod: str
-    #: target node; empty where it does not matter
+    #: target node; empty for steps without a target
     node: str
     #: seconds from asking, or from verifying, until the step is overdue
     timeout: float
     #: ids of the predecessors
     after: frozenset[int] = frozenset()
-    #: ids of the steps whose loss this step makes good
+    #: ids of rescued steps: their loss is compensated by the present step
     rescues: frozenset[int] = frozenset()
     #: migration of the step
     move: str = ""
@@ -119,7 +119,7 @@ class Step:
 
 @attrs.frozen(slots=True)
 class Plan:
-    """Steps of one bind, or of a group of migrations; the position of a step is its id."""
+    """Steps of a single bind, or of a migration group; step ids are positions."""
 
     id: str
     steps: tuple[Step, ...]
@@ -135,5 +135,5 @@ class Plan:
 
     @property
     def next_deadline(self) -> float | None:
-        """Return the earliest time at which `TimePassed` has an effect."""
+        """Return the earliest deadline: before, `TimePassed` has no effect."""
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)

@@ -1,4 +1,4 @@
-"""Assembly of the scheduler: components in dependency order, and background tasks."""
+"""Assembly of the scheduler: construction of components in dependency order, background tasks."""
 
 import asyncio
 import random
@@ -14,8 +14,7 @@ from kubedsm.app.prometheus import Asker, InAThread
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.events.event_writer import EventWriter
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
@@ -27,8 +26,8 @@ from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.listener import Listener, Listeners
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.explain.subjects import Explanations
-from kubedsm.kube.client.port import Cluster
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import Cluster, ObjectName
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -71,7 +70,7 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
         namespace: str = "kubedsm",
-        source: Path | ConfigMapName | None = None,
+        source: Path | ObjectName | None = None,
         listener: Listener | None = None,
         *,
         apart: bool = False,
@@ -120,6 +119,7 @@ class Runtime:
         # Binds, Events, and ends of attempts and migrations.
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
+        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
         self.recorder = EventRecorder(
             cluster,
             clock,
@@ -128,12 +128,10 @@ class Runtime:
             binds.none_under_way,
             self.supervisor,
             said,
-            instance,
+            writer,
             self.decisions.summary,
-            listener,
         )
         recorder = self.recorder
-        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
         self.workload_events = WorkloadEvents(writer, self.supervisor)
         self.preemptor = Preemptor(
             mirror=mirror,
@@ -155,9 +153,14 @@ class Runtime:
         )
 
         # Plans.
-        calls = MigrationCalls(cluster, clock, timeout, said, recorder.left_to_collector)
+        calls = MigrationCalls(cluster, clock, timeout, said, recorder.record_collection)
         orphans = OrphanSweep(
-            mirror, calls, clock, recorder.mark_ignored, recorder.stuck, recorder.taken_over
+            mirror,
+            calls,
+            clock,
+            recorder.record_forged_label,
+            recorder.record_orphan,
+            recorder.record_inherited_migration,
         )
         self.manager = PlacementManager(
             mirror,
@@ -208,9 +211,16 @@ class Runtime:
             source, namespace, cluster, clock, live_rng, current, recorder, said
         )
         self.pause_switch = live.pause_switch
-        self._tiers = TierKeeper(mirror, name, recorder.retiered)
-        ignored = IgnoredAnnotations(name, clock, partial(recorder.note, "AnnotationIgnored"))
-        of_pods = (changes.observe, self.manager.observe, self.preemptor.observe, listener.changed)
+        self._tiers = TierKeeper(mirror, name, recorder.update_tier_labels)
+        ignored = IgnoredAnnotations(
+            name, clock, partial(recorder.record_event, "AnnotationIgnored")
+        )
+        of_pods = (
+            changes.observe,
+            self.manager.observe,
+            self.preemptor.observe,
+            listener.mirror_changed,
+        )
         self.handler = EventHandler(
             mirror,
             self.queue,
@@ -223,7 +233,7 @@ class Runtime:
                 self._tiers.observe,
                 self.effects.observe,
                 SlowerEdges(self.workload_events).observe,
-                listener.changed,
+                listener.mirror_changed,
             ),
         )
         handle = self.handler.handle
@@ -313,7 +323,7 @@ class Runtime:
     @property
     def events_lost(self) -> int:
         """Number of unwritten Events."""
-        return self.recorder.lost + self.workload_events.lost
+        return self.recorder.lost
 
     def summary(self) -> dict[str, int]:
         """Count the verified binds and ended migrations, for the last log line."""
@@ -355,4 +365,4 @@ class Runtime:
         if self._requests is not None:
             await self._requests.await_answers()
         await self.workload_events.flush()
-        await self.recorder.flushed()
+        await self.recorder.await_flush()

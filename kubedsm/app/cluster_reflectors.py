@@ -62,8 +62,8 @@ class EventHandler:
 class FollowedCluster:
     """Reflectors of pods, nodes and their surroundings, with events to `handle`.
 
-    `synced` is set when every kind has been listed or refused. If the configured tier labels
-    change, all nodes are applied again.
+    `synced` is set after every kind has been listed or refused. Configuration changes of the tier
+    labels apply all nodes again.
     """
 
     def __init__(

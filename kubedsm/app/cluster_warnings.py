@@ -9,7 +9,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
 from kubedsm.config.services import EVERY_SERVICE
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
@@ -20,7 +20,7 @@ from kubedsm.process.log_throttle import SaidByCause
 
 log = structlog.get_logger()
 
-#: seconds between two comparisons of configuration and cluster
+#: seconds between comparisons of configuration and cluster
 PERIOD = 15.0
 #: seconds before an unmatched key is reported
 GRACE = 60.0
@@ -130,7 +130,7 @@ class SlowerEdges:
         for workload in sorted(before.slower ^ after.slower):
             note = _note_comparison(workload, after)
             log.info("edge compared", workload=str(workload), reason=note.reason, note=note.text)
-            self.events.noted(workload, note)
+            self.events.add_note(workload, note)
 
 
 def _note_comparison(workload: Workload, sample: Measured) -> Note:

@@ -27,8 +27,8 @@ import attrs
 import structlog
 
 from kubedsm.kube.calls import leases
-from kubedsm.kube.calls.leases import Lease, LeaseName, Term
-from kubedsm.kube.client.port import Cluster, ClusterError, Conflict, NotFound
+from kubedsm.kube.calls.leases import Lease, Term
+from kubedsm.kube.client.port import Cluster, ClusterError, Conflict, NotFound, ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 #: of the duration: another's clock may run four times as fast as the holder's, and a twentieth of
 #: the duration is left for what is on its way
 WINDOW = 0.2
-#: minimum renewals per window: a single failure is harmless
+#: minimum renewals per window: individual failures remain harmless
 RENEWALS = 3
 #: reads by a standby per retry period: a released Lease is acquired within the period
 LOOKS = 2
@@ -104,7 +104,7 @@ class Elector:
         cluster: Cluster,
         gate: WriteGate,
         clock: Clock,
-        lease: LeaseName,
+        lease: ObjectName,
         times: LeaseTimes,
         identity: str,
     ) -> None:
@@ -189,7 +189,7 @@ class Elector:
         self.since = None
 
     async def _stand_by(self) -> None:
-        """Return when elected."""
+        """Return after successful election."""
         told, warned = "", None
         while True:
             wait = self._times.look
@@ -324,10 +324,5 @@ class Elector:
     async def _write_term(self, known: Lease | None, term: Term) -> None:
         """Write the term, if the Lease is unchanged. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
-        if known is None:
-            self._lease = await leases.create(self._cluster, self._name, term, timeout=timeout)
-        else:
-            self._lease = await leases.replace(
-                self._cluster, self._name, known, term, timeout=timeout
-            )
+        self._lease = await leases.write(self._cluster, self._name, known, term, timeout=timeout)
         self._seen, self.holder = term, term.holder

@@ -14,7 +14,7 @@ from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT
 STOPPING = "the scheduler stops"
 #: fractions of the grace period for finishing migrations, and for rolling back the others
 FINISHING, TAKING_BACK = 0.7, 0.2
-#: seconds for writing pending Events
+#: maximum seconds for writing unwritten Events
 FLUSHING = 2.0
 
 

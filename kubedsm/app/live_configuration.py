@@ -18,8 +18,8 @@ from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, text_at
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.kube.calls.reads import get_config_map
-from kubedsm.kube.client.port import Cluster, NotFound
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import Cluster, NotFound, ObjectName
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -32,7 +32,7 @@ POLL = 0.5
 TIMEOUT = 10.0
 
 
-async def read_document_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
+async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str]:
     """Return the configuration's text in the ConfigMap, and the name of the source.
 
     Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
@@ -127,7 +127,7 @@ class LiveConfiguration:
 
     def __init__(
         self,
-        source: Path | ConfigMapName | None,
+        source: Path | ObjectName | None,
         namespace: str,
         cluster: Cluster,
         clock: Clock,
@@ -136,8 +136,8 @@ class LiveConfiguration:
         recorder: EventRecorder,
         said: SaidByCause,
     ) -> None:
-        self._is_source = isinstance(source, ConfigMapName)
-        name = source if isinstance(source, ConfigMapName) else ConfigMapName(namespace, "kubedsm")
+        self._is_source = isinstance(source, ObjectName)
+        name = source if isinstance(source, ObjectName) else ObjectName(namespace, "kubedsm")
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
@@ -146,7 +146,7 @@ class LiveConfiguration:
         if self._is_source:
             self.config_map.observe(self._apply_state)
         self.pause_switch = PauseSwitch(
-            self.config_map, said, partial(recorder.note, "PauseSwitchRefused")
+            self.config_map, said, partial(recorder.record_event, "PauseSwitchRefused")
         )
         self.loops: list[tuple[str, Work]] = [("config map", self.config_map.run)]
         if isinstance(source, Path):
@@ -156,7 +156,7 @@ class LiveConfiguration:
         """Write an Event about the ConfigMap: `services` names nonexistent workloads."""
         found = self.config_map.found
         if found is not None and self._is_source:
-            self._recorder.note("ServicesUnmatched", found, text)
+            self._recorder.record_event("ServicesUnmatched", found, text)
 
     def _apply_state(self, found: ConfigMap | None) -> None:
         source = f"ConfigMap {self.config_map.name}"
@@ -168,4 +168,4 @@ class LiveConfiguration:
             why = self._news.apply_document(found.data[KEY], f"{source}, {KEY}")
         self._last = found or self._last
         if why and self._last is not None:
-            self._recorder.note("ConfigurationRefused", self._last, why)
+            self._recorder.record_event("ConfigurationRefused", self._last, why)

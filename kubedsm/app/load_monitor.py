@@ -33,7 +33,7 @@ from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
 
-#: seconds for all queries together
+#: maximum seconds for all queries together
 BUDGET = 10.0
 #: bytes of all responses together, more in a large cluster: four series of a pod take about 500
 BYTES, BYTES_EACH = 4 * 2**20, 768
@@ -60,7 +60,7 @@ class Round:
     #: by query, like the other fields
     known: Mapping[str, Known]
     results: Mapping[str, LoadResult]
-    #: reasons of unusable results
+    #: explanations of unusable results
     wrong: Mapping[str, str]
     measured: Measured
 
@@ -171,7 +171,7 @@ class LoadMonitor:
         self._reconfigured.set()
 
     async def run(self) -> None:
-        """Query until cancelled."""
+        """Query Prometheus periodically, until cancelled."""
         while True:
             began = self.clock.monotonic()
             self._reconfigured.clear()
@@ -223,7 +223,7 @@ class LoadMonitor:
             log.info("load known", queries=len(queries))
         if self.config_map.found is not None:
             reason = "LoadUnknown" if text else "LoadKnown"
-            self.recorder.note(reason, self.config_map.found, text or _LOAD_KNOWN)
+            self.recorder.record_event(reason, self.config_map.found, text or _LOAD_KNOWN)
 
 
 def _query_inputs(configuration: Configuration) -> object:

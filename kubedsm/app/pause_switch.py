@@ -28,7 +28,7 @@ class PauseSwitch:
     said: SaidByCause
     #: callback for an invalid value, with the reason
     on_refused: Callable[[ConfigMap, str], None]
-    #: last reported value
+    #: previously reported value
     _told: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 #: directory of a mounted Secret: `token`, the `server` that may see the token, `ca.crt`
 CREDENTIALS = Path("/var/run/secrets/kubedsm.io/prometheus")
 _CHUNK = 2**16
-#: characters of a server's error message
+#: maximum characters of a server's error message
 _TOLD = 300
 #: seconds after the deadline for a thread to return
 GRACE = 1.0

@@ -17,7 +17,7 @@ from kubedsm.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
 
 _FILE = click.Path(dir_okay=False, allow_dash=True)
 
@@ -65,7 +65,7 @@ def check(path: str, output: str) -> None:
 @output_or_yaml
 def show(
     path: str | None,
-    config_map: "ConfigMapName | None",
+    config_map: "ObjectName | None",
     kubeconfig_path: Path | None,
     context: str | None,
     dump_path: str | None,

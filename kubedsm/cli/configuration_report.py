@@ -17,7 +17,7 @@ from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import promises_at
 from kubedsm.explain.facts import QosTargetFacts
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
 from kubedsm.objective.qos_targets import newest_requesting_pods
 from kubedsm.planner.rebalancing_requests import migration_mode
@@ -27,7 +27,7 @@ from kubedsm.terminal.fitted_table import FittedTable, table
 
 
 async def read_origins(
-    path: str | None, name: ConfigMapName | None, kubeconfig: Path | None, context: str | None
+    path: str | None, name: ObjectName | None, kubeconfig: Path | None, context: str | None
 ) -> Origins:
     """Read the configuration in the ConfigMap or the file; without either, the defaults."""
     text: str | bytes = b""

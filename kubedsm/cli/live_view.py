@@ -26,9 +26,8 @@ from kubedsm.dashboard.terminal.picture import (
     render_picture,
 )
 from kubedsm.kube.calls.reads import get_config_map
-from kubedsm.kube.client.port import Cluster, ClusterError
+from kubedsm.kube.client.port import Cluster, ClusterError, ObjectName
 from kubedsm.kube.joining import TIMEOUT, greet
-from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.console import Console
@@ -52,7 +51,7 @@ async def show_cluster(
     kubeconfig: Path | None,
     context: str | None,
     configuration: Configuration | None,
-    config_map: ConfigMapName,
+    config_map: ObjectName,
     output: str,
 ) -> None:
     """Follow and display the cluster, without a scheduler, until cancelled."""
@@ -69,7 +68,7 @@ async def show_cluster(
             following.cancel()
 
 
-async def _read_configuration(cluster: Cluster, name: ConfigMapName) -> Configuration | None:
+async def _read_configuration(cluster: Cluster, name: ObjectName) -> Configuration | None:
     """Read the scheduler's configuration; None, with a remark, if unreadable."""
     try:
         found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)

@@ -16,12 +16,12 @@ from kubedsm.kube.client.port import (
     ClusterError,
     Conflict,
     NotFound,
+    ObjectName,
     OutcomeUnknown,
     ServerError,
     TooManyRequests,
     Unreachable,
 )
-from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.annotations import (
     LONGEST,
     MoveRequest,
@@ -50,7 +50,7 @@ class Requests:
     """Requests to the scheduler through the named ConfigMap."""
 
     cluster: Cluster
-    name: ConfigMapName
+    name: ObjectName
     clock: Clock
 
     async def is_paused(self, wait: float = 0.0) -> bool:
@@ -96,13 +96,13 @@ class Requests:
             )
         return _report_answer(answer)
 
-    async def _find(self, where: ConfigMapName) -> ConfigMap | None:
+    async def _find(self, where: ObjectName) -> ConfigMap | None:
         try:
             return await get_config_map(self.cluster, where.namespace, where.name, timeout=TIMEOUT)
         except NotFound:
             return None
 
-    async def _put(self, request: MoveRequest, where: ConfigMapName) -> ConfigMap:
+    async def _put(self, request: MoveRequest, where: ObjectName) -> ConfigMap:
         """Write the request, unless another client's request is there."""
         for _ in range(TRIES):
             found = await self._find(where)
@@ -160,7 +160,7 @@ class Requests:
                 return RequestAnswer(request.id, "lost", why)
             await self.clock.sleep(POLL)
 
-    async def _withdraw(self, request: MoveRequest, where: ConfigMapName) -> None:
+    async def _withdraw(self, request: MoveRequest, where: ObjectName) -> None:
         """Remove the request; schedulers ignore expired requests."""
         try:
             for _ in range(TRIES):

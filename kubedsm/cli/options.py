@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from kubedsm.app.leader_election import Elector
     from kubedsm.config.settings import Configuration
     from kubedsm.dashboard.server.access import Access
-    from kubedsm.kube.client.port import Cluster
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import Cluster, ObjectName
     from kubedsm.process.clock import Clock
 
 LOOPBACK = "127.0.0.1"
@@ -85,13 +84,13 @@ def _parse_server(_: click.Context, __: click.Parameter, value: str) -> str:
 
 def _parse_config_map(
     context: click.Context, _: click.Parameter, value: str | None
-) -> "ConfigMapName | None":
+) -> "ObjectName | None":
     if value is None or context.resilient_parsing:
         return None
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
 
     try:
-        return ConfigMapName.read(value)
+        return ObjectName.read(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -219,11 +218,11 @@ class Election:
         import socket
 
         from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
-        from kubedsm.kube.calls.leases import LeaseName
+        from kubedsm.kube.client.port import ObjectName
         from kubedsm.kube.client.write_gate import WriteGate
 
         gate = WriteGate(cluster, clock)
-        lease = LeaseName(self.resource_namespace, self.resource_name)
+        lease = ObjectName(self.resource_namespace, self.resource_name)
         times = LeaseTimes(self.lease_duration, self.renew_deadline, self.retry_period)
         return Elector(cluster, gate, clock, lease, times, identity_of(socket.gethostname())), gate
 
@@ -366,7 +365,7 @@ class MigrationOptions:
     #: address of a possibly running scheduler
     server: str
     carry_out: bool
-    config_map: "ConfigMapName"
+    config_map: "ObjectName"
     #: seconds
     wait: float
     election: Election

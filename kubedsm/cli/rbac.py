@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kubedsm.cli.options import OneOf, output_or_yaml
-from kubedsm.kube.calls.permissions import APPROVALS, FEATURES, PLACING, Feature, Rule, rules
+from kubedsm.kube.calls.permissions import FEATURES, PLACING, Feature, Rule, rules
+from kubedsm.kube.client.port import APPROVALS
 
 if TYPE_CHECKING:
     from kubedsm.config.settings import Configuration

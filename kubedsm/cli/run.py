@@ -24,7 +24,7 @@ from kubedsm.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.kube.client.port import ObjectName
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class RunOptions:
     """Options of `kubedsm run`."""
 
     config_path: str | None
-    config_map: "ConfigMapName | None"
+    config_map: "ObjectName | None"
     kubeconfig_path: Path | None
     context: str | None
     namespace: str

@@ -32,9 +32,8 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, ObjectName
 from kubedsm.kube.joining import TIMEOUT, join
-from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.observability.instruments import Instruments, watch_the_loop
 from kubedsm.observability.measured_cluster import MeasuredCluster
@@ -47,7 +46,7 @@ from kubedsm.solvers.available import explain_missing
 async def serve(options: RunOptions, stop: Stop) -> None:
     """Connect, schedule, and end in good order once `stop` is requested."""
     configuration = configuration_at(options.config_path)
-    source: Path | ConfigMapName | None = options.config_map
+    source: Path | ObjectName | None = options.config_map
     if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change
         source = Path(options.config_path)
     if options.dry_run:
@@ -60,7 +59,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             if options.config_map is not None:
                 configuration = await _read_config_map(server, options.config_map, configuration)
         instruments = Instruments(clock, configuration.scheduler_name, server.host)
-        cluster: Cluster = MeasuredCluster(server, clock, instruments.answered)
+        cluster: Cluster = MeasuredCluster(server, clock, instruments.count_request)
         if options.dry_run:
             cluster = DryRun(cluster)
         elector, cluster = options.election.join(cluster, clock)
@@ -174,7 +173,7 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
 
 
 async def _read_config_map(
-    cluster: Cluster, name: ConfigMapName, default: Configuration
+    cluster: Cluster, name: ObjectName, default: Configuration
 ) -> Configuration:
     """Return the configuration in the ConfigMap, or the default without the right to read it."""
     try:

@@ -1,4 +1,4 @@
-"""Bind calls: each is sent once, with tier labels, and its outcome is reported to the plan."""
+"""Bind calls: sent exactly once, with tier labels; plans are notified about the outcome."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -29,12 +29,12 @@ log = structlog.get_logger()
 
 #: reports an event to the plan of a call
 Report = Callable[[PlanEvent], None]
-#: returns whether the step still waits for its call
+#: returns whether the step still awaits the API call
 IsPending = Callable[[], bool]
 
 
 def observation(pod: Pod, *, live: bool = False) -> PodSeen:
-    """Return the observation of a pod for its plan."""
+    """Return the observation of a pod, as an event of the corresponding plan."""
     return PodSeen(
         pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
     )
@@ -59,7 +59,7 @@ class BindCalls:
     _under_way: int = attrs.field(default=0, init=False)
     #: set while no bind is under way
     none_under_way: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: workloads that lost pods by the tier label: their pods are bound without the label
+    #: workloads with pods released because of the tier label: bound without the label
     _unlabelled: set[Workload] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -69,8 +69,8 @@ class BindCalls:
     def observe(self, change: Change) -> None:
         """Notice owners that released a pod after the pod got the tier label.
 
-        A selector may exclude the label, or one of its values; that shows only when the label is
-        set. A pod that was detached and is restored has no owner until its ReplicaSet adopts it.
+        A selector may exclude the label, or some label value, without prior indication. A restored
+        pod, detached before, has no owner until adoption by the ReplicaSet.
         """
         before, after = change.pod_before, change.pod_after
         if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
@@ -116,7 +116,7 @@ class BindCalls:
             report(CallRefused(step.id, str(error)))
 
     async def read_pod(self, step: Step) -> Pod | PodGone | None:
-        """Read the step's pod live; None if it cannot be read."""
+        """Read the step's pod live; None for an unreadable pod."""
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
             return PodGone(step.pod)
@@ -133,10 +133,11 @@ class BindCalls:
 
 
 def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return labels and annotations for a pod on a node of this tier.
+    """Return labels and annotations for a pod on a node of the given tier.
 
-    A deletion cost that the user chose stays: any but the one for the tier in the pod's label. So
-    does a tier label that the pod was created with, because its owner may select by the label.
+    A deletion cost chosen by users remains: any value except the scheduler's for the labelled tier.
+    A tier label of the pod template remains as well, because the owner's selector may require the
+    label.
     """
     if tier is None:
         return {}, {}
@@ -162,7 +163,7 @@ class TierKeeper:
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
-        """Check the pods of all nodes, and from now on those of each node whose tier changes."""
+        """Check the pods of all nodes, and afterwards pods on nodes with changing tiers."""
         self._active = True
         for node in self._mirror.nodes():
             self._mark_pods(node)

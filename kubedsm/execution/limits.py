@@ -11,9 +11,9 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Workload
 from kubedsm.process.backoff import Doubling
 
-#: added to the cooldown of a workload after a migration that failed or was rolled back
+#: additional cooldown of a workload after a failed or rolled back migration
 BACK_OFF = Doubling(10.0, 300.0)
-#: seconds after its cooldown for which failures of a workload count
+#: seconds after the cooldown until previous failures of a workload are forgotten
 FORGOTTEN = 600.0
 
 
@@ -27,8 +27,8 @@ class Limits:
     bind_deadline: float = 15.0
 
 
-#: a dry run waits for its binds for ever: reservations stay until the pod is bound by another
-#: scheduler or deleted, so the same decision is not taken again
+#: a dry run awaits binds for ever, against repeated decisions: reservations remain until the pod is
+#: deleted, or bound by another scheduler
 DRY_RUN = Limits(bind_deadline=1e9)
 
 
@@ -54,17 +54,17 @@ class Underway:
     source: str
     target: str
     since: float
-    #: the pod is evicted before its replacement exists
+    #: the pod is evicted before creation of the replacement
     breaks_first: bool = False
 
 
 def is_admissible(
     migration: Underway, running: Collection[Underway], limits: MigrationSettings
 ) -> bool:
-    """Return whether the limits allow this migration next to the running ones.
+    """Return whether the limits admit another migration next to the running migrations.
 
-    A migration that evicts first relies on the workload's other pods, and so runs alone. A slow
-    migration counts only for the limits of its own namespace.
+    A recreating migration relies on the other replicas of the workload, and therefore runs alone. A
+    slow migration counts only for the limits within the same namespace.
     """
     slow = migration.since - limits.deadline
     quick = [u for u in running if u.since > slow]
@@ -80,7 +80,7 @@ def is_admissible(
 
 
 class Cooldowns:
-    """Workloads that rest after a migration, longer after repeated failures."""
+    """Cooldowns of workloads after migrations, prolonged after repeated failures."""
 
     def __init__(self, configuration: CurrentConfiguration) -> None:
         self._configuration = configuration

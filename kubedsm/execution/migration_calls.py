@@ -1,4 +1,4 @@
-"""API calls of migration steps, and the decisions on live objects before them.
+"""API calls of migration steps, and preceding decisions about live objects.
 
 Each method runs as a task of the placement manager, retries until its step is over, and reports to
 the plan. After every `await` the cluster may have changed, so each call is preceded by a check
@@ -41,7 +41,7 @@ from plans.steps import Step
 
 log = structlog.get_logger()
 
-#: seconds between two attempts, and the back-off of refused ones
+#: seconds between attempts, and the back-off after refusals
 RETRY = 1.0
 REFUSED = Doubling(RETRY, most=16.0)
 
@@ -52,7 +52,7 @@ class Accepted:
 
     min_ready: float
     grace: float
-    #: Ready pods that must be left at the eviction, if the owner still wants as many
+    #: minimum Ready pods at the eviction, unless the owner wants fewer
     ready_to_keep: int
     #: the pod with its owner
     found: LivePod
@@ -64,11 +64,11 @@ class MigrationCalls:
     clock: Clock
     timeout: float
     said: SaidByCause
-    #: called with a detached pod that the garbage collector is to delete, and the reason
+    #: called with a detached pod left to the garbage collector, and the reason
     on_collected: Callable[[Pod, str], None]
 
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
-        """Check the migration on live objects; return a reason if it must not begin."""
+        """Check the migration against live objects; return the reason of a refusal."""
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
@@ -90,7 +90,7 @@ class MigrationCalls:
     async def detach(
         self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Detach the pod in its present state; a change in between makes the API server refuse."""
+        """Detach the pod in the present state; the API server refuses after concurrent changes."""
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
@@ -118,9 +118,9 @@ class MigrationCalls:
     async def await_replacement(
         self, step: Step, _: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Report at once that no replacement will come, before the deadline.
+        """Report immediately, before the deadline, the impossibility of a replacement.
 
-        The old pod may be gone by now: its owner is that of the migration's start.
+        The old pod may be deleted meanwhile: the owner is known from the start of the migration.
         """
         await self.clock.sleep(RETRY)
         while accepted is not None and is_pending():
@@ -173,7 +173,7 @@ class MigrationCalls:
             refusals = refusals + 1 if refused else 0
 
     def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
-        """Log RBAC denials here: they are hard to notice among the reasons of migrations."""
+        """Log RBAC denials here: per-migration failure reasons are too fine-grained."""
         if isinstance(error, Forbidden) and not error.namespace_terminating:
             self.said.log(log.warning, event, error, pod=str(pod))
 
@@ -182,7 +182,7 @@ class MigrationCalls:
         return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
 
     async def read_mark(self, pod: Pod) -> MoveMark | Literal[False] | None:
-        """Return the annotation of the migration that detached the pod.
+        """Return the migration annotation of a detached pod.
 
         None if the pod is not detached now. False if the annotation is forged: its owner exists and
         has not released the pod. Raises ClusterError, WireError.
@@ -196,7 +196,7 @@ class MigrationCalls:
     async def restore(
         self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Restore a detached pod to its owner, or evict it; return once one of both is observed."""
+        """Restore a detached pod to the owner, or evict the pod, until either is observed."""
         reason, refused = "", ""
         for pause in map(REFUSED.delay_after, itertools.count()):
             if not is_pending():
@@ -272,8 +272,8 @@ def live_reason_to_stay(
 ) -> str:
     """Return the reason why the pod must not be migrated now; empty if there is none.
 
-    In surge mode the replacement is Ready before the eviction. So a budget that allows no
-    disruption now will allow one then.
+    In surge mode the replacement is Ready before the eviction. Therefore a budget without allowed
+    disruptions at present permits the eviction afterwards.
     """
     if live.pod.pinned:
         return live.pod.pinned
@@ -306,7 +306,7 @@ def _owners_reason(owner: LiveOwner) -> str:
 
 
 def _label_of_ours(owner: LiveOwner) -> str:
-    """Return the label of ours by which the owner would lose the pod, or label a new one."""
+    """Return the scheduler's label that conflicts with selector or template of the owner."""
     for label in (MIGRATING_LABEL, TIER_LABEL):
         if label in owner.selected_labels:
             return label
@@ -325,14 +325,14 @@ class Fate(enum.Enum):
     """Action for a detached pod whose migration has ended."""
 
     EVICT = "evict"
-    #: leave the pod to the garbage collector, which ignores budgets
+    #: leave the pod to the garbage collector, without PodDisruptionBudgets
     COLLECT = "collect"
     REATTACH = "reattach"
     WAIT = "wait"
 
 
 def fate(owner: LiveOwner, *, eviction_refused: bool) -> Fate:
-    """Evict the pod if its owner has enough Ready pods, or is gone; otherwise reattach it.
+    """Evict the pod if the owner has sufficient Ready pods or is deleted; otherwise reattach.
 
     If the owner is gone and a budget refuses the eviction, the garbage collector gets the pod:
     without the migration it would have deleted the pod together with its owner.

@@ -1,7 +1,7 @@
 """Migrations under way: groups, admission by the limits, reservations, claims, and outcomes.
 
-A group of migrations is one plan. They start as the limits allow. A group of which no migration has
-started is cancelled when new pods arrive.
+A migration group is a single plan. Migrations start subject to the limits. A group without started
+migrations is cancelled when new pods arrive.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from kubedsm.process.clock import Clock
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
-#: steps before any change for a migration, and steps that only wait and can be rolled back
+#: steps before any modification, and waiting steps with a possible rollback
 STARTS = frozenset({StepKind.START})
 WAITS_FOR_REPLACEMENT = frozenset({
     StepKind.AWAIT_REPLACEMENT, StepKind.AWAIT_READY, StepKind.SETTLE,
@@ -31,10 +31,10 @@ WAITS_FOR_REPLACEMENT = frozenset({
 
 @attrs.frozen(slots=True)
 class Group:
-    """Migrations that are worth their disruption together."""
+    """Migrations with a benefit that exceeds the disruption only together."""
 
     orders: tuple[MoveOrder, ...]
-    #: the same, as the decision record has them
+    #: corresponding entries of the decision record
     moves: tuple[MoveOutcome, ...]
     #: evaluated before the first start: returns whether the benefit still exceeds the cost
     worth: Callable[[], bool]
@@ -46,7 +46,7 @@ class Group:
 @attrs.define(slots=True, eq=False)
 class _Group:
     group: Group
-    #: one of its migrations has started
+    #: some migration of the group has started
     begun: bool = False
     cancelled: bool = False
 
@@ -67,7 +67,7 @@ class Migration:
 
     @property
     def present(self) -> MoveOutcome:
-        """Return the planned migration of the pod that is really migrated."""
+        """Return the planned migration with the pod as of the admission."""
         if self.pod is None:
             return self.planned
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
@@ -80,16 +80,16 @@ class Migrations:
     _mirror: ClusterMirror
     _configuration: CurrentConfiguration
     _clock: Clock
-    #: called with a pending pod that a migration claimed and no longer needs
+    #: called with a pending replacement no longer needed by the migration
     _on_released: Callable[[Pod], None]
-    #: called for each migration once its capacity is reserved, before any API call
+    #: called for each migration after the reservation of capacity, before any API call
     _on_begun: Callable[[MoveOutcome], None]
-    #: called at the end of each migration, even if it never began
+    #: called at the end of each migration, including migrations without a start
     _on_ended: Callable[[MoveOutcome], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
-    _groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
+    groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
-    #: start steps that wait for the limits, by migration, in order of arrival
+    #: start steps awaiting admission by the limits, by migration, in order of arrival
     _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
 
     @_cooldowns.default
@@ -101,7 +101,7 @@ class Migrations:
         return self._configuration.current.migration
 
     def __len__(self) -> int:
-        """Return the number of migrations under way."""
+        """Return the number of migrations in progress."""
         return len(self._list_underway())
 
     def _list_underway(self) -> list[Underway]:
@@ -118,7 +118,7 @@ class Migrations:
         return self._cooldowns.list_resting(self._clock.monotonic())
 
     def arriving(self) -> dict[NodeName, Resources]:
-        """Return the capacity that migrations without a reservation will use, by node."""
+        """Return the future capacity usage of migrations without a reservation, by node."""
         arriving: dict[NodeName, Resources] = {}
         for move in self._moves.values():
             if not move.ended and move.accepted is None:
@@ -127,7 +127,7 @@ class Migrations:
         return arriving
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
-        """Return the targets of migrations of these plans that have no reservation yet."""
+        """Return the targets of the plans' migrations without a reservation."""
         return {
             NodeName(move.order.target)
             for move in self._moves.values()
@@ -137,24 +137,24 @@ class Migrations:
     # Groups.
 
     def add(self, plan_id: str, group: Group) -> None:
-        self._groups[plan_id] = _Group(group)
+        self.groups[plan_id] = _Group(group)
         for order, planned in zip(group.orders, group.moves, strict=True):
             self._moves[order.id] = Migration(order, planned, plan_id)
 
     def find(self, move: str) -> Migration | None:
-        """Return the migration; None for that of a plan that only restores."""
+        """Return the migration; None within restoring plans."""
         return self._moves.get(move)
 
     def under_way(self, plan_ids: Iterable[str]) -> bool:
-        """Return whether any of these plans is under way."""
-        return any(plan_id in self._groups for plan_id in plan_ids)
+        """Return whether any of the plans is in progress."""
+        return any(plan_id in self.groups for plan_id in plan_ids)
 
     def for_others(self, plan_id: str) -> bool:
         """Return whether the plan frees capacity for waiting pods."""
-        return plan_id in self._groups and self._groups[plan_id].group.for_others
+        return plan_id in self.groups and self.groups[plan_id].group.for_others
 
     def touches(self, step: Step, nodes: Container[NodeName]) -> bool:
-        """Return whether the step's migration is from or to one of the nodes."""
+        """Return whether source or target of the step's migration are among the nodes."""
         known = self._moves.get(step.move)
         if known is None:
             return False
@@ -162,8 +162,8 @@ class Migrations:
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
     def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
-        """Yield the plans of which no migration has started, with their waiting start steps."""
-        for plan_id, group in list(self._groups.items()):
+        """Yield the plans without started migrations, with the waiting start steps."""
+        for plan_id, group in list(self.groups.items()):
             if not (group.begun or group.group.for_others):
                 group.cancelled = True
                 mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
@@ -176,16 +176,16 @@ class Migrations:
         self._waiting[step.move] = step
 
     def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
-        """Yield the admitted migrations, their start steps and pods; None for a pod that is gone.
+        """Yield the admitted migrations with start steps and pods; None for a deleted pod.
 
-        Namespaces with fewer migrations under way come first, then steps that waited longer.
+        Namespaces with fewer migrations in progress come first, then steps in order of arrival.
         """
         busy = Counter(workload.namespace for workload in self.moving_each())
         of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
         for name, step in sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]]):
             move = self._moves.get(name)
             if name not in self._waiting or move is None:
-                continue  # the refusal of another step has ended this one
+                continue  # ended by the refusal of another step
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[name]
@@ -202,7 +202,7 @@ class Migrations:
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve the target's capacity and claim the replacement, or return why not."""
         move = self._moves[step.move]
-        group = self._groups[move.plan_id]
+        group = self.groups[move.plan_id]
         reason = self._reserve_target(step, pod)
         evaluate = group.group.for_others or not group.begun
         if not reason and evaluate and not group.group.worth():
@@ -237,7 +237,7 @@ class Migrations:
     def end_step(self, plan: Plan, step: Step, soon: float) -> float | None:
         """Record the end of a step; return the seconds until other migrations may start.
 
-        These are 0 if its migration has ended. If only the old pod has to terminate, the migration
+        Zero at the end of the migration. If only termination of the old pod remains, the migration
         counts as slow for the limits after `soon` seconds.
         """
         move = self._moves.get(step.move)
@@ -274,21 +274,21 @@ class Migrations:
 
     def _end_group(self, plan: Plan) -> None:
         """Forget the migrations of a finished plan, and begin the cooldowns of their workloads."""
-        ended = self._groups.pop(plan.id, None)
+        ended = self.groups.pop(plan.id, None)
         if ended is None:
             return
         failed: dict[Workload, bool] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
             del self._moves[order.id]
             workload = planned.move.pod.workload
-            # The second leg of a detour has no pod of its own.
+            # The second leg of a detour has no original pod.
             lost = order.pod != "" and not ended.cancelled and self._has_failed(plan, order)
             failed[workload] = failed.get(workload, False) or lost
         for workload, has_failed in failed.items():
             self._cooldowns.begin(workload, self._clock.monotonic(), failed=has_failed)
 
     def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
-        """Return whether the migration failed, and not because its pod was deleted before."""
+        """Return whether the migration failed, except by an earlier deletion of the pod."""
         lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
         if not lost:
             return False

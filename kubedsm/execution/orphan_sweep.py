@@ -1,8 +1,8 @@
-"""Orphan sweep: restores detached pods that no plan is about.
+"""Orphan sweep: restores detached pods without a corresponding plan.
 
-A process that ended may have left an orphan. But every user who may patch a pod can forge the
-migration label. So each pod is checked before any action, and only a few pods of a namespace are
-handled at once: orphans and forged labels of one tenant delay no other.
+A terminated scheduler process may leave orphans. But every user with permission to patch pods can
+forge the migration label. Therefore each pod is checked before any action, with limited concurrency
+per namespace: orphans and forged labels of a tenant never delay other tenants.
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ from plans.steps import Plan, Step, StepState
 
 log = structlog.get_logger()
 
-#: seconds between two sweeps, and the back-off of an orphan that could not be restored
+#: seconds between sweeps, and the back-off of orphans after failed restoration
 SWEEP = 30.0
 DELAYS = Doubling(SWEEP, most=600.0)
-#: pods of a namespace that are checked or restored at once
+#: maximum concurrent checks and restorations within a namespace
 MOST_AT_ONCE = 3
-#: seconds from the end of one to the start of the next
+#: seconds between consecutive checks or restorations
 PACE = 1.0
 #: pods of a namespace whose ignored label is reported between two sweeps
 MOST_REPORTED = 10
@@ -48,7 +48,7 @@ class Plans(Protocol):
         """Begin the plan."""
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
-        """Run work that belongs to no plan as a task."""
+        """Run work outside of plans as a background task."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -56,16 +56,16 @@ class OrphanSweep:
     _mirror: ClusterMirror
     _calls: MigrationCalls
     _clock: Clock
-    #: called once for each pod that carries a forged label
+    #: called once for each pod with a forged label
     _on_ignored: Callable[[Pod], None]
-    #: called with a detached pod that could not be restored, and the reason
+    #: called after a failed restoration, with the detached pod and the reason
     _on_stuck: Callable[[Pod, str], None]
-    #: called at the end of a migration that another process began: the pod, its target, and
-    #: whether the migration was completed
+    #: called at the end of another process's migration, with the pod, the target, and the
+    #: completion
     _on_ended: Callable[[Pod, str, bool], None]
     #: pods being restored, as of the beginning
     _restoring: dict[Uid, tuple[Pod, MoveMark]] = attrs.field(factory=dict, init=False)
-    #: number of failed attempts, and time of the next one
+    #: number of failed attempts, and time of the next attempt
     _stuck: dict[Uid, tuple[int, float]] = attrs.field(factory=dict, init=False)
     #: pods to be checked by namespace, in order of discovery
     _waiting: dict[str, dict[Uid, None]] = attrs.field(factory=dict, init=False)
@@ -147,7 +147,7 @@ class OrphanSweep:
             self._waiting.pop(namespace, None)
 
     async def _check_orphan(self, uid: Uid, plans: Plans) -> None:
-        """Begin to restore the pod if a migration detached it."""
+        """Begin the restoration of a pod detached by a migration."""
         try:
             mark = await self._read_mark(uid, plans)
         except Exception:  # not when cancelled: nothing begins any more then
@@ -162,7 +162,7 @@ class OrphanSweep:
         plans.begin(restore_plan(uid))
 
     async def _read_mark(self, uid: Uid, plans: Plans) -> MoveMark | None:
-        """Return the annotation of the migration if it is genuine and the pod is still detached."""
+        """Return the genuine migration annotation of a pod still detached, otherwise None."""
         pod = self._mirror.pod(uid)
         if pod is None:
             return None

@@ -1,9 +1,9 @@
 """Placement manager: carries out plans. Effects become API calls, observations become events.
 
 Capacity is reserved in the mirror from the decision of a bind, or the start of a migration. The
-reservation passes to the pod when the watch shows the pod on its node. It is released only when it
-is certain that no call was applied. A plan handles one event at a time. A task begins only if its
-step is still pending by then.
+reservation passes to the pod when the watch confirms the binding. The reservation is released only
+after certainty that no API call was applied. Plans handle events sequentially. A background task
+begins only for a step still pending.
 """
 
 import asyncio
@@ -55,31 +55,31 @@ from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
 
-#: events of a plan that its history keeps
+#: maximum events in the history of a plan
 HISTORY = 200
-#: seconds without a finished step, and seconds in all, after which a plan is slow. Suggestions wait
-#: for plans that are not: then they see the whole cluster, and need fewer migrations.
+#: seconds without a finished step, and total seconds, until a plan counts as slow. Suggestions wait
+#: for all other plans: complete knowledge of the cluster requires fewer migrations.
 STALLED, LONGEST = 3.0, 20.0
 
-#: call about the pod of a migration, repeated until its step is over
+#: API call about a migrated pod, repeated until completion of the step
 MigrationCall = Callable[[Step, Pod, Accepted | None, IsPending, Report], Coroutine[Any, Any, None]]
 
 
 @attrs.define(slots=True)
 class Running:
-    """Plan under way, with its history."""
+    """Plan in progress, with a bounded history."""
 
     plan: Plan
     begun: float
     #: time of the last finished step
     progressed: float
-    #: time, event, and the steps that it changed
+    #: time, event, and changed steps
     history: deque[tuple[float, PlanEvent, tuple[Step, ...]]] = attrs.field(
         factory=partial(deque, maxlen=HISTORY)
     )
 
     def is_slow(self, now: float) -> bool:
-        """Return whether the plan waits for something slow, so that others do not wait for it."""
+        """Return whether the plan is too slow for others to await the completion."""
         return now - self.progressed >= STALLED or now - self.begun >= LONGEST
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Running:
 
 @contextmanager
 def plan_logged(plan_id: str | None) -> Iterator[None]:
-    """Add the plan to every log line, those of tasks begun inside too; None removes it."""
+    """Add the plan to every log line, including tasks begun inside; None removes the plan."""
     before = contextvars.bind_contextvars(plan=plan_id)
     if plan_id is None:
         contextvars.unbind_contextvars("plan")
@@ -123,7 +123,7 @@ class PlacementManager:
     _listener: Listener
     _plans: dict[str, Running] = attrs.field(factory=dict, init=False)
     _numbers: Iterator[int] = attrs.field(factory=partial(itertools.count, 1), init=False)
-    #: events not handled yet, those that follow from the present one too
+    #: events not handled yet, including consequences of the present event
     _inbox: deque[tuple[str, PlanEvent, float]] = attrs.field(factory=deque, init=False)
     _handling: bool = attrs.field(default=False, init=False)
     _tasks: asyncio.TaskGroup | None = attrs.field(default=None, init=False)
@@ -156,7 +156,7 @@ class PlacementManager:
                         self.report(plan_id, TimePassed(), due or 0.0)
 
     async def sweep(self, synced: asyncio.Event) -> None:
-        """Restore every detached pod without a plan: now, when one is observed, and repeatedly."""
+        """Restore every detached pod without a plan: immediately, and repeatedly."""
         await synced.wait()
         self._sweeping = True
         while True:
@@ -165,7 +165,7 @@ class PlacementManager:
             await self._clock.sleep(SWEEP)
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
-        """Run work that belongs to no plan as a task."""
+        """Run work outside of plans as a background task."""
 
         async def run() -> None:
             with self._supervisor.catch_errors(part, **context):
@@ -185,8 +185,8 @@ class PlacementManager:
     def place(self, bindings: Sequence[Binding]) -> None:
         """Reserve capacity for all bindings, and begin their binds.
 
-        The caller decided on a snapshot of the same event-loop turn. Otherwise this may raise
-        ReservationError, and then reserves nothing.
+        The caller decided on a snapshot of the same event-loop turn. Otherwise possibly raises
+        ReservationError, without any reservation.
         """
         reserved: list[Uid] = []
         try:
@@ -214,8 +214,9 @@ class PlacementManager:
         self.report(plan.id, Begun())
 
     def cancel_unstarted(self, reason: str) -> None:
-        """Cancel the groups of which no migration has started."""
-        for plan_id, starts in self.migrations.cancel_unstarted():
+        """Cancel the groups without started migrations."""
+        unstarted = self.migrations.cancel_unstarted() if self.migrations.groups else ()
+        for plan_id, starts in unstarted:
             self.report(plan_id, Cancelled(reason))
             for step in starts:
                 self.report(plan_id, CallRefused(step.id, reason))
@@ -223,9 +224,9 @@ class PlacementManager:
     def abort_steps(
         self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
     ) -> None:
-        """Cancel migrations that have not started, and abort pending steps of these kinds.
+        """Cancel unstarted migrations, and abort pending steps of the given kinds.
 
-        `nodes`: only migrations from or to these nodes.
+        `nodes`: only migrations from or to the nodes.
         """
         for plan_id, running in list(self._plans.items()):
             steps = running.plan.steps
@@ -238,15 +239,15 @@ class PlacementManager:
                     self.report(plan_id, CallRefused(step.id, reason))
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
-        """Cancel migrations that have not begun, and roll back those from or to the nodes."""
+        """Cancel unstarted migrations, and roll back migrations from or to the nodes."""
         reason = "a site is cut off"
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def at_rest(self) -> bool:
-        """Return whether no plan is under way but slow ones.
+        """Return whether only slow plans are in progress.
 
-        Suggestions hold the workloads of slow plans fixed, and the capacity that these plans use.
+        Suggestions exclude the workloads and reserved capacity of slow plans.
         """
         now = self._clock.monotonic()
         slow = now - self.migrations.limits.deadline
@@ -273,7 +274,7 @@ class PlacementManager:
     # Events.
 
     def observe(self, change: Change) -> None:
-        """Report a change of a pod to its plan; find out if the pod is a replacement or orphan."""
+        """Report a changed pod to the corresponding plan; recognise replacements and orphans."""
         pod, gone = change.pod_after or change.pod_before, change.pod_after is None
         if pod is None:
             return
@@ -296,7 +297,7 @@ class PlacementManager:
         if self._handling:
             return
         self._handling = True
-        now = self._clock.monotonic()  # the same for events that follow at once
+        now = self._clock.monotonic()  # identical for immediate consequences
         try:
             while self._inbox:
                 recipient, event, due = self._inbox.popleft()
@@ -320,13 +321,13 @@ class PlacementManager:
             }
             for uid in own:
                 del self._followed[uid]
-        self._listener.stepped(running.plan, effects)
+        self._listener.plan_advanced(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
                 with self._supervisor.catch_errors("plan", step=step, history=running) as caught:
                     self._apply_effect(running, step)
                 if caught:
-                    only = None if step.move else step.id  # steps of a migration depend on it
+                    only = None if step.move else step.id  # migrations need all steps
                     failed = Abandoned("internal error of the scheduler", only)
                     self._inbox.appendleft((plan_id, failed, now))
         if running.plan.finished:
@@ -350,8 +351,9 @@ class PlacementManager:
                 self._end_step(running, step)
 
     def _ask(self, plan_id: str, step: Step) -> None:
-        """Carry out a step that is asked."""
-        pod, migration = self._mirror.pod(Uid(step.pod)), self.migrations.find(step.move)
+        """Carry out an asked step."""
+        pod = self._mirror.pod(Uid(step.pod))
+        migration = self.migrations.find(step.move) if step.move else None
         pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
         match step.kind:
             case StepKind.START:
@@ -395,18 +397,18 @@ class PlacementManager:
         ):
             await work()
         if caught and step.pod:
-            # The call may have been applied: a live read of the pod shows it.
+            # The outcome is unknown: a live read of the pod decides.
             self.report(plan_id, OutcomeLost(step.id))
 
     def _is_pending(self, plan_id: str, step: Step) -> bool:
-        """Return whether the step still waits for its call."""
+        """Return whether the step still awaits the API call."""
         running = self._plans.get(plan_id)
         return running is not None and running.plan.steps[step.id].state is StepState.ASKED
 
     async def _verify(self, plan_id: str, step: Step) -> None:
         found = await self._binds.read_pod(step)
         if isinstance(found, Pod):
-            # The mirror must count a bound pod before its reservation is released.
+            # The mirror must account for a bound pod before releasing the reservation.
             self.observe(self._mirror.apply(PodApplied(found)))
             self.report(plan_id, observation(found, live=True))
         elif found is not None:

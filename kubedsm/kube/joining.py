@@ -47,11 +47,10 @@ async def greet(cluster: Cluster, *, timeout: float) -> str:
     except Forbidden:
         version = "unknown"
     for kind in (NODES, PODS):
-        request = Request("GET", kind.path, {"limit": "1"})
         try:
-            await send(cluster, request, timeout)
+            await send(cluster, "GET", kind.path, timeout, query={"limit": "1"})
         except Forbidden as error:
-            raise missing_right(request, error) from None
+            raise missing_right(Request("GET", kind.path), error) from None
     return version
 
 

@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Census:
-    """Aggregates over our pods that count for QoS, unless noted."""
+    """Aggregates over the scheduler's pods with QoS relevance, unless noted."""
 
     #: workloads with a counted pod, by name
     shares: Mapping[Workload, Share]
@@ -100,7 +100,7 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Return whether two states of a pod count equally, nodes aside."""
+    """Return True if two states of a pod contribute equally, regardless of the node."""
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)

@@ -113,7 +113,7 @@ class Measured:
         )
 
     def is_enough(self, rate: float) -> bool:
-        """Return whether the request rate suffices for a reliable mean."""
+        """Return True if the request rate suffices for a reliable average."""
         return rate * self.window >= ENOUGH_REQUESTS
 
     def list_reliable_times(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:

@@ -345,7 +345,7 @@ class ClusterMirror:
             self.release(_nomination_holder(uid))
 
     def sum_nominations(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
-        """Return the capacity to which these pods are nominated."""
+        """Return the capacity reserved by nominations of these pods."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
             nomination = self._reservations.get(_nomination_holder(uid))
@@ -355,7 +355,7 @@ class ClusterMirror:
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Assign the next pod that fits the description to the claimant."""
+        """Assign the next pod matching the description to the claimant."""
         self._claims[claimant] = claim
 
     def end_claim(self, claimant: str) -> None:
@@ -367,11 +367,11 @@ class ClusterMirror:
         return self._claimed.get(uid)
 
     def leaves_to_place(self, pod: Pod) -> bool:
-        """Return whether the pod is ours to place and no migration's."""
+        """Return True if the scheduler, and no migration, is responsible for the placement."""
         return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
 
     def find_replacement(self, claimant: str) -> Pod | None:
-        """Return the pod that the claim got, if it exists."""
+        """Return the replacement assigned to the claimant, if existing."""
         uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
         return None if uid is None else self._pods.get(uid)
 
@@ -452,12 +452,12 @@ class ClusterMirror:
     # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        pods = self._pods
-        if unproven := self._list_unproven():
+        pods, census = self._pods, self._tally.census()
+        if self._marked and (unproven := self._list_unproven()):
             pods = pods.update(unproven)
             self._recount_pods(self._pods, pods, unproven)
-        census = self._tally.census()
-        self._recount_pods(pods, self._pods, unproven)
+            census = self._tally.census()
+            self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
             self._room = Room(self._index, self._free)
@@ -475,9 +475,7 @@ class ClusterMirror:
             surroundings=self.surroundings,
             measured=self.measured,
             at=at,
-            counted=Counted(
-                census, index, room, residents, self._nodes, pods, self._placed, self._free
-            ),
+            counted=Counted(census, index, room, residents),
         )
 
     def _list_unproven(self) -> dict[Uid, Pod]:

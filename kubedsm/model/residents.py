@@ -110,7 +110,7 @@ def sort_keys(keys: frozenset[str] | None) -> tuple[str, ...] | None:
 
 
 def is_seen_alike(one: Pod, other: Pod) -> bool:
-    """Return whether inter-pod rules cannot distinguish two states of a pod."""
+    """Return True if inter-pod rules cannot distinguish two states of a pod."""
     return (
         one.terminating is other.terminating
         and one.finished is other.finished

@@ -17,16 +17,12 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Precomputed aggregates, valid for exactly these nodes, pods, placements and capacity."""
+    """Aggregates of one snapshot, counted along by the mirror."""
 
     census: Census
     index: NodeIndex
     room: Room
     residents: Residents
-    nodes: Mapping[NodeName, Node]
-    pods: Mapping[Uid, Pod]
-    placed: Mapping[Uid, NodeName]
-    free: Mapping[NodeName, Resources]
 
 
 @attrs.frozen(slots=True)
@@ -48,40 +44,29 @@ class Snapshot:
     #: time in seconds since the epoch; 0 if unknown
     at: float = 0.0
 
-    #: aggregates of the mirror; a derived snapshot is counted from scratch
+    #: None: counted from scratch. To be given anew with other nodes, pods, places or capacity.
     counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
     def census(self) -> Census:
-        known = self.counted
-        if (
-            known is not None
-            and known.pods is self.pods
-            and known.placed is self.placed
-            and known.nodes is self.nodes
-        ):
-            return known.census
+        if self.counted:
+            return self.counted.census
         edge = {name for name, node in self.nodes.items() if node.tier is Tier.EDGE}
         pods = ((pod, self.placed.get(uid)) for uid, pod in self.pods.items())
         return census_of(self.scheduler_name, pods, edge)
 
     @cached_property
     def index(self) -> NodeIndex:
-        known = self.counted
-        return known.index if known and known.nodes is self.nodes else NodeIndex(self.nodes)
+        return self.counted.index if self.counted else NodeIndex(self.nodes)
 
     @cached_property
     def room(self) -> Room:
-        known = self.counted
-        if known and known.nodes is self.nodes and known.free is self.free:
-            return known.room
-        return Room(self.index, self.free)
+        return self.counted.room if self.counted else Room(self.index, self.free)
 
     @cached_property
     def residents(self) -> Residents:
-        known = self.counted
-        if known and known.pods is self.pods and known.placed is self.placed:
-            return known.residents.with_nodes(self.index, self.surroundings)
+        if self.counted:
+            return self.counted.residents
         keys = self.census.looked_at
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
@@ -133,15 +118,15 @@ class Snapshot:
                 free[node] -= pods[uid].requests
                 placed[uid] = node
                 pods[uid] = attrs.evolve(pods[uid], node_name=node)
-        return attrs.evolve(self, pods=pods, free=free, placed=placed)
+        return attrs.evolve(self, pods=pods, free=free, placed=placed, counted=None)
 
-    def without_free(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
-        """Return the snapshot with less free capacity on these nodes."""
-        here = amounts.keys() & self.free.keys()
+    def with_free(self, more: Mapping[NodeName, Resources]) -> "Snapshot":
+        """Return the snapshot with this much more free capacity on nodes that exist."""
+        here = more.keys() & self.free.keys()
         if not here:
             return self
-        free = {**self.free, **{name: self.free[name] - amounts[name] for name in here}}
-        return self._replace(free=free, room=self.room.now(free, here))
+        free = {**self.free, **{name: self.free[name] + more[name] for name in here}}
+        return self._replace(fields={"free": free}, room=self.room.now(free, here))
 
     def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
         """Return the snapshot with a further, first taint on these nodes."""
@@ -152,12 +137,12 @@ class Snapshot:
         index = NodeIndex(nodes)
         residents = self.residents.with_nodes(index, self.surroundings)
         return self._replace(
-            nodes=nodes, index=index, room=Room(index, self.free), residents=residents
+            fields={"nodes": nodes}, index=index, room=Room(index, self.free), residents=residents
         )
 
     def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
         """Return the snapshot with these pods in place of their namesakes, which count equally."""
-        return self._replace(pods={**self.pods, **pods}) if pods else self
+        return self._replace(fields={"pods": {**self.pods, **pods}}) if pods else self
 
     def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":
         """Return the snapshot with other shares."""
@@ -174,35 +159,16 @@ class Snapshot:
             if source in free and pod is not None and not pod.finished:
                 free[source] += pod.requests
         if counting:
-            return attrs.evolve(self, free=free, placed=placed)
+            return attrs.evolve(self, free=free, placed=placed, counted=None)
         # The census ignores the nodes of pods that do not count for QoS.
         left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
         return self._replace(
-            free=free,
-            placed=placed,
+            fields={"free": free, "placed": placed},
             room=self.room.now(free, free.keys() & gone.values()),
             residents=self.residents.after(left),
         )
 
-    def _replace(
-        self,
-        *,
-        census: Census | None = None,
-        index: NodeIndex | None = None,
-        room: Room | None = None,
-        residents: Residents | None = None,
-        **fields: Any,
-    ) -> "Snapshot":
+    def _replace(self, *, fields: Mapping[str, Any] | None = None, **counted: Any) -> "Snapshot":
         """Return the snapshot with other fields, and the same aggregates but for those given."""
-        after = attrs.evolve(self, **fields)
-        counted = Counted(
-            census or self.census,
-            index or self.index,
-            room or self.room,
-            residents or self.residents,
-            after.nodes,
-            after.pods,
-            after.placed,
-            after.free,
-        )
-        return attrs.evolve(after, counted=counted)
+        known = self.counted or Counted(self.census, self.index, self.room, self.residents)
+        return attrs.evolve(self, counted=attrs.evolve(known, **counted), **(fields or {}))

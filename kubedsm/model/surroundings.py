@@ -144,7 +144,7 @@ class Surroundings:
         return known is not None and known.terminating
 
     def namespace_selected(self, selector: Selector, name: str) -> bool:
-        """Return whether the namespace's labels satisfy the selector."""
+        """Return True if the namespace's labels satisfy the selector."""
         if selector is None:
             return False
         known = (self.namespaces or {}).get((name,))

@@ -8,7 +8,6 @@ import copyreg
 import io
 import pickle
 import struct
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, wraps
 from operator import attrgetter
@@ -148,14 +147,9 @@ def _apply(event: Any) -> Call:
 # Frames.
 
 LENGTH = struct.Struct("!Q")
-#: values shared by many pods that are kept; as many as the JSON decoding of pods keeps
+#: pod classes and workloads kept, each shared by many pods; as many as the JSON decoding keeps
 _SHARED = 4096
-_FIELDS = tuple(field.name for field in attrs.fields(Pod) if field.init)
-_fields_of = attrgetter(*_FIELDS)
 _class_of = attrgetter("requests", "rules", "priority", "preempts")
-_LABELS = _FIELDS.index("labels")
-#: positions of strings that many pods share
-_STRINGS = tuple(_FIELDS.index(f) for f in ("namespace", "scheduler_name", "node_name", "phase"))
 
 
 def pack_frame(data: bytes) -> bytes:
@@ -173,7 +167,7 @@ def read_frame(stream: BinaryIO) -> bytes:
 
 
 def dump_message(value: object) -> bytes:
-    """Pickle a message; pods are written by field, and their shared parts once."""
+    """Pickle a message; pods of different messages share their classes and workloads."""
     return _dump_with(_Pickler, value)
 
 
@@ -201,30 +195,9 @@ def _make_shared(make: Callable[..., object], *fields: object) -> object:
     return make(*fields)
 
 
-def _make_pod(*fields: Any) -> Pod:
-    made = list(fields)
-    made[_LABELS] = _make_shared(_make_labels, *made[_LABELS])
-    for position in _STRINGS:
-        if made[position] is not None:
-            made[position] = sys.intern(made[position])
-    return Pod(*made)
-
-
-def _make_labels(*pairs: tuple[str, str]) -> Mapping[str, str]:
-    return dict(pairs)
-
-
-def _reduce_pod(pod: Pod) -> tuple[Any, ...]:
-    fields = list(_fields_of(pod))
-    fields[_LABELS] = tuple(pod.labels.items())
-    return _make_pod, tuple(fields)
-
-
 class _Pickler(pickle.Pickler):
     dispatch_table = copyreg.dispatch_table | {
-        Pod: _reduce_pod,
         PodClass: lambda it: (_make_shared, (PodClass, *_class_of(it))),
-        PodApplied: lambda it: (PodApplied, (it.pod,)),
         Workload: lambda it: (_make_shared, (Workload, *it)),
     }
 

@@ -53,7 +53,9 @@ class MigrationRequest:
 
         No capacity is freed for a pod of a plan.
         """
-        snapshot = context.mirror.snapshot().without_free(self.arriving)
+        snapshot = context.mirror.snapshot().with_free(
+            {name: Resources() - amount for name, amount in self.arriving.items()}
+        )
         snapshot = snapshot.with_pods(
             {
                 uid: attrs.evolve(pod, gated=True)

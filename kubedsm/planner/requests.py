@@ -176,7 +176,7 @@ class PreemptRequest:
     use_qos_targets: bool = True
 
     def solve(self, context: PlanningContext) -> PreemptResponse:
-        pod, snapshot = self.pod, with_free(context.mirror.snapshot(), self.reserved)
+        pod, snapshot = self.pod, context.mirror.snapshot().with_free(self.reserved)
         policy = context.configuration().policy
         search = PreemptionSearch(
             snapshot,
@@ -198,10 +198,3 @@ class PreemptRequest:
         if self.budgets is None:
             return PreemptResponse(pod, helps=search.helps())
         return PreemptResponse(pod, found=search.best(self.shunned))
-
-
-def with_free(snapshot: Snapshot, more: Mapping[NodeName, Resources]) -> Snapshot:
-    """Return the snapshot with this much more free capacity on nodes that exist."""
-    free = snapshot.free
-    there = {name: free[name] + added for name, added in more.items() if name in free}
-    return attrs.evolve(snapshot, free={**free, **there}) if there else snapshot

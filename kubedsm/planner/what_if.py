@@ -112,7 +112,9 @@ def _add_replicas(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) 
         newest = _find_newest(snapshot, workload)
         if newest is not None:
             added |= {pod.uid: pod for pod in _copies(newest, number, snapshot.at)}
-    return attrs.evolve(snapshot, pods={**snapshot.pods, **added}) if added else snapshot
+    return (
+        attrs.evolve(snapshot, pods={**snapshot.pods, **added}, counted=None) if added else snapshot
+    )
 
 
 def _find_newest(snapshot: Snapshot, workload: Workload) -> Pod | None:

@@ -1,1 +1,1 @@
-"""Filter and Score plugins under the names of kube-scheduler."""
+"""Filter and Score plugins under kube-scheduler's names, in vectorised form."""

@@ -1,15 +1,17 @@
-"""Feasibility: verdicts of all plugins on all nodes, in one state of the cluster.
+"""Feasibility: verdicts of all Filter plugins on all nodes, for one cluster state.
 
-A `Feasibility` is a value. Adding or removing a pod gives another, which shares unchanged parts. So
-a batch is checked pod by pod, and a migration without the pod that leaves. Verdicts are about a pod
-without a node: remove a running pod first. Costs, for N nodes: a new class a few vector operations
-a plugin; a known class a lookup; adding or removing a pod, copies of N.
+A `Feasibility` is immutable. Adding or removing a pod returns another instance with shared parts.
+Hence a batch is validated pod by pod, and a migration without the migrated pod. Verdicts concern
+unscheduled pods: remove a running pod first. Complexity for N nodes: a new equivalence class
+requires a few vector operations per plugin; a known class, a dictionary lookup; adding or removing
+a pod, copies of length N.
 
-Broken rules: kube-scheduler checks affinity and spread only when a pod comes. Later pods may break
-them; no pod is evicted for that, but the next replica may find no node.
+Broken rules: kube-scheduler evaluates affinity and spread only during scheduling. Subsequent pods
+may break rules without evictions, but additional replicas may become unschedulable.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Self
 
 import attrs
@@ -46,14 +48,14 @@ from kubedsm.plugins.taints import count_disliked
 
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 
-#: Holder, rule, and position of the node.
+#: Pod with the rule, scheduling rule, and node position.
 _Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
-#: Excess skew of each broken rule; 1 for affinity.
+#: Excess skew per broken constraint; 1 for affinity.
 BrokenRules = Mapping[_Where, int]
 
 
 def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
-    """Return whether a rule is broken that was kept, or broken further."""
+    """Return True for an additional violation, or an increased violation."""
     return any(amount > before.get(where, 0) for where, amount in after.items())
 
 
@@ -81,24 +83,24 @@ def _list_broken(
                 yield (keeper, constraint, position), amount
 
 
-#: pod and position of the node
+#: pod and node position
 Placed = tuple[Pod, int]
 
 
 @attrs.frozen(slots=True, eq=False)
 class Verdict:
-    """Verdict of the plugins on every node."""
+    """Verdict of all plugins on every node, for one equivalence class."""
 
     everywhere: Rejection | None
     findings: tuple[Finding, ...]
-    #: nodes that kube-scheduler's plugins accept
+    #: nodes accepted by kube-scheduler's plugins
     accepted: Mask
-    #: accepted nodes of a tier
+    #: accepted nodes with a tier
     tiered: Mask
 
     @property
     def openable(self) -> Mask:
-        """Nodes that are rejected, if at all, for reasons that arriving pods may remove."""
+        """Nodes without rejections, except rejections removable by arriving pods."""
         mask = np.full_like(self.tiered, self.everywhere is None)
         for _, rejected in self.findings:
             if not rejected.mendable:
@@ -107,7 +109,7 @@ class Verdict:
 
     @property
     def otherwise_open(self) -> Mask:
-        """Nodes that are rejected, if at all, for capacity or uneven spread."""
+        """Nodes without rejections, except for insufficient capacity or uneven spread."""
         mask = np.full_like(self.tiered, self.everywhere is None)
         for plugin, rejected in self.findings:
             uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
@@ -126,18 +128,16 @@ class Verdict:
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """Verdicts over one state of the cluster. `tier=False`: kube-scheduler's plugins alone."""
+    """Verdicts for one cluster state. `tier=False`: only kube-scheduler's plugins."""
 
     scene: Scene
-    #: pods and their nodes in the snapshot
+    #: pods and placements of the snapshot
     _pods: Mapping[Uid, Pod]
     _placed: Mapping[Uid, NodeName]
-    #: pods that were added, or removed (None)
+    #: pods added, or removed (None), since the snapshot
     _moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
     _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
     _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
-    #: classes whose rules select on no labels but those that distinguish pods here
-    _covered: set[PodClass] = attrs.field(factory=set)
     _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
 
     @classmethod
@@ -159,16 +159,16 @@ class Feasibility:
         return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """Return the class of pods that nodes and other pods cannot tell apart."""
+        """Return the equivalence class of pods indistinguishable for nodes and other pods."""
         return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
-        """Return why the node rejects the pod; None if it accepts. Raise KeyError if unknown."""
+        """Return the rejection of the pod, or None. Raises KeyError for an unknown node."""
         position = self.index.positions[node]
         return self.verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
-        """Return why each rejecting node rejects the pod, in name order."""
+        """Return the rejections of all infeasible nodes, in name order."""
         verdict, nodes = self.verdict(pod), self.index
         if verdict.everywhere is not None:
             return dict.fromkeys(nodes.names, verdict.everywhere)
@@ -177,25 +177,17 @@ class Feasibility:
         )
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
-        """Return the nodes that accept the pod, in name order."""
+        """Return the feasible nodes, in name order."""
         names = self.index.names
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
-        """Return the nodes that accept the pod; not to be changed."""
+        """Return the mask of feasible nodes, shared and therefore read-only."""
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
-    def openable(self, pod: Pod) -> Mask:
-        """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
-        return self.verdict(pod).openable
-
-    def otherwise_open(self, pod: Pod) -> Mask:
-        """Return the nodes that accept the pod, capacity and spread aside."""
-        return self.verdict(pod).otherwise_open
-
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Return whether the pod has no penalties, wherever pods with these preferences come."""
+        """Return True without penalties, wherever pods with these preferences are placed."""
         scene = self._widen(pod).scene
         candidate = _class_in(scene, pod)
         rules, labels = candidate.rules, candidate.label_map()
@@ -210,13 +202,13 @@ class Feasibility:
         )
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
-        """Return the penalty of each node, relative to the best of these nodes."""
+        """Return the penalty of each node, relative to the best given node."""
         positions = [self.index.positions[name] for name in nodes]
         found: list[int] = self.penalties_at(pod, np.array(positions, dtype=np.intp)).tolist()
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """Return the weighted score of each node below that of the best of these nodes, 0..900."""
+        """Return the weighted score difference to the best given node, 0..900 per node."""
         total = np.zeros(len(nodes), dtype=np.int64)
         for plugin, given in self._rate_nodes(pod, nodes):
             total += plugin.weight * np.array(given, dtype=np.int64)
@@ -235,19 +227,19 @@ class Feasibility:
             if given is not None:
                 yield plugin, given
 
-    def spoken_of(self, pod: Pod) -> bool:
-        """Return whether some running pod has rules or preferences about this pod."""
+    def has_interested_pods(self, pod: Pod) -> bool:
+        """Return True if rules or preferences of running pods concern the pod."""
         scene = self._widen(pod).scene
         return is_spoken_of(_class_in(scene, pod), scene)
 
-    def deserted(self, pod: Pod) -> bool:
-        """Return whether the affinity of a running pod is broken; raise KeyError without a node."""
+    def is_affinity_violated(self, pod: Pod) -> bool:
+        """Return True for violated affinity of a running pod. Raises KeyError without a node."""
         _, position = self._place_of(pod.uid)
         at = np.array([position], dtype=np.intp)
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return the broken rules of these pods, and of pods whose rules concern them."""
+        """Return the violated rules of these pods, and of pods with rules about these pods."""
         scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
         found: dict[_Where, int] = {}
         for keeper, homes in scene.residents.keepers.items():
@@ -262,9 +254,9 @@ class Feasibility:
         return Skews(dict.fromkeys(map(self.equivalence, pods)), self.scene)
 
     def with_pod(self, pod: Pod, node: NodeName) -> Self:
-        """Return the state with the pod on the node, whether it fits or not.
+        """Return the state with the pod on the node, regardless of feasibility.
 
-        Raise KeyError for an unknown node, ValueError for a pod with a node.
+        Raises KeyError for an unknown node, ValueError for an already scheduled pod.
         """
         position = self.index.positions[node]
         if self._find_place(pod.uid) is not None:
@@ -273,13 +265,13 @@ class Feasibility:
         return self._change(pod, position, 1) if wide is self else wide.with_pod(pod, node)
 
     def without_pod(self, uid: Uid) -> Self:
-        """Return the state without the pod. Raise KeyError if it has no node."""
+        """Return the state without the pod. Raises KeyError for an unscheduled pod."""
         pod, position = self._place_of(uid)
         wide = self._widen(pod)
         return self._change(pod, position, -1) if wide is self else wide.without_pod(uid)
 
     def _find_place(self, uid: Uid) -> Placed | None:
-        """Return the pod and the position of its node; None without a node."""
+        """Return the pod and the node position; None for an unscheduled pod."""
         if uid in self._moved:
             return self._moved[uid]
         pod, node, positions = self._pods.get(uid), self._placed.get(uid), self.index.positions
@@ -306,13 +298,9 @@ class Feasibility:
         return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
 
     def _widen(self, pod: Pod) -> Self:
-        """Return the state in which all labels that this pod's rules select on distinguish pods."""
-        if pod.pod_class in self._covered:
-            return self
-        looked_at = keys_looked_at((pod.pod_class,))
-        known = self.scene.residents.keys
+        """Return the state distinguishing pods by all labels in the selectors of this pod."""
+        looked_at, known = _keys_of(pod.pod_class), self.scene.residents.keys
         if looked_at is None or (known is not None and looked_at.issubset(known)):
-            self._covered.add(pod.pod_class)
             return self
         keys = looked_at.union(known or ())
         wide = self._widened.get(keys)
@@ -321,8 +309,7 @@ class Feasibility:
             placed = ((there, self.index.names[position]) for there, position in places)
             residents = Residents.of(self.index, self.scene.surroundings, keys, placed)
             scene = attrs.evolve(self.scene, residents=residents)
-            covered = set(self._covered)
-            wide = attrs.evolve(self, scene=scene, verdicts={}, covered=covered, widened={})
+            wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
             self._widened[keys] = wide
         return wide
 
@@ -359,6 +346,11 @@ class Feasibility:
             if plugin is not TIER:
                 accepted &= ~rejected.nodes
         return Verdict(None, found, accepted, tiered)
+
+
+@lru_cache(maxsize=1024)
+def _keys_of(pod_class: PodClass) -> frozenset[str] | None:
+    return keys_looked_at((pod_class,))
 
 
 def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:

@@ -1,6 +1,6 @@
-"""NodeResourcesFit, NodePorts and Tier: a node has free capacity, free host ports, and a tier.
+"""NodeResourcesFit, NodePorts and Tier: free capacity, free host ports, and a tier label.
 
-The words of rejections are those of kube-scheduler.
+Rejection messages are identical to kube-scheduler's.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ def _lack_of(name: str) -> str:
 
 
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
-    """Return the lacking resources. A pod without a request needs no free capacity."""
+    """Return the insufficient resources; a zero request requires no free capacity."""
     short = []
     if requests.pods and requests.pods > free.pods:
         short.append("pods")
@@ -46,7 +46,7 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
-    """Return the node's amounts of the resources that it has too little of in all."""
+    """Return the allocatable amounts of insufficient resources, even for an empty node."""
     return tuple(
         format_amount(name, allocatable.amount(name))
         for name, amount in requests.items()
@@ -55,7 +55,7 @@ def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
 
 
 def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
-    """Return a sentence if no node could take the pod even if empty; else an empty string."""
+    """Return an explanation for pods larger than every empty node; otherwise an empty string."""
     asked = [(name, amount) for name, amount in requests.items() if amount]
     enough = np.ones(len(nodes), dtype=np.bool_)
     for name, amount in asked:
@@ -78,7 +78,7 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
     requests = candidate.pod_class.requests
     basic = ("pods", requests.pods), ("cpu", requests.cpu), ("memory", requests.memory)
     asked = [(name, amount) for name, amount in (*basic, *requests.other) if amount]
-    # For each node a bit a resource.
+    # One bit per resource, for each node.
     bits = np.dtype(np.int64 if len(asked) <= _BITS else object)
     lacking = np.zeros(len(scene.nodes), dtype=bits)
     for bit, (name, amount) in enumerate(asked):
@@ -88,7 +88,7 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
         yield RejectedNodes(lacking == look, reasons)
 
 
-#: the only plugin that kube-scheduler does not have
+#: not a kube-scheduler plugin
 TIER = Plugin(
     name="Tier",
     filter=lambda _, scene: [RejectedNodes(scene.nodes.tierless, (NO_TIER,))],
@@ -145,11 +145,11 @@ NODE_PORTS = Plugin(
 
 
 def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
-    """Return kube-scheduler's message for Events and the condition PodScheduled."""
+    """Return kube-scheduler's message for Events and the PodScheduled condition."""
     if not rejections:
         return "no nodes available to schedule pods"
     everywhere = next((r for r in rejections.values() if r.everywhere), None)
-    # Reasons about the pod alone are not counted.
+    # Reasons concerning only the pod are not counted.
     why = ", ".join(everywhere.reasons) if everywhere else count_reasons(rejections)
     return f"0/{len(rejections)} nodes are available: {why}."
 
@@ -157,7 +157,7 @@ def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
 def why_unschedulable(
     requests: Resources, rejections: Mapping[NodeName, Rejection], nodes: NodeIndex
 ) -> str:
-    """Return the message, with a hint if no node is large enough."""
+    """Return the message, including an explanation for excessively large pods."""
     said = unschedulable_message(rejections)
     if any(rejected.rule == NODE_RESOURCES_FIT.name for rejected in rejections.values()):
         said = f"{said} {larger_than_any(requests, nodes)}".rstrip()

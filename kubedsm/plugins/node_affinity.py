@@ -11,7 +11,7 @@ from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene, scale_scores
 
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
-#: reason for nodes excluded by name, which kube-scheduler skips early
+#: reason for nodes excluded by name, skipped early by kube-scheduler
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CONFLICT = "pod affinity terms conflict"
 
@@ -21,7 +21,7 @@ def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
-    """Return the only nodes that the terms name; None if some term names none.
+    """Return the nodes selected by name; None unless every term selects by name.
 
     An empty set means contradictory terms.
     """
@@ -56,7 +56,7 @@ def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
-    """Return the sum of weights of the preferred terms that each node satisfies."""
+    """Return the total weight of satisfied preferred terms, per node."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
         # A term without any conditions selects nothing.
@@ -67,7 +67,7 @@ def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
 def _score_affinity(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """By the weights of the preferred terms that each node satisfies."""
+    """Score nodes by the total weight of satisfied preferred terms."""
     if not candidate.rules.preferences.node_affinity:
         return None
     return scale_scores(sum_preferences(candidate.rules, scene.nodes)[chosen].tolist())

@@ -1,8 +1,8 @@
 """Plugin: extension points of one scheduling rule, with their inputs and verdicts.
 
-Every node rejects an unschedulable pod by one plugin, the first that does. The pod is retried only
-after a change that may make such a plugin accept a node: its queueing hint. A hint may be positive
-in vain, never negative in vain. Source: "Scheduling Framework" in the Kubernetes documentation;
+The first rejecting plugin determines the rejection of a node. An unschedulable pod is retried after
+changes with a positive queueing hint of a rejecting plugin. False positives are permitted, false
+negatives are not. Source: "Scheduling Framework" in the Kubernetes documentation;
 KEP-4247; EventsToRegister of kube-scheduler's plugins.
 """
 
@@ -21,21 +21,21 @@ from kubedsm.model.surroundings import UNLIMITED, Surroundings
 
 @attrs.frozen(slots=True)
 class Rejection:
-    """Plugin that rejects a node, and its reasons."""
+    """Rejecting plugin, with the reasons."""
 
     rule: str
     reasons: tuple[str, ...]
-    #: about the pod alone: all nodes reject
+    #: concerns only the pod: all nodes reject
     everywhere: bool = False
 
 
 @attrs.frozen(slots=True, eq=False)
 class RejectedNodes:
-    """Nodes that a plugin rejects for the same reasons."""
+    """Nodes rejected by a plugin for identical reasons."""
 
     nodes: Mask
     reasons: tuple[str, ...]
-    #: arriving pods may remove the reason
+    #: removable by arriving pods
     mendable: bool = False
 
 
@@ -43,7 +43,7 @@ class RejectedNodes:
 class EquivalenceClass:
     """Inputs of feasibility: pods with equal values are interchangeable.
 
-    Namespace and labels are restricted to labels that some selector in the cluster uses.
+    Contains only labels referenced by selectors in the cluster.
     """
 
     pod_class: PodClass
@@ -71,12 +71,12 @@ class Scene:
 
     @classmethod
     def bare(cls, nodes: NodeIndex, room: Room) -> Self:
-        """Build a scene of nodes and capacity alone."""
+        """Build a scene without running pods."""
         surroundings = Surroundings()
         return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)
 
     def volume_limits(self, driver: str) -> Ints:
-        """Return how many volumes of the CSI driver each node can attach."""
+        """Return the maximum number of attached volumes of the CSI driver, per node."""
         limits = self._limits.get(driver)
         if limits is None:
             known = self.surroundings.csi_nodes or {}
@@ -89,7 +89,7 @@ class Scene:
 
 
 def node_labels(rules: SchedulingRules) -> Iterator[str]:
-    """Yield the node labels that these rules use."""
+    """Yield the node labels referenced by these rules."""
     for label, _ in rules.node_selector:
         yield label
     for term in rules.node_affinity or ():
@@ -102,7 +102,7 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
 
 
 def speaks_of_others(pod_class: PodClass) -> bool:
-    """Return whether the pod's verdict depends on more than its class and a node."""
+    """Return True if feasibility depends on other pods or volumes, in addition to the node."""
     rules = pod_class.rules
     of_pods = rules.affinity or rules.anti_affinity or rules.spread
     return bool(of_pods or rules.ports or rules.claims or rules.disks or rules.resource_claims)
@@ -119,36 +119,36 @@ class Cluster(Protocol):
     def free(self, name: NodeName) -> Resources: ...
 
 
-#: Yields rejected nodes, in the order of its conditions.
+#: Yields rejected nodes, in evaluation order.
 Filter = Callable[[EquivalenceClass, Scene], Iterable[RejectedNodes]]
-#: Returns 0..100 for each node; None if it does not apply.
+#: Returns 0..100 for each node; None if not applicable.
 Score = Callable[[EquivalenceClass, Scene, Positions], list[int] | None]
-#: None: the node that changed, or has capacity freed, now accepts the pod
+#: None: evaluate the changed node, or the node with released capacity
 Hint = Callable[[Change, EquivalenceClass, Cluster], bool] | None
 
 
 @attrs.frozen(slots=True, kw_only=True, eq=False)
 class Plugin:
-    """Plugin under kube-scheduler's name. Reasons are empty strings for acceptance."""
+    """Scheduling plugin under kube-scheduler's name; empty reasons mean acceptance."""
 
     name: str
-    #: fields of `SchedulingRules` that it needs: it accepts pods without any
+    #: relevant fields of `SchedulingRules`: pods without these rules are accepted
     demands: tuple[str, ...] = ()
-    #: why the pod is not ready to be scheduled
+    #: reason against scheduling the pod now
     pre_enqueue: Callable[[Pod], str] | None = None
-    #: why all nodes reject a pod with these rules
+    #: reason for rejection by all nodes
     pre_filter: Callable[[SchedulingRules, Surroundings], str] | None = None
     #: runs before all other filters
     first_filter: Filter | None = None
     filter: Filter | None = None
-    #: the verdict depends on the pod class and the node alone
+    #: the verdict depends only on pod class and node
     static: bool = False
-    #: whether the pod's labels matter
+    #: the verdict depends on the pod's labels
     by_labels: bool = False
     hint: Hint
-    #: kinds of change that the hint needs
+    #: kinds of change evaluated by the hint
     hears: tuple[Matter, ...]
-    #: remedy for people; {lacking} is the missing capacity
+    #: remedy for operators; {lacking} is the missing capacity
     advice: str
     score: Score | None = None
     #: weight of the score in kube-scheduler's default profile
@@ -156,7 +156,7 @@ class Plugin:
 
 
 def never(_change: Change, _candidate: EquivalenceClass, _cluster: Cluster) -> bool:
-    """Queueing hint of plugins about the pod alone."""
+    """Negative queueing hint, for plugins concerning only the pod."""
     return False
 
 
@@ -165,7 +165,7 @@ MAX_NODE_SCORE = 100
 
 
 def scale_scores(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
-    """Scale scores so that the greatest is 100; reversed, so that it is 0."""
+    """Normalise scores to a maximum of 100; reversed, to a minimum of 0."""
     greatest = max(scores, default=0)
     if not greatest:
         return [MAX_NODE_SCORE if reverse else score for score in scores]

@@ -1,8 +1,7 @@
-"""All plugins in kube-scheduler's order, SchedulingGates, DynamicResources, and verdicts on a
-class.
+"""Plugin registry in kube-scheduler's order, SchedulingGates, DynamicResources, and class verdicts.
 
-The first plugin that rejects a node gives the reasons. NodeName is missing: a pod with
-spec.nodeName is bound already.
+The first rejecting plugin determines the reasons. NodeName is omitted: pods with spec.nodeName are
+already bound.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +50,7 @@ PLUGINS: tuple[Plugin, ...] = (
     taints.NODE_UNSCHEDULABLE,
     taints.TAINT_TOLERATION,
     node_affinity.NODE_AFFINITY,
-    # After TaintToleration: a control plane is rejected for its taint.
+    # After TaintToleration: control-plane nodes are rejected because of the taint.
     fit.TIER,
     fit.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,
@@ -63,17 +62,17 @@ PLUGINS: tuple[Plugin, ...] = (
     pod_affinity.INTER_POD_AFFINITY,
     DYNAMIC_RESOURCES,
 )
-#: need no other pods to decide. NodeResourcesFit is last: a node that never fits lacks nothing
+#: independent of other pods. NodeResourcesFit last: permanent rejections precede capacity
 NODE_PLUGINS = (*(plugin for plugin in PLUGINS if plugin.static), fit.NODE_RESOURCES_FIT)
 BY_NAME: Mapping[str, Plugin] = {plugin.name: plugin for plugin in PLUGINS}
 
 Filters = tuple[tuple[Plugin, Filter], ...]
-#: filters that depend on class and node alone; exclusion by name comes first
+#: filters depending only on class and node; exclusion by name comes first
 STATIC_FILTERS: Filters = (
     *((plugin, plugin.first_filter) for plugin in PLUGINS if plugin.first_filter),
     *((plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and plugin.static),
 )
-#: filters that depend on other pods or capacity
+#: filters depending on other pods or capacity
 DYNAMIC_FILTERS: Filters = tuple(
     (plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and not plugin.static
 )
@@ -88,7 +87,7 @@ _NO_RULES = SchedulingRules()
 
 
 def applies_to(plugin: Plugin, rules: SchedulingRules) -> bool:
-    """Return whether the plugin applies to pods with these rules."""
+    """Return True if the plugin is relevant for pods with these rules."""
     return not plugin.demands or any(
         getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
     )
@@ -113,7 +112,7 @@ def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeNam
 
 
 def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    """Return the nodes that accept such a pod, capacity aside; cached until a node changes."""
+    """Return the feasible nodes regardless of capacity; cached until a node changes."""
     return nodes.open_to(pod_class, _judge_static)
 
 
@@ -125,12 +124,12 @@ def _judge_static(pod_class: PodClass, nodes: NodeIndex) -> Mask:
 
 
 def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
-    """Return the open nodes with enough capacity."""
+    """Return the feasible nodes, including sufficient capacity."""
     return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
 
 
 def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
-    """Return why each rejecting node rejects such a pod, in name order."""
+    """Return the rejections of all infeasible nodes, in name order."""
     for plugin in NODE_PLUGINS:
         if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
             return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))
@@ -139,13 +138,13 @@ def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeNa
 
 
 def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
-    """Return whether one node with this free capacity accepts such a pod."""
+    """Return True if a single node with this free capacity is feasible."""
     open_to = open_nodes(pod_class, NodeIndex.index_node(node))
     return bool(open_to[0]) and not shortages(pod_class.requests, free)
 
 
 def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | None:
-    """Return why one node with this free capacity rejects such a pod; None if it accepts."""
+    """Return the rejection of a single node with this free capacity, or None."""
     if accepts(pod_class, node, free):
         return None
     nodes = NodeIndex.index_node(node)

@@ -1,6 +1,6 @@
 """InterPodAffinity: required and preferred affinity and anti-affinity between pods.
 
-A pod counts towards required affinity if it satisfies all terms at once.
+Required affinity counts only pods satisfying all terms simultaneously.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,12 +49,12 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
         near &= there[column.codes] > 0
     if found or not _selects_itself(candidate, selections, scene):
         return ~near
-    # The first pod of an affinity group may go anywhere.
+    # The first pod of an affinity group has no constraint.
     return ~labelled
 
 
 def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Return where the required affinity of running pods is broken, for nodes with such pods."""
+    """Return the positions with violated affinity, among positions of running pods."""
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
@@ -99,7 +99,7 @@ def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
-    """Return whether running pods have rules or preferences about the candidate."""
+    """Return True if rules or preferences of running pods concern the candidate."""
     residents, labels = scene.residents, candidate.label_map()
     terms = (*residents.holders, *(term for _, term in residents.wishes))
     return any(
@@ -108,7 +108,7 @@ def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
 
 
 def scale_neighbours(scores: Sequence[int]) -> list[int]:
-    """Scale InterPodAffinity's scores from least to greatest, to 0..100."""
+    """Normalise InterPodAffinity's scores linearly to 0..100."""
     least, greatest = min(scores, default=0), max(scores, default=0)
     if least == greatest:
         return [0] * len(scores)
@@ -118,7 +118,7 @@ def scale_neighbours(scores: Sequence[int]) -> list[int]:
 def _score_neighbours(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """Score nodes by the weights of all preferences of and about the pod."""
+    """Score nodes by weighted preferences, including preferences of running pods."""
     residents, preferences = scene.residents, candidate.rules.preferences
     if not (preferences.affinity or preferences.anti_affinity or residents.wishes):
         return None
@@ -155,7 +155,7 @@ def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
         return pod is not None and all(covers(term, pod) for term in rules.affinity)
 
     def in_the_way(pod: Pod | None) -> set[PodAffinityTerm]:
-        """The terms, on either side, that keep the two apart."""
+        """Return the anti-affinity terms separating the candidate from the other pod."""
         if pod is None:
             return set()
         labels = candidate.label_map()
@@ -166,7 +166,7 @@ def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
             if Selection.of(term).covers(candidate.namespace, labels, surroundings)
         }
 
-    # A departure may help too: the first pod of a group may go anywhere.
+    # Departures are relevant, too: the first pod of a group has no constraint.
     if rules.affinity and wanted(before) != wanted(after):
         return True
     return not in_the_way(before) <= in_the_way(after)

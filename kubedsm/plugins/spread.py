@@ -1,8 +1,8 @@
 """PodTopologySpread: matching pods are evenly spread over topology domains.
 
-The skew of a domain is its number of matching pods, the new one included, less the least number in
-any eligible domain (0 with fewer domains than minDomains). `Skews` has all constraints of a batch
-as arrays: a row for each constraint, a column for each domain.
+Skew of a domain: matching pods including the candidate, minus the minimum over eligible domains (0
+with fewer domains than minDomains). `Skews` represents the constraints of a batch as arrays, with
+one row per constraint and one column per domain.
 """
 
 import math
@@ -38,13 +38,13 @@ class Domains:
     """Topology domains of one constraint."""
 
     column: Column
-    #: nodes whose pods count
+    #: eligible nodes
     counted: Mask
-    #: existing domains by code
+    #: mask of existing domains, by code
     present: Mask
-    #: minDomains is met
+    #: minDomains is satisfied
     enough: bool
-    #: matching pods
+    #: selection of matching pods
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:
@@ -58,7 +58,7 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Yield the constraints with their domains."""
+    """Yield the constraints with topology domains."""
     constraints = candidate.rules.spread
     columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
@@ -71,7 +71,7 @@ def domains_of(
 def _label_columns(
     constraints: Iterable[SpreadConstraint], scene: Scene
 ) -> tuple[list[Column], Mask]:
-    """Return label columns, and the nodes that have all labels."""
+    """Return the label columns, and the mask of nodes with all topology labels."""
     columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
     labelled = scene.nodes.every()
     for column in columns:
@@ -96,7 +96,7 @@ def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
 
 
 def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
-    """Return the nodes whose pods count."""
+    """Return the eligible nodes of the constraint."""
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
         nodes &= scene.nodes.match_affinity(candidate.rules)
@@ -106,7 +106,7 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
 
 
 def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:
-    """Return PodTopologySpread's raw score of a node; less is better.
+    """Return PodTopologySpread's unnormalised score of a node; lower is better.
 
     terms: per constraint, matching pods in the node's domain, maxSkew, and number of domains.
     """
@@ -115,7 +115,7 @@ def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:
 
 
 def scale_spread(scores: Sequence[int]) -> list[int]:
-    """Invert raw scores to 0..100."""
+    """Normalise and invert scores to 0..100."""
     least, greatest = min(scores, default=0), max(scores, default=0)
     if not greatest:
         return [MAX_NODE_SCORE] * len(scores)
@@ -125,7 +125,7 @@ def scale_spread(scores: Sequence[int]) -> list[int]:
 def _score_evenness(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """Score nodes by evenness; nodes without a topology label score 0."""
+    """Score nodes by evenness; missing topology labels score 0."""
     constraints = candidate.rules.preferences.spread
     if not constraints:
         return None
@@ -148,7 +148,7 @@ def _score_terms(
     labelled: Mask,
     scene: Scene,
 ) -> list[tuple[int, int, int]]:
-    """Return matching pods, maxSkew and number of domains for each usable node."""
+    """Return matching pods, maxSkew and domain count for each usable node."""
     counts = scene.residents.counts((_selection_of(constraint),))
     if constraint.topology_key == _HOSTNAME:
         matching, size = counts[usable], len(usable)
@@ -163,7 +163,7 @@ def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluste
     node_before, node_after = change.node_before, change.node_after
     if node_before is not None or node_after is not None:
         if node_before is None or node_after is None:
-            return True  # a domain may have come, or be no longer the emptiest
+            return True  # domains may appear, or the minimum may increase
         seen = node_labels(candidate.rules)
         return node_before.taints != node_after.taints or any(
             node_before.labels.get(label) != node_after.labels.get(label) for label in seen
@@ -196,7 +196,7 @@ _ENDLESS = 2**62
 
 
 class Skews:
-    """Skews of all constraints of a batch while its pods come and go; owned by `Settling`."""
+    """Mutable skews of all constraints of a batch; owned by `Settling`."""
 
     def __init__(self, candidates: Iterable[EquivalenceClass], scene: Scene) -> None:
         self._surroundings = scene.surroundings
@@ -226,18 +226,18 @@ class Skews:
             self._matching[row, : len(of.present)] = of.matching(scene)
         self._least = np.zeros((len(domains), 1), dtype=np.int64)
         self._find_least(np.arange(len(domains)))
-        #: arrived pods with the constraint
+        #: number of placed pods with the constraint
         self._held = np.zeros(shape, dtype=np.int64)
-        #: as long as nothing changes
+        #: cached until the next change
         self._open: dict[EquivalenceClass, Mask] = {}
         self._upset: dict[EquivalenceClass, Mask] = {}
 
     def __bool__(self) -> bool:
-        """True if there are any constraints."""
+        """Return True with at least one constraint."""
         return bool(self._selections)
 
     def change(self, candidate: EquivalenceClass, node: int, by: int) -> None:
-        """Record that a pod came to the node (by = 1) or left (by = -1)."""
+        """Record an arrival at the node (by = 1), or a departure (by = -1)."""
         rows = self._covering_rows(candidate)
         rows = rows[self._counted[rows, node]]
         own = self._rows[candidate]
@@ -249,7 +249,7 @@ class Skews:
             self._upset.clear()
 
     def open(self, candidate: EquivalenceClass) -> Mask:
-        """Return the nodes that the candidate's own constraints allow; not to be changed."""
+        """Return the nodes permitted by the candidate's constraints, as a read-only mask."""
         known = self._open.get(candidate)
         if known is None:
             known = np.ones(self._codes.shape[1], dtype=np.bool_)
@@ -262,10 +262,7 @@ class Skews:
         return known
 
     def upset(self, candidate: EquivalenceClass) -> Mask:
-        """Return the nodes where one more pod would break constraints of others.
-
-        Not to be changed.
-        """
+        """Return the nodes where an additional pod violates other pods' constraints, read-only."""
         known = self._upset.get(candidate)
         if known is None:
             known = np.zeros(self._codes.shape[1], dtype=np.bool_)
@@ -279,14 +276,14 @@ class Skews:
         return known
 
     def broken(self, candidate: EquivalenceClass, node: int) -> bool:
-        """Return whether such a pod on the node breaks its constraints now."""
+        """Return True if such a pod on the node currently violates own constraints."""
         own = self._rows[candidate]
         skew = self._matching[own, self._codes[own, node]] - self._least[own, 0]
         return bool((skew > self._skew[own, 0]).any())
 
     @property
     def all_kept(self) -> bool:
-        """True if all pods keep their constraints."""
+        """True if every constraint is satisfied."""
         return not ((self._held > 0) & (self._matching - self._least > self._skew)).any()
 
     def _find_least(self, rows: NDArray[np.intp]) -> None:
@@ -295,7 +292,7 @@ class Skews:
         self._least[rows, 0] = np.where(self._enough[rows], least, 0)
 
     def _covering_rows(self, candidate: EquivalenceClass) -> NDArray[np.intp]:
-        """Return the constraints that count such pods."""
+        """Return the row numbers of constraints selecting such pods."""
         key = candidate.namespace, candidate.labels
         if key not in self._covering:
             labels = candidate.label_map()

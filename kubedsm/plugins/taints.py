@@ -1,4 +1,4 @@
-"""NodeUnschedulable and TaintToleration: nodes repel pods without matching tolerations."""
+"""NodeUnschedulable and TaintToleration: nodes reject pods without matching tolerations."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,7 +25,7 @@ def node_unschedulable(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
-    """Return the reason for the first taint that is not tolerated; empty if all are."""
+    """Return the reason of the first untolerated taint; empty if all taints are tolerated."""
     for taint in taints:
         if taint.effect in _KEEPS_PODS_AWAY and not is_tolerated(tolerations, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
@@ -33,7 +33,7 @@ def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]
 
 
 def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    """Yield the nodes with untolerated taints, by the first of them."""
+    """Yield the nodes with untolerated taints, grouped by the first untolerated taint."""
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
     for code, of_node in enumerate(taints.values):

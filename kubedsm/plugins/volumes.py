@@ -1,7 +1,7 @@
 """VolumeRestrictions, VolumeBinding, VolumeZone and NodeVolumeLimits, for existing volumes.
 
-Claims whose volume would be provisioned first are rejected. NodeVolumeLimits counts each CSI volume
-once a node, and neither unbound claims nor migrated in-tree volumes.
+Claims requiring dynamic provisioning are rejected. NodeVolumeLimits counts each CSI volume once per
+node, and ignores unbound claims and migrated in-tree volumes.
 """
 
 from collections.abc import Iterator
@@ -35,21 +35,21 @@ NOT_PROVISIONED = (
     "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
     " whose volumes KubeDSM does not have provisioned"
 )
-#: never shared on a node, not even read-only
+#: never shared between pods, not even read-only
 _NEVER_SHARED = frozenset({"awsElasticBlockStore"})
-#: alternative node label of each volume label
+#: equivalent node label of each volume label
 _ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-#: in a volume's zone label, between several zones
+#: separator between zones in a volume's label
 _BETWEEN_ZONES = "__"
 
 
 def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
-    """Return why these claims exclude all nodes."""
+    """Return the reason for rejection by all nodes because of these claims."""
     if surroundings.claims is None:
         return ""
     unbound = []
@@ -86,7 +86,7 @@ def _missing_claim(reference: ClaimReference) -> str:
 
 
 def _is_provisioned_late(claim: Claim, surroundings: Surroundings) -> bool:
-    """Return whether the volume is provisioned after scheduling."""
+    """Return True if provisioning follows scheduling (WaitForFirstConsumer)."""
     if surroundings.storage_classes is None:
         return bool(claim.storage_class)
     known = surroundings.storage_classes.get((claim.storage_class,))
@@ -103,7 +103,7 @@ def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
 
 
 def is_shared_disk(disk: Disk) -> bool:
-    """Return whether pods of one node may share the disk read-only."""
+    """Return True if read-only sharing between pods of a node is permitted."""
     return disk.read_only and disk.kind not in _NEVER_SHARED
 
 
@@ -228,7 +228,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Return whether volumes were detached, a limit rose, or a wanted volume was attached."""
+    """Return True after a detachment, an increased limit, or attachment of a requested volume."""
     if own_volumes_changed(change, candidate, cluster):
         return True
     before, after = change.surrounding_before, change.surrounding_after

@@ -1,1 +1,1 @@
-"""Mechanisms of the process: clock, supervised tasks, back-off, rate limits, HTTP limits."""
+"""Process infrastructure: clock, supervised tasks, back-off, rate limiters, HTTP limits."""

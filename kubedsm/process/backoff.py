@@ -1,4 +1,4 @@
-"""Back-off delays, and token buckets."""
+"""Exponential back-off, and token-bucket rate limiters."""
 
 import random
 
@@ -7,21 +7,21 @@ import attrs
 
 @attrs.frozen(slots=True)
 class Doubling:
-    """Delays that double from `first` to `most` seconds."""
+    """Exponential delays, doubling from `first` to `most` seconds."""
 
     first: float
     most: float
 
     def delay_after(self, failures: int) -> float:
-        """Return the delay after one more failure than this number of failures in a row."""
-        # The power would grow without bound, and the delay reaches its maximum long before.
+        """Return the delay of the next retry after a number of earlier consecutive failures."""
+        # Limits the exponent: the maximum delay is reached much earlier.
         return min(self.most, self.first * 2.0 ** min(failures, 16))
 
 
 class Backoff:
-    """Doubling delays with up to 50% jitter.
+    """Exponential delays with up to 50% jitter.
 
-    The jitter keeps clients that failed together from retrying together.
+    The jitter desynchronises clients after a simultaneous failure.
     """
 
     def __init__(self, rng: random.Random, *, first: float = 0.8, most: float = 30.0) -> None:
@@ -31,11 +31,11 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """Return the number of failures in a row."""
+        """Return the number of consecutive failures."""
         return self._failures
 
     def count_failure(self) -> float:
-        """Count a failure; return the delay after it."""
+        """Count a failure; return the delay before the next attempt."""
         delay = self._delays.delay_after(self._failures)
         self._failures += 1
         return delay * self._rng.uniform(1.0, 1.5)
@@ -50,16 +50,16 @@ class TokenBucket:
 
     burst: int
     every: float
-    #: time at which the bucket is full
+    #: monotonic time of complete replenishment
     _full: float = attrs.field(default=float("-inf"), init=False)
 
     def take(self, now: float) -> float:
-        """Take a token, of the future if need be; return the seconds until it exists."""
+        """Take a token, possibly in advance; return the seconds until availability."""
         self._full = max(self._full, now) + self.every
         return max(0.0, self._full - now - self.burst * self.every)
 
     def take_now(self, now: float) -> bool:
-        """Take a token if one exists."""
+        """Take a token, if immediately available; return True on success."""
         exists = max(self._full, now) + self.every <= now + self.burst * self.every
         if exists:
             self.take(now)

@@ -1,6 +1,6 @@
-"""Clocks of the process, and deadlines on them.
+"""Monotonic and wall clocks of the process, and deadlines.
 
-On an event loop with virtual time, both clocks follow the loop.
+With virtual time in simulations and tests, both clocks follow the event loop.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from kubedsm.model.deadline import Deadline
 
 class Clock(Protocol):
     def monotonic(self) -> float:
-        """Return seconds since some moment; never goes back."""
+        """Return monotonic seconds since an arbitrary moment."""
 
     def wall(self) -> float:
-        """Return seconds since the epoch."""
+        """Return wall-clock seconds since the epoch."""
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        """Suspend the task."""
+        """Suspend the current task."""
 
 
 class SystemClock:
@@ -37,7 +37,7 @@ class SystemClock:
 
 @attrs.frozen
 class VirtualClock(SystemClock):
-    """Clock whose wall time starts at a fixed moment and follows the event loop."""
+    """Reproducible clock: wall time starts at a constant and follows the event loop."""
 
     epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
@@ -46,6 +46,6 @@ class VirtualClock(SystemClock):
 
 
 def deadline_in(seconds: float, clock: Clock) -> Deadline:
-    """Return the deadline of a decision that begins now."""
+    """Return the deadline of a scheduling decision starting immediately."""
     started = clock.monotonic()
     return Deadline(lambda: (clock.monotonic() - started) / seconds, seconds)

@@ -1,8 +1,8 @@
-"""HTTP listeners that bound connections, request size and silence.
+"""HTTP listeners with limits for connections, request size and inactivity.
 
-aiohttp limits none of these by itself. `LIMITS` has one row per kind of listener. At a limit, a new
-connection replaces the one that has been waiting longest. So a client that sends its request at
-once, such as a kubelet's probe, gets a response during an attack.
+aiohttp has no such limits. `LIMITS` has one row per kind of listener. At a limit, a new connection
+replaces the longest waiting connection. Hence clients with immediate requests, such as kubelet
+probes, receive responses even during an attack.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
 
-#: file descriptors that listeners leave to the API server's connections, processes and files
+#: file descriptors reserved for API server connections, processes and files
 RESERVED_FILES = 256
-#: connections in the kernel's accept queue
+#: length of the kernel's accept queue
 _BACKLOG = 128
-#: asyncio's messages
+#: error messages of asyncio
 _ACCEPT_FAILED = "socket.accept() out of system resource"
 _ACCEPT_RETRY = "Exception in callback BaseSelectorEventLoop._start_serving"
 
@@ -40,25 +40,25 @@ class Limits:
     """Limits of one listener. Times are in seconds."""
 
     listener: str
-    #: open connections in all, and from one client address
+    #: open connections: total, and per client address
     connections: int
     per_address: int
-    #: bytes of one request, headers and body together
+    #: bytes per request, including headers
     request_bytes: int = 16 * 1024
-    #: from the first byte of a request, or the accept, to the end of its headers
+    #: from the first byte or connection establishment to complete headers
     header_timeout: float = 10.0
-    #: from the last response to the next request
+    #: from a response to the following request
     idle_timeout: float = 75.0
-    #: without progress of a response that the client does not read
+    #: without progress of an unread response
     write_timeout: float = 30.0
 
 
 METRICS = Limits("metrics", connections=128, per_address=32)
-#: 200 viewers may come through one Ingress
+#: an Ingress may forward 200 dashboard connections
 PAGE = Limits("page", connections=300, per_address=250)
-#: loopback only; serves the page too unless the page has an address of its own
+#: loopback only; includes the dashboard unless configured with a separate address
 DIAGNOSTICS = Limits("diagnostics", connections=300, per_address=250)
-#: the emulated API server and its pods' proxies: trusted clients, thousands of watches
+#: emulated API server and pod proxies: trusted clients, thousands of watch connections
 EMULATED = Limits(
     "emulated",
     connections=65_536,
@@ -69,16 +69,16 @@ EMULATED = Limits(
     write_timeout=math.inf,
 )
 LIMITS = (METRICS, PAGE, DIAGNOSTICS, EMULATED)
-#: the listeners that one `kubedsm run` opens
+#: listeners of a scheduler process
 _OF_ONE_RUN = (METRICS, PAGE, DIAGNOSTICS)
 
 
 class AddressUnavailableError(Problem):
-    """The port is taken, or the host is not an address of this machine."""
+    """Port already in use, or address unavailable on this machine."""
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit on open files to the hard limit, as Go programs do at start."""
+    """Raise the soft limit for open files to the hard limit, following Go programs."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -87,7 +87,7 @@ def raise_file_limit() -> None:
 
 
 def connections_allowed(limits: Limits, open_files: int) -> int:
-    """Return the listener's share of the open files that the process may have."""
+    """Return the maximum number of connections, given the process limit for open files."""
     if open_files == resource.RLIM_INFINITY:
         return limits.connections
     available = open_files - min(RESERVED_FILES, open_files // 2)
@@ -111,7 +111,7 @@ async def listen(
         await _Listener(runner, host, port, limits, tls).start()
     except OSError as error:
         await runner.cleanup()
-        # asyncio's own text repeats the address as a tuple; a name lookup has no errno text
+        # asyncio's message repeats the address; failing name resolution has no errno description
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise AddressUnavailableError(f"cannot listen on {host}:{port}: {why}") from error
     at, number = runner.addresses[0][:2]
@@ -120,7 +120,7 @@ async def listen(
 
 
 class _Listener(web.BaseSite):
-    """A TCP site that counts its connections."""
+    """TCP site with connection accounting."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Listener(web.BaseSite):
         )
 
     def admit(self, connection: "_Connection") -> None:
-        """Count a new connection; at a limit, drop the one that has been waiting longest."""
+        """Register a connection; at a limit, drop the longest waiting connection."""
         address = connection.address
         if self._by_address[address] >= self.limits.per_address:
             same = (each for each in self._connections.values() if each.address == address)
@@ -173,7 +173,7 @@ class _Listener(web.BaseSite):
         self.drop(min(connections, key=lambda each: (each.busy, each.since)), reason)
 
     def drop(self, connection: "_Connection", reason: str) -> None:
-        """Close a connection at once; what was to be sent is discarded."""
+        """Close a connection immediately, discarding unsent bytes."""
         self.forget(connection)
         connection.transport.abort()
         self.log.log_dropped(connection.address, reason)
@@ -187,7 +187,7 @@ class _Listener(web.BaseSite):
     ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
             connection = self._connections.get(request.protocol)
-            if connection is None:  # dropped since its request was parsed
+            if connection is None:  # dropped after parsing the request
                 raise ConnectionResetError
             connection.begin_request()
             try:
@@ -199,7 +199,7 @@ class _Listener(web.BaseSite):
 
 
 class _Connection(asyncio.Protocol):
-    """aiohttp's protocol behind the listener's limits."""
+    """Wrapper enforcing the listener's limits around aiohttp's protocol."""
 
     def __init__(self, listener: _Listener) -> None:
         self._listener = listener
@@ -207,11 +207,11 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.handler = listener.server()
         self.handler.logger = listener.log
-        #: a handler works on a request
+        #: a request handler is running
         self.busy = False
-        #: time of the accept or of the last response
+        #: time of establishment or of the last response
         self.since = self._loop.time()
-        #: bytes since the last request began
+        #: bytes received since the beginning of the request
         self._received = 0
         self._expires = math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -274,7 +274,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _ServerLog(logging.Logger):
-    """aiohttp's server log as structured events: one line per cause and minute."""
+    """Logger converting aiohttp's messages to throttled structured events."""
 
     def __init__(self, listener: str) -> None:
         super().__init__(f"kubedsm.process.http_limits.{listener}", logging.ERROR)
@@ -287,7 +287,7 @@ class _ServerLog(logging.Logger):
     def handle(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError):
-            # The error's own message quotes the client, and is not fit for a terminal.
+            # The original message quotes untrusted bytes, unsuitable for a terminal.
             client = str(record.args[0]) if isinstance(record.args, tuple) else ""
             self._log_once(
                 "malformed request",
@@ -308,7 +308,7 @@ class _ServerLog(logging.Logger):
 
 
 class _AcceptErrors:
-    """Loop exception handler: one line a minute for failed accepts, other errors passed on."""
+    """Exception handler of the event loop, with throttled messages about failing accepts."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ class _AcceptErrors:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if context["message"].startswith(_ACCEPT_RETRY):
-            return  # asyncio tries again although the listener is closed by now
+            return  # asyncio retries although the listener is already closed
         if context["message"] == _ACCEPT_FAILED:
             self._said.log(log.error, "cannot accept connections", context["exception"])
         elif self._other is not None:

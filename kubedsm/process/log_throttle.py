@@ -1,4 +1,4 @@
-"""Log throttle: one line per cause and period, then with the number of suppressed lines."""
+"""Log throttle: one line per cause and period, including the number of suppressed lines."""
 
 import re
 from collections.abc import Callable
@@ -7,22 +7,22 @@ import attrs
 
 from kubedsm.process.clock import Clock
 
-#: seconds between two lines for one cause
+#: seconds between lines of identical cause
 PERIOD = 60.0
-#: distinct causes; further causes share one line
+#: maximum number of distinct causes; additional causes share one line
 MOST_CAUSES = 100
-#: leading characters of a message that tell its cause
+#: significant characters at the beginning of a message
 _PREFIX = 300
-#: times, amounts, and generated names
+#: timestamps, amounts, and generated names
 _VARIES = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
 #: API servers quote the object before "is forbidden"
 _FORBIDDEN_NAME = re.compile(r'"[^"]*"(?= is forbidden\b)')
 
 
 def cause_of(message: str, *names: str) -> str:
-    """Return the message without `names`, numbers and times, to compare causes.
+    """Return the message without `names`, numbers and timestamps, for comparisons.
 
-    The first word stays: it is the status of a response.
+    The first word is retained: HTTP responses begin with the status.
     """
     text = _FORBIDDEN_NAME.sub("…", message[:_PREFIX])
     for name in filter(None, names):
@@ -34,12 +34,12 @@ def cause_of(message: str, *names: str) -> str:
 @attrs.define
 class _Line:
     until: float
-    #: lines suppressed since
+    #: number of suppressed lines
     more: int = 0
 
 
 class SaidByCause:
-    """Suppressor of log lines whose cause was logged within `PERIOD`."""
+    """Suppressor of log lines with a cause already logged within `PERIOD`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class SaidByCause:
     def log(
         self, write: Callable[..., object], event: str, error: Exception | str, **about: str
     ) -> None:
-        """Log by a logger's method, unless the cause was logged a moment ago."""
+        """Log by the given logger method, unless recently logged for the same cause."""
         names = [name for value in about.values() for name in value.split("/")]
         more = self.count_suppressed(event, cause_of(str(error), *names))
         if more is not None:
@@ -56,7 +56,7 @@ class SaidByCause:
             write(event, **about, error=str(error), **counted)
 
     def count_suppressed(self, event: str, cause: str) -> int | None:
-        """Return the number of lines suppressed since the last one; None: suppress this one."""
+        """Return the number of suppressed lines; None for suppressing the current line."""
         now = self._clock.monotonic()
         line = self._lines.get((event, cause)) or self._begin_line((event, cause), now)
         if now < line.until:

@@ -1,7 +1,7 @@
-"""Supervisor: catches exceptions, logs them with context, counts them, and restarts loops.
+"""Supervisor: catches, logs and counts exceptions, and restarts background loops.
 
-A bug, or an unforeseen object, costs one pod, plan or decision, never the process. Nothing is
-hidden: each caught exception is an error in the log and in a counter, and fails a test.
+A programming error or an unexpected object affects a single pod, plan or decision, never the
+process. Every caught exception increments a counter, produces an error in the log, and fails tests.
 """
 
 import random
@@ -20,38 +20,38 @@ from kubedsm.process.log_throttle import SaidByCause
 log = structlog.get_logger()
 
 T = TypeVar("T")
-#: coroutine function of a task
+#: coroutine function of a background task
 Work = Callable[[], Coroutine[Any, Any, None]]
 
-#: seconds after which a loop counts as working, so that its back-off begins again
+#: seconds of successful operation before the back-off is reset
 WORKED_AFTER = 60.0
 
 
 @attrs.define(eq=False)
 class _Loop:
-    """Supervised loop."""
+    """Supervised background loop."""
 
     part: str
-    #: time of the first failure since the loop worked
+    #: time of the first failure after successful operation
     failing_since: float | None = None
-    #: time of the last restart, if the loop runs since
+    #: time of the last restart; None during the back-off
     restarted: float | None = None
 
 
 class Supervisor:
-    """Catcher of exceptions; cancellation passes through."""
+    """Exception handler of background work; cancellation is propagated."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
         self._throttle = SaidByCause(clock)
-        #: number of caught exceptions by part
+        #: number of caught exceptions by component
         self.caught: Counter[str] = Counter()
         self._loops: list[_Loop] = []
 
     @contextmanager
     def catch_errors(self, part: str, **context: object) -> Iterator[list[Exception]]:
-        """Catch an exception into the yielded list, and log it with the context."""
+        """Catch an exception into the yielded list, and log the exception with context."""
         caught: list[Exception] = []
         try:
             yield caught
@@ -62,7 +62,7 @@ class Supervisor:
     def notify_observers(
         self, part: str, observers: Iterable[Callable[[T], object]], change: T, **context: object
     ) -> None:
-        """Call all observers, even if some fail."""
+        """Call all observers, regardless of exceptions."""
         for observer in observers:
             try:
                 observer(change)
@@ -72,7 +72,7 @@ class Supervisor:
     def isolate_failures(
         self, part: str, action: Callable[[list[T]], object], items: list[T]
     ) -> list[T]:
-        """Apply the action to all items, or after an error to halves; return the failing items."""
+        """Apply the action to all items, bisecting after exceptions; return the failing items."""
         try:
             action(items)
         except Exception as error:  # noqa: BLE001 - as above
@@ -87,7 +87,7 @@ class Supervisor:
         return failed if middle else items
 
     async def keep(self, part: str, loop: Work) -> None:
-        """Run a loop, and restart it with back-off whenever an exception ends it."""
+        """Run a background loop; restart with back-off after exceptions."""
         backoff, state = Backoff(self._rng), _Loop(part)
         self._loops.append(state)
         try:
@@ -114,7 +114,7 @@ class Supervisor:
         return {loop.part for loop in self._loops}
 
     def list_failing(self) -> dict[str, float]:
-        """Return the loops that fail repeatedly, with the seconds since their first failure."""
+        """Return the repeatedly failing loops, with the seconds since the first failure."""
         now, failing = self._clock.monotonic(), dict[str, float]()
         for loop in self._loops:
             works = loop.restarted is not None and now - loop.restarted >= WORKED_AFTER

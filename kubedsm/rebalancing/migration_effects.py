@@ -14,7 +14,7 @@ import structlog
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, expect_change
 from kubedsm.explain.event_notes import note_migration
@@ -176,11 +176,11 @@ class MigrationRecorder:
             return
         pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
         log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
-        self.workload_events.moved(ended)
-        self.recorder.moved(pod, note_migration(ended), completed=completed)
+        self.workload_events.add_migration(ended)
+        self.recorder.record_migration(pod, note_migration(ended), completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
-            self.recorder.scheduled(replacement, replacement.node_name)
+            self.recorder.record_bind(replacement, replacement.node_name)
 
 
 def _why_unknown(sample: Measured, workload: Workload) -> str:

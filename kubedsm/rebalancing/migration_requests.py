@@ -13,8 +13,7 @@ Rules.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import attrs
@@ -24,8 +23,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to
 from kubedsm.kube.calls.writes import Regarding, create_event
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound, ObjectName
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.annotations import (
     ANSWER_ANNOTATION,
     Cause,
@@ -44,7 +43,14 @@ from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.movable import Movable, default_movable
 from kubedsm.optimizer.moving.suggestion import Cause as MoveCause
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, split_into_legs
+from kubedsm.optimizer.moving.suggestion import (
+    Leg,
+    Move,
+    MoveKind,
+    Suggestion,
+    order_legs,
+    split_into_legs,
+)
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
@@ -84,7 +90,7 @@ class MigrationRequests:
     #: name of this process in Events
     instance: str
     #: last annotation of each ConfigMap
-    _seen: dict[ConfigMapName, str] = attrs.field(factory=dict, init=False)
+    _seen: dict[ObjectName, str] = attrs.field(factory=dict, init=False)
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: id of the request in progress; empty without one
     _under_way: str = attrs.field(default="", init=False)
@@ -342,7 +348,7 @@ def validate_moves(
     for group in {each.group: None for each in asked if each.uid not in refused}:
         mine = [each for each in asked if each.group == group]
         try:
-            legs += _order_legs(
+            legs += order_legs(
                 leg
                 for each in mine
                 for leg in split_into_legs(moves[each.uid], frozenset(each.needs))
@@ -350,30 +356,6 @@ def validate_moves(
         except ValueError as error:
             refused |= {each.uid: str(error) for each in mine}
     return Validated(tuple(legs), refused)
-
-
-def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
-    """Yield requested legs in lexicographical topological order.
-
-    Raise ValueError for a cycle, or for an unknown prerequisite. Uses graphlib: the event loop's
-    process does not import networkx.
-    """
-    by_name = {leg.name: leg for leg in legs}
-    sorter = TopologicalSorter({name: leg.needs for name, leg in by_name.items()})
-    try:
-        sorter.prepare()
-        known = all(leg.needs <= by_name.keys() for leg in by_name.values())
-    except CycleError:
-        known = False
-    if not known:
-        raise ValueError(f"legs wait for each other, or for no leg: {', '.join(by_name)}")
-    ready = set[str]()
-    while sorter:
-        ready.update(sorter.get_ready())
-        name = min(ready)
-        ready.remove(name)
-        yield by_name[name]
-        sorter.done(name)
 
 
 def _validate_move(

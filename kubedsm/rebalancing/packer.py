@@ -94,7 +94,7 @@ class Packer:
             self._in_vain = 0
         self._packed_for = refused
         if not all(certificate.proven for certificate in packing.certificates):
-            migrator.listener.unproven("packing", packing.certificates)
+            migrator.listener.optimality_unproven("packing", packing.certificates)
         if migrator.state[1:] != state[1:]:
             self._drop_outdated(seconds)
             return
@@ -109,7 +109,7 @@ class Packer:
             return
         if found is not None:
             self._propose_packing(snapshot, found)
-        migrator.listener.packed("nothing" if found is None else "proposed", seconds)
+        migrator.listener.packing_ended("nothing" if found is None else "proposed", seconds)
         self._back_off(None if packing.rests else state)
         wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
         self._again_at = answered + wait
@@ -117,7 +117,7 @@ class Packer:
     async def _apply_packing(
         self, snapshot: Snapshot, packing: PackResponse, seconds: float
     ) -> None:
-        self.migrator.listener.packed("applied", seconds)
+        self.migrator.listener.packing_ended("applied", seconds)
         if await self.execute(snapshot, packing):
             self._in_vain, self._packed_for = 0, frozenset()
         else:
@@ -125,7 +125,7 @@ class Packer:
 
     def _drop_outdated(self, seconds: float) -> None:
         log.info("packing overtaken")
-        self.migrator.listener.packed("overtaken", seconds)
+        self.migrator.listener.packing_ended("overtaken", seconds)
 
     async def _await_calm(self) -> None:
         """Wait until migrations may begin, up to `PATIENCE`."""
@@ -191,7 +191,7 @@ class Packer:
         count = counted(len(found.legs), "move")
         for awaited in found.awaited:
             text = f"Packing: {count} would make room on {awaited.target}: {moves}"
-            self.migrator.recorder.note("PackingProposed", awaited.pod, text)
+            self.migrator.recorder.record_event("PackingProposed", awaited.pod, text)
 
     async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
         """Execute a packing; return True if a pending pod was placed.
@@ -257,7 +257,7 @@ class Execution:
             await self.migrator.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
             text = f"Packing: no room is made: {refusal}"
-            self.migrator.recorder.note("PackingFailed", by, text)
+            self.migrator.recorder.record_event("PackingFailed", by, text)
             return False
         while any(mirror.pod(victim.uid) for victim in victims):
             if self._is_late():
@@ -309,10 +309,12 @@ class Execution:
         placed = [pod for pod in pods if pod is not None and not pod.waits_for_node]
         for pod in placed:
             text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
-            migrator.recorder.note("Packed", pod, text)
+            migrator.recorder.record_event("Packed", pod, text)
         left = [move.pod for move in self._list_waiting()]
         for pod in left:
             migrator.record.packing_came_to(pod.uid, f"no room was made: {why}")
-            migrator.recorder.note("PackingFailed", pod, f"Packing: no room was made: {why}")
+            migrator.recorder.record_event(
+                "PackingFailed", pod, f"Packing: no room was made: {why}"
+            )
         log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
         return bool(placed)

@@ -1,4 +1,4 @@
-"""Ends of scheduling attempts: no node, postponed, internal error, bind verified, or bind failed.
+"""Ends of scheduling attempts: unschedulable, postponed, internal error, bind verified or failed.
 
 Each end requeues the pod if necessary, and is counted, logged, and reported in Events.
 """
@@ -38,7 +38,7 @@ class Batch:
     in_flight: dict[Uid, str] = attrs.field(factory=dict, init=False)
     bound: list[str] = attrs.field(factory=list, init=False)
     failed: list[str] = attrs.field(factory=list, init=False)
-    #: further fields; None until the whole batch is decided
+    #: further fields; None until completion of the decision
     fields: dict[str, object] | None = attrs.field(default=None, init=False)
 
     def log_if_complete(self) -> None:
@@ -88,7 +88,7 @@ class Attempts:
                 # Some node accepts the pod: another decision may succeed without any change.
                 self.queue.back_off(pod)
             self._end_attempt(pod, "unschedulable", message, plugins)
-            self.recorder.failed_scheduling(pod, message)
+            self.recorder.record_unschedulable(pod, message)
             messages[uid] = message
         return messages
 
@@ -99,26 +99,26 @@ class Attempts:
             self._end_attempt(pod, "late", "waits for the next batch")
 
     def requeue_failed(self, pods: Iterable[Pod]) -> None:
-        """Requeue pods whose decision failed by a bug."""
+        """Requeue pods after an internal error of their scheduling decision."""
         for pod in pods:
             self.queue.back_off(pod)
             self._end_attempt(pod, "error", INTERNAL_ERROR)
-            self.recorder.failed_scheduling(pod, INTERNAL_ERROR)
+            self.recorder.record_unschedulable(pod, INTERNAL_ERROR)
 
     def _end_attempt(
         self, pod: Pod, result: Result, message: str, plugins: frozenset[str] = frozenset()
     ) -> None:
         self.listener.attempt_ended(pod, result)
-        self.listener.waits(pod, message, plugins)
+        self.listener.pod_waits(pod, message, plugins)
 
     def begin_binds(self, batch: Batch, bindings: Sequence[Binding]) -> None:
-        """Note binds that are about to begin: API refusals may arrive immediately."""
+        """Register binds before the beginning: API refusals may arrive immediately."""
         for pod, node, _ in bindings:
             batch.in_flight[pod.uid] = f"{pod} on {node}"
             self._batches[pod.uid] = batch
 
     def cancel_binds(self, bindings: Sequence[Binding]) -> None:
-        """Count binds as failed whose capacity could not be reserved."""
+        """Count binds as failed, after a failed reservation of capacity."""
         for binding in bindings:
             self._count_bind(binding.pod.uid, done=False)
 
@@ -131,12 +131,12 @@ class Attempts:
         if bound:
             self.queue.end_failures(pod.uid)
             self.listener.attempt_ended(pod, "scheduled")
-            self.recorder.scheduled(pod, NodeName(step.node))
+            self.recorder.record_bind(pod, NodeName(step.node))
         elif pod.waits_for_node:
             self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
             message = f"binding rejected: {step.reason}"
             self._end_attempt(pod, "error", message)
-            self.recorder.failed_scheduling(pod, message, reason="SchedulerError")
+            self.recorder.record_unschedulable(pod, message, reason="SchedulerError")
             self.preemptor.restore_nomination(pod)
 
     def _count_bind(self, uid: Uid, *, done: bool) -> None:

@@ -1,4 +1,4 @@
-"""Batches for the planner process: solving them here would block the event loop for too long.
+"""Batches for the planner process: optimisation here would block the event loop excessively.
 
 One batch at a time. Its pods are parked in the queue during planning; other pods are scheduled. A
 response may be outdated: a placement requires an unchanged pending pod and a feasible node in the
@@ -21,7 +21,7 @@ from kubedsm.scheduling.scheduling_cycle import Basis, PlannedBatch, Scheduler, 
 
 T = TypeVar("T")
 
-#: pods that are bound or parked in one turn of the event loop
+#: maximum pods bound or parked within a single event-loop turn
 CHUNK = 50
 
 
@@ -31,7 +31,7 @@ class PlannedBatches:
     planner: Planner
 
     async def run(self) -> None:
-        """Plan one batch after the other, until cancelled."""
+        """Plan batches sequentially, until cancelled."""
         while True:
             await self.scheduler.planning_begun.wait()
             if self.scheduler.planned is not None:
@@ -81,7 +81,7 @@ class PlannedBatches:
 
 @attrs.define
 class Application:
-    """Application of one planner response to the present mirror, a chunk of pods at a time.
+    """Application of a planner response to the present mirror, in chunks of several pods.
 
     A chunk is validated and reserved in one turn of the event loop. Between chunks other tasks run.
     """

@@ -35,7 +35,6 @@ from kubedsm.planner.requests import (
     Planner,
     PreemptRequest,
     PreemptResponse,
-    with_free,
 )
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -45,7 +44,7 @@ log = structlog.get_logger()
 
 #: seconds without evictions from a node, for one pod, after a refused eviction
 BACK_OFF = 30.0
-#: seconds between attempts of a call without response, and number of attempts
+#: seconds between attempts of an unanswered call, and maximum attempts
 RETRY = 1.0
 TRIES = 5
 
@@ -111,7 +110,7 @@ class Preemptor:
             self._wake.set()
 
     async def run(self) -> None:
-        """Preempt for one pod after the other, in serving order, until cancelled."""
+        """Preempt sequentially for waiting pods, in serving order, until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -171,16 +170,16 @@ class Preemptor:
             for victim in victims:
                 granted = await self._request_eviction(victim, dry_run=dry_run)
                 if granted and not dry_run and victim.node_name is not None:
-                    self.recorder.preempted(victim, by, victim.node_name)
+                    self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
-        """Reserve the capacity again for a nominated pod whose bind failed."""
+        """Restore the capacity reservation of a nominated pod after a failed bind."""
         nomination = self.nominations.get(pod.uid)
         if nomination is not None:
             self.mirror.nominate(nomination.pod, nomination.node)
 
     def _find_waiting(self, uid: Uid) -> Pod | None:
-        """Return the pod if it still has to be scheduled."""
+        """Return the pod if still waiting for scheduling."""
         pod = self.mirror.pod(uid)
         taken = self.mirror.has_reservation(uid) or self.mirror.claimant(uid) is not None
         return pod if pod is not None and pod.waits_for_node and not taken else None
@@ -266,7 +265,7 @@ class Preemptor:
         shunned: frozenset[NodeName] = frozenset(),
         node: NodeName | None = None,
     ) -> PreemptResponse | None:
-        """Find victims for the pod; return None if the pod does not wait any more.
+        """Find preemption victims for the pod; return None for a pod no longer waiting.
 
         Capacity reserved for less important pods counts as free. Raises NoResponseError.
         """
@@ -295,7 +294,7 @@ class Preemptor:
         """Return whether evicting the victims makes the node feasible in the present mirror."""
         if self._find_waiting(response.pod.uid) is None:
             return False
-        snapshot = with_free(self.mirror.snapshot(), reserved)
+        snapshot = self.mirror.snapshot().with_free(reserved)
         found = response.found
         return found is None or makes_room(snapshot, response.pod, found, self._leaving)
 
@@ -341,7 +340,7 @@ class Preemptor:
                 missed += 1
                 continue
             log.info("preempted", pod=str(victim), by=str(pod), node=node)
-            self.recorder.preempted(victim, pod, node)
+            self.recorder.record_preemption(victim, pod, node)
             if self.mirror.pod(victim.uid) is not None:
                 self._leaving.add(victim.uid)
 
@@ -374,7 +373,7 @@ class Preemptor:
         self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
-            self.recorder.note("PreemptionFailed", pod, text)
+            self.recorder.record_event("PreemptionFailed", pod, text)
 
     def _list_shunned(self, uid: Uid) -> frozenset[NodeName]:
         now = self.clock.monotonic()

@@ -50,7 +50,7 @@ from kubedsm.scheduling.workload_changes import WorkloadChanges
 
 log = structlog.get_logger()
 
-#: seconds of the event loop that one decision may take
+#: maximum event-loop seconds of a single scheduling decision
 INLINE_BUDGET = 0.025
 #: maximum batch size of one event-loop turn, and of fallback scheduling, where every pod may have a
 #: different class
@@ -134,12 +134,12 @@ class Scheduler:
     listener: Listener
     supervisor: Supervisor
     synced: asyncio.Event
-    #: no bind is ever sent, and so none is verified
+    #: binds are never sent, and therefore never verified
     dry_run: bool = False
     #: policy in place of the configured one
     other_policy: Policy | None = None
     policy: Policy = attrs.field(init=False)
-    #: batch that the planner solves
+    #: batch in the planner process
     planned: PlannedBatch | None = attrs.field(default=None, init=False)
     planning_begun: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: no planner response: fallback scheduling for the next batch
@@ -172,7 +172,7 @@ class Scheduler:
             self._reconfigured.set()
 
     def _early_close(self) -> asyncio.Event:
-        """Return the event that closes the batch before the end of the window.
+        """Return the event for closing the batch prematurely, before the end of the window.
 
         Uncontended pods close the batch at the completion of all binds in flight: another batch
         would only queue behind them. Otherwise only a configuration change closes the batch.
@@ -262,7 +262,7 @@ class Scheduler:
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)
 
     def stages(self) -> tuple[Stage, ...]:
-        """Return the stages of a decision; several while sites are partitioned.
+        """Return the decision stages; several stages during partitions of sites.
 
         Stand-ins for pods that continue serving at a partitioned site go to the cloud. Otherwise
         unschedulable pods may go to a partitioned site: better there than nowhere.
@@ -317,13 +317,13 @@ class Scheduler:
         )
 
     def _list_leaving(self, pods: list[Pod]) -> frozenset[Uid]:
-        """Return the terminating pods whose edge capacity these pods may wait for."""
+        """Return terminating pods with edge capacity worth awaiting by the given pods."""
         limit = self.configuration.current.batch.edge_wait
         may_wait = limit and all(self.queue.can_await_capacity(pod.uid, limit) for pod in pods)
         return self.changes.stopping() if may_wait else frozenset()
 
     def _begin_planning(self, pods: list[Pod], began: float) -> None:
-        """Hand the batch to the planner, or park it until the planner is free."""
+        """Hand the batch to the planner process, or park the pods until completion of another."""
         for pod in pods:
             self.queue.begin_planning(pod)
         if self.planned is None:
@@ -331,7 +331,7 @@ class Scheduler:
             self.planning_begun.set()
 
     def _list_independent(self, pods: list[Pod], planned: PlannedBatch) -> list[Pod]:
-        """Return the pods that are independent of the planned batch; park the others.
+        """Return the pods scheduled independently of the planned batch; park the others.
 
         Lower-priority pods must not take capacity from the planned batch. Replicas of the same
         workloads, and pods with mutual preferences, wait too: otherwise both decisions could choose
@@ -367,10 +367,10 @@ class Scheduler:
     def end_batch(
         self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision
     ) -> None:
-        """Record a completely decided batch, with its last decision."""
+        """Record a completely decided batch, with the final decision."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
-            self.listener.unproven("batch", decision.certificates)
+            self.listener.optimality_unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
         gaps = describe_unproven(decision.certificates)

@@ -39,19 +39,19 @@ MAX_RETRY_DELAY = 300.0
 REQUEUED_BY_SUCCESS = 10
 #: seconds until unconditional retry of unschedulable pods, in case of an unnoticed change
 FLUSH_INTERVAL = 60.0
-#: pods of an equivalence class that a flush retries
+#: maximum retried pods of an equivalence class at a flush
 FLUSH_LIMIT = 16
-#: seconds; no timer is set for less
+#: minimum seconds of a timer
 RESOLUTION = 1e-6
-#: more than any number of pods
+#: practically unlimited number of pods
 EVERY = sys.maxsize
 
-#: kinds of change of each hint; plugins may share a hint
+#: relevant kinds of changes by queueing hint; plugins may share a queueing hint
 _HEARS: Mapping[Hint, tuple[Matter, ...]] = {plugin.hint: plugin.hears for plugin in PLUGINS}
 
 #: sort key of a pod; the pod with the smallest place is served first
 Place = tuple[tuple[int, float, str, str], Uid]
-#: namespace, and error that the binds of its pods fail with
+#: namespace, and common error of the failed binds
 Cause = tuple[str, str]
 
 
@@ -117,7 +117,7 @@ class SchedulingQueue:
         self.last_arrival = 0.0
 
     def __len__(self) -> int:
-        """Return the number of pods that are ready to be scheduled."""
+        """Return the number of pods waiting for the next scheduling cycle."""
         return len(self._active.places) + sum(each.ready for each in self._unschedulable.awake)
 
     def __contains__(self, uid: Uid) -> bool:
@@ -125,7 +125,7 @@ class SchedulingQueue:
 
     @property
     def busy(self) -> bool:
-        """Return whether any pod is ready to be scheduled, or being planned."""
+        """Return whether any pod awaits the next scheduling cycle, or the planner."""
         return bool(self._planning) or len(self) > 0
 
     @property
@@ -138,7 +138,7 @@ class SchedulingQueue:
         return frozenset(self._unschedulable.class_of)
 
     def count_by_plugin(self) -> Counter[str]:
-        """Count the unschedulable pods by plugin; a pod counts for each plugin that rejected it."""
+        """Count unschedulable pods by rejecting plugin; pods may count for several plugins."""
         counts: Counter[str] = Counter()
         for rejected in self._unschedulable.classes.values():
             counts.update(dict.fromkeys(rejected.why.rules, len(rejected.pods.places)))
@@ -168,7 +168,7 @@ class SchedulingQueue:
             self._notify_arrival()
 
     def reconsider(self) -> None:
-        """Requeue all unschedulable pods."""
+        """Requeue all unschedulable pods immediately."""
         if self._unschedulable.wake_all():
             self._notify_arrival()
 
@@ -183,7 +183,7 @@ class SchedulingQueue:
         self._pods[pod.uid] = pod
 
     def update(self, pod: Pod) -> None:
-        """Replace a queued pod; requeue a pod with different requirements."""
+        """Replace a queued pod; requeue unschedulable pods with different requirements."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
@@ -221,7 +221,7 @@ class SchedulingQueue:
                 async with asyncio.timeout(due and due - self._clock.monotonic()):
                     await self._changed.wait()
             except TimeoutError:
-                # By rounding, the clock may show a moment just before.
+                # Rounding errors: the clock may be slightly behind the deadline.
                 self._flush_due(max(due or 0.0, self._clock.monotonic()))
 
     def ready(self, limit: int) -> list[Pod]:
@@ -235,7 +235,7 @@ class SchedulingQueue:
     def pop(self, limit: int) -> list[Uid]:
         """Remove up to `limit` pods by serving order."""
         popped = [pod.uid for pod in self.ready(limit)]
-        # Classes of which pods are retried may retry twice as many next time.
+        # Equivalence classes with retried pods double the number of permitted retries.
         class_of = self._unschedulable.class_of
         for rejected in {class_of[uid] for uid in popped if uid in class_of}:
             rejected.awake *= 2
@@ -262,7 +262,7 @@ class SchedulingQueue:
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
 
     def end_failures(self, uid: Uid) -> None:
-        """Requeue pods with the former failure cause of this pod, which is now bound."""
+        """Requeue pods with the former failure cause of a successfully bound pod."""
         if uid not in self._cause:
             return
         failing = self._failing[self._cause[uid]]
@@ -361,7 +361,7 @@ class Unschedulable:
 
 
 def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
-    """Return whether the hint applies to changes of these kinds."""
+    """Return whether the queueing hint applies to changes of the given kinds."""
     return not matters.isdisjoint(_HEARS[hint])
 
 
@@ -399,7 +399,7 @@ def count_helped(
 
 
 def room_for(unschedulable: Unschedulable, free: Resources) -> int:
-    """Return how many of these pods fit."""
+    """Return the number of interchangeable pods within the free resources."""
     room = dict(free.items())
     requests = unschedulable.candidate.pod_class.requests.items()
     return max(0, min((room.get(name, 0) // n for name, n in requests if n > 0), default=EVERY))
@@ -408,7 +408,7 @@ def room_for(unschedulable: Unschedulable, free: Resources) -> int:
 def still_unschedulable(
     unschedulable: Unschedulable, node: Node, cluster: Cluster
 ) -> Unschedulable | None:
-    """Update for a new node; None if the node accepts such pods."""
+    """Update the rejecting plugins for an additional node; None if the node accepts the pods."""
     rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None
@@ -465,7 +465,7 @@ class UnschedulablePods:
             self.asleep.pop(rejected, None)
 
     def help(self, change: Change, mirror: ClusterMirror) -> bool:
-        """Wake the classes with positive queueing hints; return whether any exists."""
+        """Wake equivalence classes with positive queueing hints; return whether any exists."""
         if change.known is not None:
             return self.wake_all()
         matters, woken, new = change.matters, False, change.node_after
@@ -493,7 +493,7 @@ class UnschedulablePods:
         return bool(self.classes)
 
     def wake_due(self, now: float) -> bool:
-        """Make some pods ready of each class that is due to be flushed; return whether any was."""
+        """Wake equivalence classes with an expired flush interval; return whether any exists."""
         due = [rejected for rejected, at in self.asleep.items() if at <= now]
         for rejected in due:
             self._wake(rejected, FLUSH_LIMIT)

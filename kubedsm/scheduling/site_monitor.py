@@ -64,7 +64,7 @@ class Sites:
         self.configuration.observe(lambda _: self._invalidate())
 
     def observe(self, change: Change) -> None:
-        """Notice changes of nodes."""
+        """Invalidate the partitions after node changes, and log changes of readiness."""
         if change.node_before != change.node_after:
             self._invalidate()
             _log_readiness(change.node_before, change.node_after)
@@ -91,9 +91,9 @@ class Sites:
                 continue
 
     def away(self) -> Away:
-        """Return the sites that are partitioned or stabilising."""
+        """Return the partitioned and stabilising sites."""
         now = self.clock.monotonic()
-        # Pods at partitioned sites change, too.
+        # During partitions, changes of pods at partitioned sites matter as well.
         changed = bool(self._away) and self.mirror.changes != self._changes
         if self.synced.is_set() and (self._stale or changed or now + RESOLUTION >= self._due):
             self._stale, self._changes = False, self.mirror.changes

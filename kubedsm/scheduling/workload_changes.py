@@ -15,7 +15,7 @@ from kubedsm.model.model import Pod, Uid, Workload
 from kubedsm.objective.lasting import ASSUMED, Quiet, QuietPeriods
 from kubedsm.process.clock import Clock
 
-#: seconds for a pod to become Ready, or to be deleted
+#: expected seconds until readiness, or until deletion, of a pod
 SETTLING = 10.0
 #: seconds; a pod older than this at its first observation existed before this process
 _NEW = 5.0
@@ -29,7 +29,7 @@ _GROWTH = 0.25
 class WorkloadChanges:
     clock: Clock
     scheduler_name: str
-    #: pods of plans under way
+    #: pods of execution plans in progress
     followed: Container[Uid]
     #: returns the migration that claimed the pod
     claimant: Callable[[Uid], str | None]

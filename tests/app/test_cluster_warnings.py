@@ -11,13 +11,13 @@ from kubedsm.app.cluster_warnings import (
     PERIOD,
 )
 from kubedsm.config.settings import load
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-NAME = ConfigMapName("kubedsm", "kubedsm")
+NAME = ObjectName("kubedsm", "kubedsm")
 TEXT = "services: {default/web: {qos: 1}, default/vido: {qos: 0.5}, 'bathc/*': {qos: 0}}"
 OURS = ("service matches nothing", "service matches", "service matches nothing any more")
 TIERS = ("tier without nodes", "tier has nodes")

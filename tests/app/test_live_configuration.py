@@ -13,7 +13,7 @@ from kubedsm.app.live_configuration import (
 )
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration, load
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from kubedsm_lab.emulator.paper import node
@@ -23,7 +23,7 @@ from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-NAME = ConfigMapName("kubedsm", "kubedsm")
+NAME = ObjectName("kubedsm", "kubedsm")
 #: seconds within which a change must show
 AT_ONCE = 2.0
 GOOD = "services: {default/web: {weight: 2}}"

@@ -10,7 +10,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.app.live_configuration import KEY
 from kubedsm.app.prometheus import Failure
 from kubedsm.config.settings import load
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.measured import NOTHING_MEASURED, Usage
 from kubedsm.model.model import Tier, Workload
 from kubedsm.process.clock import VirtualClock
@@ -22,7 +22,7 @@ from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-NAME = ConfigMapName("kubedsm", "kubedsm")
+NAME = ObjectName("kubedsm", "kubedsm")
 NOT_PODS = "pod: {cpu: '', memory: '', net: '', disk: ''}"
 TEXT = f"loadAware: {{prometheus: 'http://p', period: 10s, queries: {{{NOT_PODS}}}}}"
 BUSY = node_series(e1=1000.0, c1=2000.0)

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.app.pause_switch import PauseSwitch
-from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.client.port import ObjectName, OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
@@ -21,7 +21,7 @@ from support.move_scenes import MERGE
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-NAME = ConfigMapName("kube-system", "kubedsm")
+NAME = ObjectName("kube-system", "kubedsm")
 
 
 class Troubles(Faults):

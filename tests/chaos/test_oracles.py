@@ -52,7 +52,7 @@ def lost_answers_forget_reservations(monkeypatch):
     """Release what is reserved for the pod before its plan is told that the answer is lost."""
     report = PlacementManager.report
 
-    def forgetful(manager, plan_id, event, due=None):
+    def forgetful(manager, plan_id, event, due=0.0):
         if isinstance(event, OutcomeLost):
             manager._mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
         report(manager, plan_id, event, due)

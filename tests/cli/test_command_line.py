@@ -21,7 +21,7 @@ from kubedsm.cli.options import (
 )
 from kubedsm.cli.run import RunOptions
 from kubedsm.explain import server
-from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.solvers.available import LIBRARIES
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli import chaos, compare, replay
@@ -79,7 +79,7 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
     assert (*LIBRARIES, "off") == replay.SOLVERS
     assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
     context = click.command()(leader_election(lambda: None)).make_context("", [])
-    times, lease = LeaseTimes(), LeaseName()
+    times, lease = LeaseTimes(), ObjectName()
     assert context.params == {
         "leader_elect": True,
         "lease_duration": times.duration,

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Requests
-from kubedsm.kube.client.port import Forbidden, Request
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import Forbidden, ObjectName, Request
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import (
@@ -32,7 +31,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 def beside(world):
     """The scheduler, as another process sees it."""
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-    return Requests(front, ConfigMapName(OWN, OWN), world.clock)
+    return Requests(front, ObjectName(OWN, OWN), world.clock)
 
 
 def standing(world):
@@ -169,7 +168,7 @@ async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
             open_edge(world)
             await world.until(lambda: world.runtime.migrator.proposed, 20)
             proposed = world.runtime.migrator.proposed
-            approver = Requests(let_approve(world), ConfigMapName(OWN, OWN), world.clock)
+            approver = Requests(let_approve(world), ObjectName(OWN, OWN), world.clock)
             with pytest.raises(Forbidden):
                 await approver.send("", list_requested_moves(proposed))
             found = await approver.cluster.request(

@@ -214,14 +214,6 @@ def test_every_command_refuses_a_dump_without_nodes(tmp_path):
         assert done.stderr.count("\n") == 1
 
 
-def test_what_takes_long_to_read_says_how_it_would_not(monkeypatch):
-    monkeypatch.setattr(dumps, "FAST", False)
-    monkeypatch.setattr(dumps, "_LARGE", 10)
-    [remark] = dumps.read(b"items:\n- {kind: Pod}\n- {kind: Node}", "f").remarks
-    assert remark.startswith("f is read slowly: ")
-    assert dumps.read(dump_of(node("e1", "edge"), pod("web")), "f").remarks == ()
-
-
 def test_what_is_missing_is_said():
     remarks = dumps.read(dump_of(node("e1", "edge")), "f").remarks
     assert remarks == ("no Pod in f: assumed that there is none",)

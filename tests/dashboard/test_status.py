@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.dry_run import DryRun
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.observability.reading import Leadership
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.front import EmulatedFront
@@ -96,7 +96,7 @@ async def test_a_dry_run_says_where_a_pod_would_go_and_leaves_it_waiting():
 
 
 async def test_configurations_and_the_pause_switch_are_followed():
-    source = ConfigMapName("kubedsm", "kubedsm")
+    source = ObjectName("kubedsm", "kubedsm")
     async with emulated(EDGE, CLOUD, source=source) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": "{}"}}

@@ -15,7 +15,14 @@ from kubedsm.kube.client.dry_run import DryRun
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.accesses import Accesses
 from support.fake_prometheus import DOWN, FakePrometheus
-from support.move_scenes import LARGE_CLOUD, is_detached, migrating, open_edge, settle_on_cloud
+from support.move_scenes import (
+    LARGE_CLOUD,
+    is_detached,
+    migrating,
+    on_cloud,
+    open_edge,
+    settle_on_cloud,
+)
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -88,13 +95,11 @@ async def test_it_says_what_it_would_move_once_and_moves_nothing_and_takes_nothi
 
 
 async def test_moves_of_a_scheduler_that_runs_are_left_to_it():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        async with dry_run(world) as said:
-            open_edge(world)
-            await world.until(lambda: any(map(is_detached, world.pods("web"))), 20)
-            await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
-            assert not [s for s in said if s["event"] == "detached pod found"]
+    async with on_cloud(2) as world, dry_run(world) as said:
+        open_edge(world)
+        await world.until(lambda: any(map(is_detached, world.pods("web"))), 20)
+        await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
+        assert not [s for s in said if s["event"] == "detached pod found"]
 
 
 async def test_no_configuration_that_comes_later_lets_it_move_anything():

@@ -28,8 +28,8 @@ from support.move_scenes import (
     is_bound,
     is_detached,
     is_ready,
-    migrating,
     name,
+    on_cloud,
     open_edge,
     quiet,
     replacement,
@@ -41,8 +41,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "1"}}}
         world.api.create(RESOURCE_QUOTAS, quota, namespace="default")
         ready = ReadyPods(world, "web").watch()
@@ -56,8 +55,7 @@ async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
 
 
 async def test_a_replacement_that_is_never_ready_is_given_up():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
+    async with on_cloud(2) as world:
         ready = ReadyPods(world, "web").watch()
         never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
 
@@ -77,8 +75,7 @@ async def test_a_replacement_that_is_never_ready_is_given_up():
 
 
 async def test_a_replacement_that_is_deleted_is_not_waited_for():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         ready = ReadyPods(world, "web").watch()
 
         def delete(pod):
@@ -94,8 +91,7 @@ async def test_a_replacement_that_is_deleted_is_not_waited_for():
 
 @pytest.mark.parametrize("moment", ["detached", "bound"])
 async def test_the_target_node_goes(moment):
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         ready = ReadyPods(world, "web").watch()
         conditions = {
             "detached": is_detached,
@@ -110,8 +106,7 @@ async def test_the_target_node_goes(moment):
 
 
 async def test_the_detached_pod_is_deleted_by_somebody_else():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
 
         def delete(pod):
             world.api.delete(PODS, "default", name(pod))
@@ -170,8 +165,7 @@ MOMENTS = {
 @pytest.mark.parametrize("change", CHANGES)
 async def test_the_deployment_changes_while_its_pod_moves(change, moment):
     act, replicas = CHANGES[change]
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
+    async with on_cloud(2) as world:
         lowest = ReadyPods(world, "web").watch()
         acted = When(world, MOMENTS[moment](world), lambda _: act(world))
         open_edge(world, node("e1", "edge", "1", "8Gi"))
@@ -186,8 +180,7 @@ async def test_the_deployment_changes_while_its_pod_moves(change, moment):
 
 
 async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
+    async with on_cloud(2) as world:
         never = {
             "metadata": {"name": "never", "namespace": "default"},
             "spec": {"minAvailable": 100, "selector": {"matchLabels": {"app": "web"}}},
@@ -203,8 +196,7 @@ async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
 
 
 async def test_two_budgets_refuse_the_move_before_it_begins():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         for number in range(2):
             budget = {
                 "metadata": {"name": f"b{number}", "namespace": "default"},
@@ -218,8 +210,7 @@ async def test_two_budgets_refuse_the_move_before_it_begins():
 
 
 async def test_a_service_that_selects_the_template_hash_keeps_its_pods():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         [pod] = world.pods("web")
         selector = {"pod-template-hash": pod["metadata"]["labels"]["pod-template-hash"]}
         service = {
@@ -233,8 +224,7 @@ async def test_a_service_that_selects_the_template_hash_keeps_its_pods():
 
 
 async def test_a_pod_that_asks_not_to_be_disrupted_stays():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         [pod] = world.pods("web")
         stay = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
         world.api.patch(PODS, "default", name(pod), stay, MERGE)

@@ -116,8 +116,8 @@ async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_log
             await asyncio.sleep(1)
             asked.of_tenant.clear()
             for known in runtime.mirror.pods():
-                runtime.recorder.moved(known, "gone", completed=False)
-                runtime.recorder.failed_scheduling(known, "gone")
+                runtime.recorder.record_migration(known, "gone", completed=False)
+                runtime.recorder.record_unschedulable(known, "gone")
             await asyncio.sleep(5)
             assert not asked.of_tenant
             assert world.api.list(EVENTS, NEIGHBOUR)

@@ -24,6 +24,7 @@ from support.move_scenes import (
     cleaned_up,
     hand_over,
     migrating,
+    on_cloud,
     open_edge,
     quiet,
     settle_on_cloud,
@@ -74,8 +75,7 @@ async def test_three_replicas_move_within_their_budget():
 
 
 async def test_the_pause_switch_stops_new_moves_until_it_is_lifted():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         switch = {
             "metadata": {"name": "kubedsm", "namespace": "kubedsm"},

@@ -24,6 +24,7 @@ from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
     ONE_PLACE,
+    SMALL_EDGE,
     AtRequest,
     ReadyPods,
     When,
@@ -33,10 +34,11 @@ from support.move_scenes import (
     hand_over,
     is_detached,
     is_ready,
-    migrating,
     name,
+    on_cloud,
     open_edge,
     quiet,
+    ready_to_move,
     replacement,
     settle_on_cloud,
 )
@@ -86,10 +88,7 @@ async def test_a_move_asks_for_one_thing_after_the_other():
 
 
 async def test_an_eviction_that_was_held_up_is_not_sent_when_another_pod_is_ready_no_more():
-    async with by_hand() as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(2) as world:
         refuse_evictions(world)
         old, other = world.pods("web")
         ready = ReadyPods(world, "web").watch()
@@ -113,10 +112,7 @@ async def test_the_pod_that_became_the_last_ready_one_is_not_recreated():
         loses_the_other,
         fault=RequestFault(answer(503, "ServiceUnavailable")),
     )
-    async with by_hand(RECREATE) as world, world.scheduler(faults=faults):
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(2, configuration=RECREATE, faults=faults) as world:
         old, other = world.pods("web")
         await hand_over(world, [(old, "e1", ())])
         await world.until(lambda: faults.done, 10)
@@ -135,10 +131,7 @@ async def test_a_pod_that_goes_while_its_eviction_is_prepared_is_not_evicted():
 
     settled = asyncio.Event()
     faults = AtRequest(asks_for_owner, goes)
-    async with by_hand() as world, world.scheduler(faults=faults):
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(faults=faults) as world:
         [old] = world.pods("web")
         fresh = replacement(world)
         When(world, lambda pod: fresh(pod) and is_ready(pod), lambda _: settled.set())
@@ -162,10 +155,7 @@ async def test_a_pod_that_goes_while_its_move_is_checked_leaves_nothing_behind()
         lambda request: request.path.endswith("/services") and "watch" not in request.query,
         lambda: world.api.delete(PODS, "default", name(old)),
     )
-    async with by_hand() as world, world.scheduler(faults=faults):
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(edge=SMALL_EDGE, faults=faults) as world:
         [old] = world.pods("web")
         await hand_over(world, [(old, "e1", ())])
         await world.until(lambda: faults.done, 5)
@@ -177,10 +167,7 @@ async def test_a_pod_that_goes_while_its_move_is_checked_leaves_nothing_behind()
 
 
 async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move_at_once():
-    async with by_hand() as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(2) as world:
         old, other = world.pods("web")
         [owner] = old["metadata"]["ownerReferences"]
 
@@ -201,10 +188,7 @@ async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move
 
 
 async def test_a_rollout_is_waited_for_and_its_old_pod_not_given_back_to_be_deleted():
-    async with by_hand() as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move() as world:
         [old] = world.pods("web")
         ready = ReadyPods(world, "web").watch()
         rollout = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
@@ -230,10 +214,7 @@ async def test_a_replacement_that_its_move_cannot_place_is_placed_by_the_schedul
 
     forbidden = RequestFault(answer(403, "Forbidden"))
     faults = AtRequest(binds_to_the_edge, lambda: None, fault=forbidden)
-    async with by_hand(RECREATE) as world, world.scheduler(faults=faults):
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(2, configuration=RECREATE, faults=faults) as world:
         await hand_over(world, [(world.pods("web")[0], "e1", ())])
         await world.until(lambda: faults.done, 5)
         await quiet(world)
@@ -242,8 +223,7 @@ async def test_a_replacement_that_its_move_cannot_place_is_placed_by_the_schedul
 
 
 async def test_the_replacement_is_bound_once_and_to_the_target_of_its_move():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 3)
+    async with on_cloud(3) as world:
         before = len(world.witness.of("bind"))
         open_edge(world, node("e1", "edge", "3", "8Gi"))
         await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
@@ -253,10 +233,7 @@ async def test_the_replacement_is_bound_once_and_to_the_target_of_its_move():
 
 
 async def test_a_group_that_is_not_worth_it_any_more_is_not_begun():
-    async with by_hand() as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move() as world:
         await hand_over(world, [(world.pods("web")[0], "e1", ())], worth=lambda: False)
         await quiet(world)
         assert not world.witness.of("detach")
@@ -298,10 +275,7 @@ async def test_new_pods_leave_a_group_alone_of_which_a_move_has_started():
 
 
 async def test_the_room_of_a_replacement_that_is_bound_counts_once():
-    async with by_hand() as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move() as world:
         await hand_over(world, [(world.pods("web")[0], "e1", ())])
         await world.until(lambda: world.witness.of("evict"), 20)
         assert world.runtime.mirror.free("e1").cpu == 0
@@ -341,10 +315,7 @@ async def test_a_workload_is_left_alone_for_its_cooldown():
 
 
 async def test_a_pod_found_detached_after_its_plan_has_ended_is_restored_all_the_same():
-    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(2, edge=SMALL_EDGE, configuration=ONE_AT_A_TIME) as world:
         one, other = world.pods("web")
         never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
         fresh = replacement(world)

@@ -17,6 +17,7 @@ from support.move_scenes import (
     name,
     open_edge,
     quiet,
+    ready_to_move,
     replacement,
     settle_on_cloud,
 )
@@ -82,10 +83,7 @@ class NewsStops:
 
 async def test_a_namesake_of_a_detached_pod_is_not_restored_in_its_place():
     news = NewsStops()
-    async with by_hand() as world, world.scheduler(faults=news):
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
+    async with ready_to_move(faults=news) as world:
         [old] = world.pods("web")
         fresh = replacement(world)
         When(world, fresh, lambda pod: becomes_unready(world, pod))

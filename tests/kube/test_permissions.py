@@ -12,11 +12,10 @@ from kubedsm.app.live_configuration import (
 from kubedsm.config.settings import load
 from kubedsm.explain import client
 from kubedsm.explain.explainer import Explainer
-from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.calls.permissions import FEATURES
 from kubedsm.kube.calls.reads import cluster_uid
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
-from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import (
     REQUEST_ANNOTATION,
@@ -124,7 +123,7 @@ async def electing():
         world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
         front = EmulatedFront(world.cluster.routes, world.clock, faults=seen)
         gate = WriteGate(front, world.clock)
-        elector = Elector(front, gate, world.clock, LeaseName(), LeaseTimes(), "one")
+        elector = Elector(front, gate, world.clock, ObjectName(), LeaseTimes(), "one")
         async with elector.hold_lease(print):
             await asyncio.sleep(20)
     return seen
@@ -133,7 +132,7 @@ async def electing():
 async def following():
     """A configuration that is there from the start, and a wrong one in its place."""
     seen = Accesses()
-    name = ConfigMapName(OWN, OWN)
+    name = ObjectName(OWN, OWN)
     async with emulated(CLOUD, configuration=QUIET, faults=seen, source=name) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
         given = {"metadata": {"name": OWN}, "data": {KEY: "suggester: {mode: 'off'}"}}

@@ -18,7 +18,6 @@ from kubedsm.kube.client.port import (
     ServerError,
     TooManyRequests,
     Unauthorized,
-    Unreachable,
 )
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
@@ -80,12 +79,6 @@ async def test_a_refused_binding_says_why():
         await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
 
 
-async def test_what_the_way_there_did_goes_through():
-    cluster = AnsweringCluster(Unreachable("refused"))
-    with pytest.raises(Unreachable):
-        await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
-
-
 async def test_sets_the_condition_as_recorded():
     exchange = exchange_of("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
@@ -144,14 +137,6 @@ async def test_long_notes_are_cut_to_what_the_api_takes(letter):
     assert 1018 <= len(event["note"].encode()) <= 1024
     assert event["note"].endswith(f"{letter}…")
     assert event["type"] == "Warning"
-
-
-async def test_reads_a_pod():
-    exchange = exchange_of("pod-lifecycle", "GET", "/a")
-    cluster = AnsweringCluster(exchange["response"])
-    pod = await reads.get_pod(cluster, "shop", "a", timeout=5.0)
-    assert pod.uid == exchange["response"]["metadata"]["uid"]
-    assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/a"
 
 
 async def test_a_name_never_leaves_its_place_in_the_path():

@@ -59,10 +59,6 @@ def test_sums_go_by_name(one, other):
         assert (one - other).amount(name) == one.amount(name) - other.amount(name)
     assert one + other == other + one
     assert one + other - other == one
-
-
-@given(resources)
-def test_nothing_is_left_of_a_difference_with_itself(one):
     assert one - one == Resources()
     assert hash(one - one) == hash(Resources())
 
@@ -149,37 +145,6 @@ def snapshot(pods, placed):
         free={n.name: n.allocatable for n in nodes},
         placed={Uid(f"uid-{name}"): NodeName(on) for name, on in placed.items()},
     )
-
-
-def test_nodes_of_a_tier_are_in_name_order():
-    assert [n.name for n in snapshot([], {}).of_tier(Tier.EDGE)] == ["b", "z"]
-    assert [n.name for n in snapshot([], {}).of_tier(Tier.CLOUD)] == ["c"]
-
-
-def test_shares_count_what_is_placed_at_the_edge_of_all_that_count():
-    api = Workload("shop", "ReplicaSet", "api")
-    seen = snapshot(
-        [
-            pod("edge"),
-            pod("cloud"),
-            pod("waiting"),
-            pod("gone", terminating=True),
-            pod("detached", detached=True),
-            pod("lost"),
-            pod("foreign", scheduler_name="default-scheduler"),
-            pod("api", workload=api),
-        ],
-        {
-            "edge": "b",
-            "cloud": "c",
-            "gone": "b",
-            "detached": "b",
-            "lost": "vanished",
-            "foreign": "b",
-            "api": "z",
-        },
-    )
-    assert list(seen.shares().items()) == [(api, Share(1, 1)), (CART, Share(1, 4))]
 
 
 def test_schedulable_are_ours_and_waiting_oldest_first():

@@ -4,7 +4,6 @@ import random
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.model.node_index import nodes_to_find, window, zone_interleaved, zone_of
@@ -45,26 +44,6 @@ def test_it_is_a_permutation_and_every_beginning_has_as_many_of_each_zone():
                 assert max(counts.values(), default=0) - min(left) <= 1
 
 
-@pytest.mark.parametrize(
-    ("nodes", "percentage", "expected"),
-    [
-        (99, 0, 99),
-        (99, 5, 99),
-        (100, 0, 100),
-        (200, 0, 100),  # 49 %
-        (1000, 0, 420),  # 42 %
-        (5000, 0, 500),  # 10 %
-        (6000, 0, 300),  # 2 %, but never below 5
-        (5000, 1, 100),  # 50, but never below 100
-        (5000, 100, 5000),
-        (5000, 150, 5000),
-        (0, 0, 0),
-    ],
-)
-def test_how_many_nodes_are_enough(nodes, percentage, expected):
-    assert nodes_to_find(nodes, percentage) == expected
-
-
 def test_how_many_are_enough_is_kube_schedulers_formula():
     """Line by line as numFeasibleNodesToFind has it."""
 
@@ -81,20 +60,7 @@ def test_how_many_are_enough_is_kube_schedulers_formula():
     for _ in range(10_000):
         nodes, percentage = rng.randint(0, rng.choice((200, 15_000))), rng.randint(0, 100)
         assert nodes_to_find(nodes, percentage) == literal(nodes, percentage)
-
-
-def test_a_window_goes_round_and_the_next_begins_where_it_ended():
-    order, takes = np.array([3, 0, 2, 1]), np.array([True, False, True, True])
-    found, start = window(order, 0, takes, 2)
-    assert (found.tolist(), start) == ([3, 0], 2)
-    found, start = window(order, start, takes, 2)
-    assert (found.tolist(), start) == ([2, 3], 1)  # 1 takes no pod, but was looked at
-    found, start = window(order, start, takes, 4)
-    assert (found.tolist(), start) == ([0, 2, 3], 1)  # all were
-    found, start = window(order, 4 + 1, takes, 1)  # there were more nodes when the last was found
-    assert (found.tolist(), start) == ([0], 2)
-    found, start = window(order[:0], 0, takes, 1)
-    assert (found.tolist(), start) == ([], 0)
+    assert nodes_to_find(5000, 150) == 5000
 
 
 def test_a_window_is_never_short_of_nodes_that_are_there():
@@ -115,6 +81,8 @@ def test_a_window_is_never_short_of_nodes_that_are_there():
         found, after = window(order, start, takes, wanted)
         assert (found.tolist(), after) == (expected, at)
         assert len(found) == min(wanted, takes.sum())
+    none, start = window(order[:0], 0, takes, 1)
+    assert (none.tolist(), start) == ([], 0)
 
 
 def test_each_node_is_looked_at_as_often_as_any_other_give_or_take_one():

@@ -71,7 +71,7 @@ def test_what_pods_have_in_common_is_shared_by_those_of_different_frames():
     one, other = (follower.pod(each.uid) for each in (first, second))
     assert one == first
     assert one is not first
-    for field in ("pod_class", "workload", "labels", "namespace", "scheduler_name", "node_name"):
+    for field in ("pod_class", "workload"):
         assert getattr(one, field) is getattr(other, field), field
 
 

@@ -193,17 +193,6 @@ def test_near_to_another_pod():
     }
 
 
-def test_a_friend_must_satisfy_every_term_at_once():
-    only_a = pod("only-a", {"app": "a"}, on="n1")
-    only_side = pod("only-side", {"side": "s"}, on="n1")
-    both = pod("both", {"app": "a", "side": "s"}, on="n2")
-    terms = (near(app("a")), near((Requirement("side", "Exists"),), HOST))
-    newcomer = pod("b", affinity=terms)
-    assert set(reasons(newcomer, XYZ, [only_a, only_side]).values()) == {NO_AFFINITY}
-    given = reasons(newcomer, XYZ, [only_a, only_side, both])
-    assert [name for name, reason in given.items() if not reason] == ["n2"]
-
-
 def test_the_first_of_a_group_goes_where_the_label_is():
     first = pod("a", {"app": "a"}, affinity=(near(app("a")),))
     assert reasons(first, XYZ) == {"n1": "", "n2": "", "n3": "", "n4": NO_AFFINITY}
@@ -287,37 +276,6 @@ def test_spread_over_zones():
 def test_spread_counts_neither_terminating_pods_nor_other_namespaces():
     assert reasons(spread(), XYZ, existing("n1", "n2", terminating=True))["n1"] == ""
     assert reasons(spread(), XYZ, existing("n1", "n2", namespace="other"))["n1"] == ""
-
-
-def test_a_pod_that_its_own_constraint_does_not_select_adds_nothing():
-    assert reasons(spread({"app": "b"}), XYZ, existing("n1"))["n1"] == ""
-    assert reasons(spread({"app": "b"}), XYZ, existing("n1", "n1"))["n1"] == UNEVEN
-
-
-def test_too_few_domains_count_as_empty_ones():
-    nodes = XYZ[:2]
-    assert reasons(spread(min_domains=2), nodes, existing("n1", "n2"))["n1"] == ""
-    assert reasons(spread(min_domains=3), nodes, existing("n1", "n2"))["n1"] == UNEVEN
-
-
-def test_nodes_closed_to_the_pod_do_not_count_as_asked():
-    nodes = [zoned("n1", "x"), zoned("n2", "y", taints=[TAINT])]
-    here = existing("n1")
-    assert reasons(spread(), nodes, here)["n1"] == UNEVEN
-    assert reasons(spread(honor_taints=True), nodes, here)["n1"] == ""
-    constraint = evenly(app("a"))
-    chosen = pod("new", {"app": "a"}, spread=(constraint,), node_selector=((ZONE, "x"),))
-    assert reasons(chosen, nodes, here)["n1"] == ""
-    ignoring = attrs.evolve(constraint, honor_affinity=False)
-    chosen = pod("new", {"app": "a"}, spread=(ignoring,), node_selector=((ZONE, "x"),))
-    assert reasons(chosen, nodes, here)["n1"] == UNEVEN
-
-
-def test_every_constraint_must_hold():
-    nodes = [zoned("n1", "x"), zoned("n2", "x"), zoned("n3", "y")]
-    both = pod("new", {"app": "a"}, spread=(evenly(app("a")), evenly(app("a"), HOST)))
-    given = reasons(both, nodes, existing("n1", "n3"))
-    assert given == {"n1": UNEVEN, "n2": "", "n3": UNEVEN}
 
 
 def test_an_empty_selector_counts_nobody_but_the_pod_itself():

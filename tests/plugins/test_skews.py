@@ -72,7 +72,7 @@ def test_who_is_left_alone_is_who_would_not_be_let_in_again():
     for seed in range(INSTANCES):
         crowd = crowded(seed, affine)
         for each in crowd.came:
-            deserted = crowd.feasibility.deserted(each)
+            deserted = crowd.feasibility.is_affinity_violated(each)
             assert deserted != crowd.kept(crowd.feasibility, each), seed
             alone += deserted
     assert alone > 20

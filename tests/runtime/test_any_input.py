@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.app.live_configuration import KEY
 from kubedsm.config.settings import dump
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import Tier
 from kubedsm.observability.gauges import families
 from kubedsm.observability.reading import Leadership, read
@@ -109,7 +109,7 @@ def test_an_odd_object_costs_only_itself(inputs, late):
     passes(inputs, late)
 
 
-NAME = ConfigMapName("kubedsm", "kubedsm")
+NAME = ObjectName("kubedsm", "kubedsm")
 GOOD = {KEY: dump(CONFIGURATION), "paused": None}
 #: what is put into the ConfigMap, and what its JSON is made into on the way
 _EDITS = st.one_of(

@@ -12,41 +12,44 @@ def series():
 
 
 def test_the_same_is_counted_and_what_differs_is_another(series):
-    first = series.take("pod", "FailedScheduling", "no room", 1, 0.0)
+    first = series.count_occurrence("pod", "FailedScheduling", "no room", 1, 0.0)
     first.name = "event"
-    again = series.take("pod", "FailedScheduling", "no room", 3, 10.0)
+    again = series.count_occurrence("pod", "FailedScheduling", "no room", 3, 10.0)
     assert (again.name, again.count, again.prefix) == ("event", 4, "")
     for other in (("pod", "FailedScheduling", "no port"), ("pod", "Bound", "no room"),
                   ("other", "FailedScheduling", "no room")):  # fmt: skip
-        assert series.take(*other, 1, 10.0).name == ""
+        assert series.count_occurrence(*other, 1, 10.0).name == ""
 
 
 def test_after_a_while_it_is_a_new_one(series):
-    series.take("pod", "Failed", "no room", 1, 0.0).name = "event"
-    assert series.take("pod", "Failed", "no room", 1, WITHIN).name == "event"
-    assert series.take("pod", "Failed", "no room", 1, 2 * WITHIN + 1).name == ""
+    series.count_occurrence("pod", "Failed", "no room", 1, 0.0).name = "event"
+    assert series.count_occurrence("pod", "Failed", "no room", 1, WITHIN).name == "event"
+    assert series.count_occurrence("pod", "Failed", "no room", 1, 2 * WITHIN + 1).name == ""
 
 
 def test_ever_new_words_are_combined(series):
-    taken = [series.take("pod", "Failed", f"words {n}", 1, float(n)) for n in range(SIMILAR + 5)]
+    taken = [
+        series.count_occurrence("pod", "Failed", f"words {n}", 1, float(n))
+        for n in range(SIMILAR + 5)
+    ]
     assert [each.prefix for each in taken] == [""] * SIMILAR + [COMBINED] * 5
     assert taken[-1].count == 5
-    assert series.take("pod", "Failed", "words 0", 1, 20.0) is taken[0]
-    assert series.take("pod", "Other", "words", 1, 20.0).prefix == ""
+    assert series.count_occurrence("pod", "Failed", "words 0", 1, 20.0) is taken[0]
+    assert series.count_occurrence("pod", "Other", "words", 1, 20.0).prefix == ""
 
 
 def test_of_one_object_so_many_are_told_and_no_more(series):
-    taken = [series.take("pod", f"reason {n}", "", 1, 0.0) for n in range(BURST + 9)]
+    taken = [series.count_occurrence("pod", f"reason {n}", "", 1, 0.0) for n in range(BURST + 9)]
     assert sum(each is not None for each in taken) == BURST
-    assert series.take("other", "reason", "", 1, 0.0) is not None
-    assert series.take("pod", "reason", "", 1, REFILL - 1) is None
-    assert series.take("pod", "reason", "", 1, REFILL) is not None
-    assert series.take("pod", "reason", "", 1, REFILL) is None
+    assert series.count_occurrence("other", "reason", "", 1, 0.0) is not None
+    assert series.count_occurrence("pod", "reason", "", 1, REFILL - 1) is None
+    assert series.count_occurrence("pod", "reason", "", 1, REFILL) is not None
+    assert series.count_occurrence("pod", "reason", "", 1, REFILL) is None
 
 
 def test_nothing_is_kept_of_what_is_gone(series):
-    series.take("pod", "reason", "", 1, 0.0)
-    series.forget("pod")
+    series.count_occurrence("pod", "reason", "", 1, 0.0)
+    series.forget_object("pod")
     assert not len(series)
 
 

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.events.event_writer import EventWriter
 from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
@@ -117,9 +118,8 @@ async def recording(answer=lambda request: None):
         parts.binds.none_under_way,
         parts.supervisor,
         parts.said,
-        "test",
+        EventWriter(paper, clock, parts.said, "test", 10.0, Listener()),
         lambda pod: "",
-        Listener(),
     )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (manager, recorder)]
@@ -137,7 +137,7 @@ async def test_of_any_number_of_waiting_pods_each_is_told():
         pods = [pod(f"p{number}") for number in range(12_000)]
         scene.add(*pods)
         for each in pods:
-            scene.recorder.failed_scheduling(each, "no room")
+            scene.recorder.record_unschedulable(each, "no room")
         await asyncio.sleep(24_000 * EACH)
         assert {name for name, _, _ in scene.paper.conditions} == {each.name for each in pods}
         assert len(scene.paper.events) == 12_000
@@ -147,10 +147,10 @@ async def test_only_the_newest_is_said_and_nothing_twice_in_a_row():
     async with recording() as scene:
         scene.add(A)
         for text in ("one", "two", "two", "three"):
-            scene.recorder.failed_scheduling(A, text)
+            scene.recorder.record_unschedulable(A, text)
         await asyncio.sleep(1)
         for text in ("three", "four", "three"):
-            scene.recorder.failed_scheduling(A, text)
+            scene.recorder.record_unschedulable(A, text)
         await asyncio.sleep(1)
         assert scene.paper.conditions == [("a", "Unschedulable", "three")]
 
@@ -159,10 +159,10 @@ async def test_what_comes_while_the_older_is_written_is_written_after_it():
     async with recording() as scene:
         scene.add(A)
         scene.paper.latency = 5.0
-        scene.recorder.failed_scheduling(A, "one")
+        scene.recorder.record_unschedulable(A, "one")
         await asyncio.sleep(0.005)
         scene.paper.latency = 0.01
-        scene.recorder.failed_scheduling(A, "two")
+        scene.recorder.record_unschedulable(A, "two")
         await asyncio.sleep(10 + CHANGED)
         assert [text for _, _, text in scene.paper.conditions] == ["one", "two"]
 
@@ -171,12 +171,12 @@ async def test_what_could_not_be_written_does_not_count_as_said():
     down = True
     async with recording(lambda request: refusal(403) if down else None) as scene:
         scene.add(A)
-        scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.note("MigrationProposed", A, "would be moved")
+        scene.recorder.record_unschedulable(A, "no room")
+        scene.recorder.record_event("MigrationProposed", A, "would be moved")
         await asyncio.sleep(1)
         down = False
-        scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.note("MigrationProposed", A, "would be moved")
+        scene.recorder.record_unschedulable(A, "no room")
+        scene.recorder.record_event("MigrationProposed", A, "would be moved")
         await asyncio.sleep(1)
         assert scene.paper.conditions == [("a", "Unschedulable", "no room")]
         assert {reason for _, reason, _ in scene.paper.events} == {
@@ -190,8 +190,8 @@ async def test_a_condition_is_tried_again_and_an_event_is_lost_and_counted(outco
     failing = True
     async with recording(lambda request: outcome if failing else None) as scene:
         scene.add(A, B)
-        scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.scheduled(B, E1)
+        scene.recorder.record_unschedulable(A, "no room")
+        scene.recorder.record_bind(B, E1)
         await asyncio.sleep(4)
         failing = False
         await asyncio.sleep(20)
@@ -203,7 +203,7 @@ async def test_a_condition_is_tried_again_and_an_event_is_lost_and_counted(outco
 async def test_tries_of_a_condition_come_to_an_end():
     async with recording(lambda request: refusal(503)) as scene:
         scene.add(A)
-        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.record_unschedulable(A, "no room")
         await asyncio.sleep(1000)
         assert scene.paper.tries == {"status": 5}
         assert not scene.recorder._newest
@@ -214,7 +214,7 @@ async def test_tries_of_a_condition_come_to_an_end():
 async def test_what_another_try_would_not_change_is_not_tried_again(status):
     async with recording(lambda request: refusal(status)) as scene:
         scene.add(A)
-        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.record_unschedulable(A, "no room")
         await asyncio.sleep(100)
         assert scene.paper.tries["status"] == 1
 
@@ -231,7 +231,7 @@ async def test_the_mark_of_a_tier_is_tried_again():
 
     async with recording(answer) as scene:
         scene.add(attrs.evolve(A, node_name=E1))
-        scene.recorder.retiered(A, *tier_marks(A, Tier.EDGE))
+        scene.recorder.update_tier_labels(A, *tier_marks(A, Tier.EDGE))
         await asyncio.sleep(0.5)
         failing = False
         await asyncio.sleep(5)
@@ -243,7 +243,7 @@ async def test_one_cause_is_one_line_in_the_log():
     async with recording(lambda request: refusal(503)) as scene:
         with capture_logs() as logs:
             for each in [pod(f"p{number}") for number in range(200)]:
-                scene.recorder.scheduled(each, E1)
+                scene.recorder.record_bind(each, E1)
             await asyncio.sleep(30)
         assert [line["event"] for line in logs] == ["event lost"]
         assert scene.recorder.lost == 200
@@ -253,8 +253,8 @@ async def test_a_pod_that_was_bound_or_is_being_bound_is_not_said_to_wait():
     async with recording() as scene:
         scene.add(A, attrs.evolve(B, node_name=E1))
         scene.manager.place([Binding(A, E1, Tier.EDGE)])
-        scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.failed_scheduling(B, "no room")
+        scene.recorder.record_unschedulable(A, "no room")
+        scene.recorder.record_unschedulable(B, "no room")
         await asyncio.sleep(5)
         assert scene.paper.tries["status"] == 0
 
@@ -262,11 +262,11 @@ async def test_a_pod_that_was_bound_or_is_being_bound_is_not_said_to_wait():
 async def test_of_a_pod_that_is_gone_only_its_end_is_told_and_nothing_is_kept():
     async with recording() as scene:
         scene.add(A, B)
-        scene.recorder.failed_scheduling(A, "no room")
-        scene.recorder.moved(B, "Moved to e1", completed=True)
-        scene.recorder.note("MigrationProposed", B, "would be moved")
-        scene.recorder.scheduled(B, E1)
-        scene.recorder.moved(B, "Moved to e1", completed=True)
+        scene.recorder.record_unschedulable(A, "no room")
+        scene.recorder.record_migration(B, "Moved to e1", completed=True)
+        scene.recorder.record_event("MigrationProposed", B, "would be moved")
+        scene.recorder.record_bind(B, E1)
+        scene.recorder.record_migration(B, "Moved to e1", completed=True)
         scene.delete(A)
         scene.delete(B)
         await asyncio.sleep(5)
@@ -283,7 +283,7 @@ async def test_a_write_waits_for_a_bind_call_but_not_for_long():
         scene.paper.latency = 5.0
         scene.manager.place([Binding(A, E1, Tier.EDGE)])
         await asyncio.sleep(0.01)
-        scene.recorder.failed_scheduling(B, "no room")
+        scene.recorder.record_unschedulable(B, "no room")
         await asyncio.sleep(BINDS_FIRST / 2)
         assert scene.paper.tries == {"binding": 1}
         await asyncio.sleep(BINDS_FIRST)
@@ -295,7 +295,7 @@ async def test_a_write_does_not_wait_for_a_bind_to_be_seen():
         scene.add(A, B)
         scene.manager.place([Binding(A, E1, Tier.EDGE)])
         await asyncio.sleep(0.005)
-        scene.recorder.failed_scheduling(B, "no room")
+        scene.recorder.record_unschedulable(B, "no room")
         await asyncio.sleep(0.006)
         assert scene.paper.tries == {"binding": 1, "status": 1}
         assert not scene.manager.quiet.is_set()
@@ -303,7 +303,7 @@ async def test_a_write_does_not_wait_for_a_bind_to_be_seen():
 
 async def tried_each_second(scene, seconds, text="no room"):
     for second in range(seconds):
-        scene.recorder.failed_scheduling(A, text.format(second))
+        scene.recorder.record_unschedulable(A, text.format(second))
         await asyncio.sleep(1)
 
 
@@ -333,9 +333,9 @@ async def test_another_number_is_no_other_event_and_shown_now_and_then():
 async def test_another_reason_is_another_event():
     async with recording() as scene:
         scene.add(A)
-        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.record_unschedulable(A, "no room")
         await asyncio.sleep(CHANGED)
-        scene.recorder.failed_scheduling(A, "no port")
+        scene.recorder.record_unschedulable(A, "no port")
         await asyncio.sleep(1)
         assert [text for _, _, text in scene.paper.events] == ["no room", "no port"]
 
@@ -344,7 +344,7 @@ async def test_an_event_that_is_gone_is_written_anew():
     async with recording(lambda r: refusal(404) if "series" in (r.body or {}) else None) as scene:
         scene.add(A)
         for _ in range(2):
-            scene.recorder.failed_scheduling(A, "no room")
+            scene.recorder.record_unschedulable(A, "no room")
             await asyncio.sleep(SAME)
         await asyncio.sleep(1)
         assert len(scene.paper.events) == 2
@@ -357,7 +357,7 @@ async def test_writes_keep_to_a_rate():
         pods = [pod(f"p{number}") for number in range(3 * BURST)]
         scene.add(*pods)
         for each in pods:
-            scene.recorder.scheduled(each, E1)
+            scene.recorder.record_bind(each, E1)
         await asyncio.sleep(0.5)
         assert len(scene.paper.events) == pytest.approx(BURST + 0.5 / EACH, abs=5)
         await asyncio.sleep(3 * BURST * EACH)

@@ -14,6 +14,7 @@ from support.move_scenes import (
     AtRequest,
     migrating,
     name,
+    on_cloud,
     open_edge,
     quiet,
     settle_on_cloud,
@@ -23,8 +24,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_moves_that_end_together_are_one_event_on_their_deployment():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 3)
+    async with on_cloud(3) as world:
         moved = [name(pod) for pod in world.pods("web")]
         open_edge(world, node("e1", "edge", "3", "8Gi"))
         await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
@@ -44,8 +44,7 @@ async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
     faults = AtRequest(
         lambda request: request.path.endswith("/eviction"), lambda: None, fault=OUTCOMES["409"]
     )
-    async with migrating(LARGE_CLOUD) as world, world.scheduler(faults):
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud(faults=faults) as world:
         open_edge(world)
         failed = "MigrationFailed"
         await world.until(lambda: world.events(failed, about="Deployment"), 60)
@@ -56,8 +55,7 @@ async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
 
 
 async def test_nothing_is_written_on_a_deployment_that_is_gone():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         open_edge(world)
         await world.until(lambda: world.events("Migrated"), 60)
         world.api.delete(DEPLOYMENTS, "default", "web")

@@ -1,14 +1,11 @@
 """The scheduler, end to end, on a cluster where nothing goes wrong."""
 
 import asyncio
-import itertools
 
 import pytest
 
-from kubedsm.kube.client.port import Unreachable
 from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -131,62 +128,6 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         [told] = world.events("FailedScheduling")
         assert told["series"]["count"] > 1
         assert world.invariants.writes == before + 1
-
-
-@pytest.mark.parametrize(
-    "help_arrives",
-    [
-        lambda world: world.scale("first", 0),
-        lambda world: world.api.create(NODES, node("c2", "cloud", "8", "16Gi")),
-        lambda world: world.api.patch(
-            NODES, "", "c1", {"status": {"allocatable": {"cpu": "8"}}}, MERGE, subresource="status"
-        ),
-        lambda world: world.api.patch(NODES, "", "full", {"spec": {"taints": None}}, MERGE),
-        lambda world: world.api.patch(NODES, "", "off", {"spec": {"unschedulable": False}}, MERGE),
-        lambda world: world.api.patch(
-            NODES, "", "other", {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}, MERGE
-        ),
-    ],
-    ids=["room", "node", "growth", "untaint", "uncordon", "tier"],
-)
-async def test_help_is_noticed_within_a_second(help_arrives):
-    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
-    tainted, cordoned = node("full", "cloud", "8", "16Gi"), node("off", "cloud", "8", "16Gi")
-    tainted["spec"]["taints"] = [taint]
-    cordoned["spec"]["unschedulable"] = True
-    nodes = (node("c1", "cloud", "4", "16Gi"), tainted, cordoned, node("other", "", "8", "16Gi"))
-    async with emulated(*nodes) as world, world.scheduler():
-        world.deploy("first", 1, cpu="4")
-        await world.until_bound(1, 2)
-        world.deploy("second", 1, cpu="3")
-        await asyncio.sleep(20)
-        assert world.placed("second") == {None: 1}
-        help_arrives(world)
-        # A pod that leaves takes its grace period first.
-        await world.until(lambda: None not in world.placed("second"), 1.6)
-
-
-class RefusedBinds:
-    """An API server to which no bind gets through."""
-
-    def on_request(self, request):
-        refused = request.path.endswith("/binding")
-        return RequestFault(Unreachable("connection refused")) if refused else None
-
-    def on_line(self, request, line):
-        return None
-
-
-async def test_a_bind_that_fails_is_tried_again_less_and_less_often():
-    async with emulated(CLOUD) as world, world.scheduler(faults=RefusedBinds()):
-        world.deploy("web", 1)
-        await asyncio.sleep(60)
-        sent = [asked.at for asked in world.witness.of("bind")]
-        gaps = [after - before for before, after in itertools.pairwise(sent)]
-        assert len(gaps) >= 4
-        # A fifth of each back-off is left to chance.
-        for gap, least in zip(gaps, (0.8, 1.6, 3.2, 6.4), strict=False):
-            assert gap >= least
 
 
 async def test_no_event_delays_a_bind():

@@ -8,12 +8,10 @@ from structlog.testing import capture_logs
 from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES
 from support.move_scenes import (
-    LARGE_CLOUD,
     AtRequest,
-    migrating,
+    on_cloud,
     open_edge,
     quiet,
-    settle_on_cloud,
 )
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -72,8 +70,7 @@ async def test_the_line_waits_for_the_binds_and_not_for_pods_that_are_gone():
 
 
 async def test_what_was_moved_is_counted():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
+    async with on_cloud() as world:
         open_edge(world)
         await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
         await quiet(world)

@@ -1,6 +1,7 @@
 """What the scheduler asks of an API server, as the rights that it needs for that."""
 
-from kubedsm.kube.calls.permissions import APPROVALS, Right
+from kubedsm.kube.calls.permissions import Right
+from kubedsm.kube.client.port import APPROVALS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 

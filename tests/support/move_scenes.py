@@ -1,12 +1,13 @@
 """What the tests of moves share: clusters to move pods in, moments to act at, ends to wait for."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import attrs
 
 from kubedsm.config.settings import load
 from kubedsm.execution.migrations import Group
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, planned
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move
@@ -96,6 +97,24 @@ def by_hand(configuration=BY_HAND, **world):
     return emulated(LARGE_CLOUD, configuration=configuration, **world)
 
 
+@asynccontextmanager
+async def on_cloud(replicas=1, faults=None, **pod_spec):
+    """A scheduler that migrates, and replicas of web that have settled on the cloud."""
+    async with migrating(LARGE_CLOUD) as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", replicas, **pod_spec)
+        yield world
+
+
+@asynccontextmanager
+async def ready_to_move(replicas=1, edge=ONE_PLACE, configuration=BY_HAND, faults=None):
+    """A scheduler that migrates by hand, settled replicas of web, and an edge that is open."""
+    async with by_hand(configuration) as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", replicas)
+        open_edge(world, edge)
+        await asyncio.sleep(0.1)
+        yield world
+
+
 async def hand_over(
     world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10, stopping=()
 ):
@@ -119,7 +138,7 @@ async def hand_over(
     orders = tuple(
         attrs.evolve(order_of(plan, leg, world.configuration), deadline=deadline) for leg in legs
     )
-    moves = tuple(planned(order.id, leg) for order, leg in zip(orders, legs, strict=True))
+    moves = tuple(plan_outcome(order.id, leg) for order, leg in zip(orders, legs, strict=True))
     world.runtime.manager.migrate(plan, Group(orders, moves, worth))
 
 

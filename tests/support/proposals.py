@@ -6,7 +6,7 @@ import attrs
 import structlog
 
 from kubedsm.config.settings import load
-from kubedsm.kube.calls.permissions import APPROVALS
+from kubedsm.kube.client.port import APPROVALS
 from kubedsm.kube.wire.annotations import (
     ANSWER_ANNOTATION,
     REQUEST_ANNOTATION,

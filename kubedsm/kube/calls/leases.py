@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import LEASES, Cluster, Request, path_of
+from kubedsm.kube.client.port import LEASES, Cluster, ObjectName, path_of
 from kubedsm.kube.wire.decoding import read_json
 
 
@@ -57,41 +57,32 @@ class Lease:
     metadata: dict[str, Any]
 
 
-@attrs.frozen(slots=True)
-class LeaseName:
-    namespace: str = "kubedsm"
-    name: str = "kubedsm"
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
     """Return a term beginning at `wall`, in seconds since the epoch."""
     now = _format_time(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 
 
-async def read(cluster: Cluster, lease: LeaseName, *, timeout: float) -> Lease:
+async def read(cluster: Cluster, name: ObjectName, *, timeout: float) -> Lease:
     """Read the Lease. Raises NotFound, WireError."""
-    path = path_of(LEASES, lease.namespace, "leases", lease.name)
-    return _read_lease(await send(cluster, Request("GET", path), timeout))
+    path = path_of(LEASES, name.namespace, "leases", name.name)
+    return _read_lease(await send(cluster, "GET", path, timeout))
 
 
-async def create(cluster: Cluster, lease: LeaseName, term: Term, *, timeout: float) -> Lease:
-    """Create the Lease. Raises Conflict if it exists, NotFound if the namespace does not."""
-    path = path_of(LEASES, lease.namespace, "leases")
-    body = _write_body({"name": lease.name, "namespace": lease.namespace}, term)
-    return _read_lease(await send(cluster, Request("POST", path, body=body), timeout))
-
-
-async def replace(
-    cluster: Cluster, lease: LeaseName, known: Lease, term: Term, *, timeout: float
+async def write(
+    cluster: Cluster, name: ObjectName, known: Lease | None, term: Term, *, timeout: float
 ) -> Lease:
-    """Write the Lease. Raises Conflict if it changed since `known`, NotFound if it is gone."""
-    path = path_of(LEASES, lease.namespace, "leases", lease.name)
+    """Write the Lease, or create it if none is known.
+
+    Raises Conflict if it changed since `known`, NotFound if it or its namespace does not exist.
+    """
+    if known is None:
+        path = path_of(LEASES, name.namespace, "leases")
+        body = _write_body({"name": name.name, "namespace": name.namespace}, term)
+        return _read_lease(await send(cluster, "POST", path, timeout, body))
+    path = path_of(LEASES, name.namespace, "leases", name.name)
     body = _write_body(known.metadata, term)
-    return _read_lease(await send(cluster, Request("PUT", path, body=body), timeout))
+    return _read_lease(await send(cluster, "PUT", path, timeout, body))
 
 
 def _write_body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:

@@ -11,8 +11,6 @@ CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
 EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
 #: output order
 VERBS = ("get", "list", "watch", "create", "update", "patch")
-#: the end of the name of the ConfigMap where proposals are approved
-APPROVALS = "-approvals"
 
 
 @attrs.frozen(slots=True)

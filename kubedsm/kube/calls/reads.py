@@ -18,7 +18,6 @@ from kubedsm.kube.client.port import (
     POLICY,
     Cluster,
     NotFound,
-    Request,
     path_of,
     pod_path,
 )
@@ -39,15 +38,9 @@ APPS_RESOURCES = {
 }
 
 
-async def _get_object(
-    cluster: Cluster, path: str, timeout: float, query: dict[str, str] | None = None
-) -> bytes:
-    return await send(cluster, Request("GET", path, query or {}), timeout)
-
-
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
     """Read a pod. Raises NotFound if absent."""
-    return decoding.pod(await _get_object(cluster, pod_path(namespace, name), timeout))
+    return decoding.pod(await send(cluster, "GET", pod_path(namespace, name), timeout))
 
 
 async def get_config_map(
@@ -55,12 +48,12 @@ async def get_config_map(
 ) -> decoding.ConfigMap:
     """Read a ConfigMap. Raises NotFound if absent."""
     path = path_of(CORE, namespace, "configmaps", name)
-    return decoding.config_map(await _get_object(cluster, path, timeout))
+    return decoding.config_map(await send(cluster, "GET", path, timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
     """Read the API server's version, such as v1.36.2, as a check of address and credentials."""
-    return decoding.server_version(await _get_object(cluster, "/version", timeout))
+    return decoding.server_version(await send(cluster, "GET", "/version", timeout))
 
 
 async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
@@ -69,7 +62,7 @@ async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
     Requires the right to list namespaces. Raises NotFound without the namespace.
     """
     query = {"fieldSelector": "metadata.name=kube-system"}
-    body = await _get_object(cluster, f"{CORE}/namespaces", timeout, query)
+    body = await send(cluster, "GET", f"{CORE}/namespaces", timeout, query=query)
     listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items
     if not listed:
         raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", "there is no namespace kube-system")
@@ -120,7 +113,7 @@ async def answers_to(
 
 async def _our_events(cluster: Cluster, namespace: str, uid: str, timeout: float) -> list[_Event]:
     query = {"fieldSelector": f"involvedObject.uid={uid}"}
-    body = await _get_object(cluster, path_of(CORE, namespace, "events"), timeout, query)
+    body = await send(cluster, "GET", path_of(CORE, namespace, "events"), timeout, query=query)
     listed = read_json("EventList", body, Items[_Event]).items or ()
     return [event for event in listed if event.reporting_component == CONTROLLER]
 
@@ -165,7 +158,7 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """Read the current pod of the same name. Raises NotFound if absent."""
-    return _PODS.value(await _get_object(cluster, pod_path(pod.namespace, pod.name), timeout))
+    return _PODS.value(await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout))
 
 
 def _live_pod(shape: schema.Pod) -> LivePod:
@@ -276,7 +269,7 @@ async def _get_workload(
 ) -> schema.Workload | None:
     plural = APPS_RESOURCES[kind]
     try:
-        body = await _get_object(cluster, path_of(APPS, namespace, plural, name), timeout)
+        body = await send(cluster, "GET", path_of(APPS, namespace, plural, name), timeout)
     except NotFound:
         return None
     found = read_json(plural, body, schema.Workload)
@@ -288,7 +281,9 @@ async def _count_ready_others(
     cluster: Cluster, live: LivePod, selector: Selector, timeout: float
 ) -> int:
     path = path_of(CORE, live.pod.namespace, "pods")
-    body = await _get_object(cluster, path, timeout, {"labelSelector": _selector_text(selector)})
+    body = await send(
+        cluster, "GET", path, timeout, query={"labelSelector": _selector_text(selector)}
+    )
     items = read_json("PodList", body, Items[msgspec.Raw]).items or ()
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
@@ -316,7 +311,7 @@ def _selector_text(selector: Selector) -> str:
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
     """Return the Services selecting a template hash: migrations would remove pods from them."""
-    body = await _get_object(cluster, path_of(CORE, namespace, "services"), timeout)
+    body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
 
@@ -341,5 +336,5 @@ async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
 
 
 async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
-    body = await _get_object(cluster, path, timeout)
+    body = await send(cluster, "GET", path, timeout)
     return read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()

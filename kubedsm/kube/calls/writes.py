@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import CORE, EVENTS, Cluster, Request, path_of, pod_path
+from kubedsm.kube.client.port import CORE, EVENTS, Cluster, path_of, pod_path
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
 from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
 from kubedsm.kube.wire.schema import AnyObject
@@ -75,7 +75,7 @@ async def bind(
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = pod_path(pod.namespace, pod.name, "binding")
-    await _send_post(cluster, path, binding, timeout)
+    await send(cluster, "POST", path, timeout, binding)
 
 
 async def set_pod_condition(
@@ -95,7 +95,7 @@ async def set_pod_condition(
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     path = pod_path(pod.namespace, pod.name, "status")
-    await _send_patch(cluster, path, patch, timeout, STRATEGIC_MERGE)
+    await send(cluster, "PATCH", path, timeout, patch, content_type=STRATEGIC_MERGE)
 
 
 async def create_event(
@@ -141,7 +141,7 @@ async def create_event(
     }
     path = path_of(EVENTS, regarding.namespace, "events")
     return read_json(
-        "Event", await _send_post(cluster, path, event, timeout), AnyObject
+        "Event", await send(cluster, "POST", path, timeout, event), AnyObject
     ).metadata.name
 
 
@@ -154,7 +154,14 @@ async def count_event(
     for an hour after the last change.
     """
     patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
-    await _send_patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
+    await send(
+        cluster,
+        "PATCH",
+        path_of(EVENTS, namespace, "events", name),
+        timeout,
+        patch,
+        content_type=MERGE,
+    )
 
 
 async def detach(
@@ -230,7 +237,7 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
         "deleteOptions": options,
     }
     path = pod_path(pod.namespace, pod.name, "eviction")
-    await _send_post(cluster, path, body, timeout)
+    await send(cluster, "POST", path, timeout, body)
 
 
 async def create_config_map(
@@ -238,7 +245,7 @@ async def create_config_map(
 ) -> ConfigMap:
     """Create an empty ConfigMap. Raises Conflict if present, NotFound without the namespace."""
     path, body = path_of(CORE, namespace, "configmaps"), {"metadata": {"name": name}}
-    return config_map(await _send_post(cluster, path, body, timeout))
+    return config_map(await send(cluster, "POST", path, timeout, body))
 
 
 async def put_request(
@@ -255,24 +262,14 @@ async def put_request(
         "annotations": {REQUEST_ANNOTATION: request},
     }
     path = path_of(CORE, identity.namespace, "configmaps", identity.name)
-    await _send_patch(cluster, path, {"metadata": metadata}, timeout)
-
-
-async def _send_post(cluster: Cluster, path: str, body: object, timeout: float) -> bytes:
-    return await send(cluster, Request("POST", path, body=body), timeout)
-
-
-async def _send_patch(
-    cluster: Cluster, path: str, patch: object, timeout: float, content_type: str = MERGE
-) -> None:
-    await send(cluster, Request("PATCH", path, body=patch, content_type=content_type), timeout)
+    await send(cluster, "PATCH", path, timeout, {"metadata": metadata}, content_type=MERGE)
 
 
 async def _patch_pod(
     cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
 ) -> None:
-    path = pod_path(pod.namespace, pod.name)
-    await _send_patch(cluster, path, {"metadata": metadata}, timeout, content_type)
+    path, patch = pod_path(pod.namespace, pod.name), {"metadata": metadata}
+    await send(cluster, "PATCH", path, timeout, patch, content_type=content_type)
 
 
 def _micro_time(at: float) -> str:

@@ -5,6 +5,8 @@ Separate from `port`: command-line help must not import msgspec.
 
 import http
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -97,12 +99,22 @@ def api_error(status: int, body: bytes) -> ApiStatusError:
     return status_error(msgspec.structs.replace(parsed, code=status), status)
 
 
-async def send(cluster: Cluster, request: Request, timeout: float) -> bytes:
+async def send(
+    cluster: Cluster,
+    method: str,
+    path: str,
+    timeout: float,
+    body: Any = None,
+    *,
+    query: Mapping[str, str] | None = None,
+    content_type: str = "application/json",
+) -> bytes:
     """Send a request and return the response body.
 
     Raises ApiStatusError for an unsuccessful status. Raises OutcomeUnknown for a body without JSON,
     such as a proxy's page: the request may not have reached an API server.
     """
+    request = Request(method, path, query or {}, body, content_type)
     response = await cluster.request(request, timeout=timeout)
     if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
         raise api_error(response.status, response.body)

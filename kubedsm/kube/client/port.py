@@ -8,8 +8,7 @@ the same code for both.
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
-from urllib.parse import quote
+from typing import Any, Protocol, Self
 
 import attrs
 
@@ -21,6 +20,8 @@ LEASES = "/apis/coordination.k8s.io/v1"
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST = 253
+#: the end of the name of the ConfigMap where proposals are approved
+APPROVALS = "-approvals"
 
 
 def _may_always_leave() -> bool:
@@ -163,6 +164,33 @@ def is_name(text: str) -> bool:
     return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
 
 
+@attrs.frozen(slots=True)
+class ObjectName:
+    """Namespace and name of an object."""
+
+    namespace: str = "kubedsm"
+    name: str = "kubedsm"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Parse NAMESPACE/NAME. Raises ValueError."""
+        namespace, _, name = text.partition("/")
+        if not (is_name(namespace) and is_name(name)):
+            raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
+        return cls(namespace, name)
+
+    @property
+    def approvals(self) -> "ObjectName":
+        """The ConfigMap next to the configuration where proposals are approved.
+
+        Separate, since RBAC cannot distinguish patching annotations from patching data.
+        """
+        return ObjectName(self.namespace, f"{self.name}{APPROVALS}")
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
 def path_of(
     group: str, namespace: str, plural: str, name: str | None = None, subresource: str = ""
 ) -> str:
@@ -170,20 +198,12 @@ def path_of(
 
     Names come from untrusted objects. Raises Invalid for other text, which could change the path.
     """
-    parts = [group, "namespaces", _path_segment(namespace), plural]
-    if name is not None:
-        parts.append(_path_segment(name))
-    if subresource:
-        parts.append(subresource)
-    return "/".join(parts)
+    for part in (namespace,) if name is None else (namespace, name):
+        if not is_name(part):
+            raise Invalid(400, "BadRequest", f"{part[:_LONGEST]!r} is not the name of an object")
+    return "/".join(filter(None, (group, "namespaces", namespace, plural, name, subresource)))
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Return the path of a pod. Raises Invalid for invalid names."""
     return path_of(CORE, namespace, "pods", name, subresource)
-
-
-def _path_segment(name: str) -> str:
-    if not is_name(name):
-        raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
-    return quote(name, safe="")

@@ -2,13 +2,11 @@
 
 import random
 from collections.abc import Callable
-from typing import NoReturn, Self
+from typing import NoReturn
 
-import attrs
 import structlog
 
-from kubedsm.kube.calls.permissions import APPROVALS
-from kubedsm.kube.client.port import Cluster, is_name
+from kubedsm.kube.client.port import Cluster, ObjectName
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import ConfigMap, watch_config_map
 from kubedsm.process.clock import Clock
@@ -16,36 +14,11 @@ from kubedsm.process.clock import Clock
 log = structlog.get_logger()
 
 
-@attrs.frozen(slots=True)
-class ConfigMapName:
-    namespace: str
-    name: str
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Parse NAMESPACE/NAME. Raises ValueError."""
-        namespace, _, name = text.partition("/")
-        if not (is_name(namespace) and is_name(name)):
-            raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
-        return cls(namespace, name)
-
-    @property
-    def approvals(self) -> "ConfigMapName":
-        """The ConfigMap next to the configuration where proposals are approved.
-
-        Separate, since RBAC cannot distinguish patching annotations from patching data.
-        """
-        return ConfigMapName(self.namespace, f"{self.name}{APPROVALS}")
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
 class FollowedConfigMap:
     def __init__(
         self,
         cluster: Cluster,
-        name: ConfigMapName,
+        name: ObjectName,
         clock: Clock,
         rng: random.Random,
     ) -> None:

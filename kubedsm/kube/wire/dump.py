@@ -11,7 +11,7 @@ import attrs
 import orjson
 
 from kubedsm.config.documents import DUMP, DocumentError, reading, refuse_others
-from kubedsm.config.yaml_text import FAST, parse_all_yaml
+from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import ClusterEvent, KindKnown, NodeApplied, PodApplied
@@ -23,8 +23,6 @@ AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
 EXPECTED = ("Node", "Pod")
 _WATCHED: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS, *SURROUNDINGS.values())
 _KINDS = {watched.kind: watched for watched in _WATCHED}
-#: bytes of YAML with noticeable parsing time without libyaml
-_LARGE = 1_000_000
 #: possible leading bytes of JSON, including a byte order mark
 _BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"
 #: maximum depth of nested lists
@@ -76,11 +74,7 @@ def read(text: bytes, source: str) -> Dump:
     with reading(source):
         said = _parse_text(text)
         refuse_others(said, DUMP, also=(f"a {kind}" for kind in _KINDS))
-    dump = of_objects(said, source)
-    if not FAST and len(text) > _LARGE and not _begins_as_json(text):
-        slow = f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml"
-        dump = attrs.evolve(dump, remarks=(slow, *dump.remarks))
-    return dump
+    return of_objects(said, source)
 
 
 def of_objects(said: Any, source: str) -> Dump:

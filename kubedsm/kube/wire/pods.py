@@ -29,7 +29,6 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Toleration,
     Uid,
-    Wishes,
     Workload,
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, Selector
@@ -39,12 +38,13 @@ Pairs = tuple[tuple[str, str], ...]
 
 _AFFINITY = msgspec.json.Decoder(schema.Affinity)
 _SPREAD = msgspec.json.Decoder(tuple[schema.TopologySpreadConstraint, ...])
-_NO_AFFINITY, _NO_TERMS = schema.Affinity(), schema.PodAffinity()
+_NO_TERMS = schema.PodAffinity()
 _DEFAULT_RBD_POOL = "rbd"
 #: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
-_RESIZE_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
-_NO_STATUS = schema.PodStatus()
+#: why a pod must not migrate
+_LOCAL = "it has a volume on its node (hostPath or emptyDir)"
+_NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
@@ -80,6 +80,9 @@ def pod_of(shape: schema.Pod) -> Pod:
     labels, status = metadata.labels or {}, shape.status or _NO_STATUS
     owner = controller_of(metadata)
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
+    given = metadata.annotations
+    untouchable = _why_untouchable(given) if given else ""
+    containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     return Pod(
         uid=Uid(metadata.uid),
         namespace=intern(namespace),
@@ -87,7 +90,10 @@ def pod_of(shape: schema.Pod) -> Pod:
         workload=_workload_of(metadata, namespace, labels, owner, mark),
         pod_class=_pod_class(
             tuple(map(_requests_of, spec.containers)) if spec.containers else (),
-            tuple(map(_init_requests, spec.init_containers)) if spec.init_containers else (),
+            tuple(
+                (_requests_of(container), container.restart_policy == "Always")
+                for container in spec.init_containers or ()
+            ),
             tuple(spec.overhead.items()) if spec.overhead else (),
             _requests_of(spec) if spec.resources else (),
             _read_reports(spec, status),
@@ -100,25 +106,20 @@ def pod_of(shape: schema.Pod) -> Pod:
         scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
         node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        ready=bool(status.conditions and _is_ready(status.conditions)),
+        ready=_find_condition(status, "Ready").status == "True",
         terminating=metadata.deletion_timestamp is not None,
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
         labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
-        gates=_gate_names(spec.scheduling_gates) if spec.scheduling_gates else (),
-        pinned=_reason_to_stay(metadata, spec) if metadata.annotations or spec.volumes else "",
-        untouchable=bool(metadata.annotations and _why_untouchable(metadata.annotations)),
-        deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
-        wishes=_read_wishes(metadata.annotations) if metadata.annotations else None,
-        images=_image_names(tuple([c.image or "" for c in _all_containers(spec)])),
+        gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
+        pinned=untouchable or (_LOCAL if any(map(_is_local, spec.volumes or ())) else ""),
+        untouchable=bool(untouchable),
+        deletion_cost=given.deletion_cost if given else None,
+        wishes=wishes_of(given.qos, given.migration, given.rate) if given else None,
+        images=_image_names(tuple([container.image or "" for container in containers])),
     )
-
-
-def _all_containers(spec: schema.PodSpec) -> list[schema.Container]:
-    containers = spec.containers or []
-    return [*spec.init_containers, *containers] if spec.init_containers else containers
 
 
 @lru_cache(maxsize=4096)
@@ -136,10 +137,6 @@ def _intern_labels(labels: Pairs) -> Mapping[str, str]:
     return dict(labels)
 
 
-def _read_wishes(annotations: schema.Annotations) -> Wishes | None:
-    return wishes_of(annotations.qos, annotations.migration, annotations.rate)
-
-
 def _why_untouchable(annotations: schema.Annotations) -> str:
     """Return why the pod must not leave the node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
@@ -149,41 +146,20 @@ def _why_untouchable(annotations: schema.Annotations) -> str:
     return ""
 
 
-def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Return why the pod must not migrate: untouchable, or with a volume on the node."""
-    if metadata.annotations and (why := _why_untouchable(metadata.annotations)):
-        return why
-    for volume in spec.volumes or ():
-        if volume.host_path is not None or volume.empty_dir is not None:
-            return "it has a volume on its node (hostPath or emptyDir)"
-    return ""
+def _is_local(volume: schema.PodVolume) -> bool:
+    return volume.host_path is not None or volume.empty_dir is not None
 
 
-def _gate_names(gates: Iterable[schema.Named]) -> tuple[str, ...]:
-    return tuple(gate.name or "" for gate in gates)
-
-
-def _is_ready(conditions: Iterable[schema.Condition]) -> bool:
-    for condition in conditions:
-        if condition.type == "Ready":
-            return condition.status == "True"
-    return False
-
-
-def _is_infeasible(conditions: Iterable[schema.Condition]) -> bool:
-    for condition in conditions:
-        if condition.type == _RESIZE_PENDING:
-            return condition.reason == _INFEASIBLE
-    return False
+def _find_condition(status: schema.PodStatus, of_type: str) -> schema.Condition:
+    for condition in status.conditions or ():
+        if condition.type == of_type:
+            return condition
+    return _NO_CONDITION
 
 
 def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
     resources = asking.resources
     return tuple(resources.requests.items()) if resources and resources.requests else ()
-
-
-def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
-    return _requests_of(container), container.restart_policy == "Always"
 
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
@@ -199,7 +175,7 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
         _all_reported(spec.containers, status.container_statuses),
         _all_reported(spec.init_containers, status.init_container_statuses),
         _report_of(status),
-        _is_infeasible(status.conditions or ()),
+        _find_condition(status, "PodResizePending").reason == "Infeasible",
     )
 
 
@@ -261,11 +237,10 @@ def _read_demands(
 ) -> Demands | None:
     """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
-    volumes = spec.volumes or ()
-    claimed = tuple(_list_claims(volumes, namespace, metadata.name)) if volumes else ()
-    mounted = tuple(_list_disks(volumes)) if volumes else ()
-    affinity = _raw_json(spec.affinity, b"{}")
-    spread = _raw_json(spec.topology_spread_constraints, b"[]")
+    claimed, mounted = _claims_and_disks(spec.volumes or (), namespace, metadata.name)
+    affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+    affinity = b"" if affinity in (b"{}", b"null") else affinity
+    spread = b"" if spread in (b"[]", b"null") else spread
     if not (ports or claimed or mounted or affinity or spread or spec.resource_claims):
         return None
     by_label = _LABEL_KEYS in affinity or _LABEL_KEYS in spread
@@ -279,11 +254,6 @@ def _read_demands(
         affinity,
         spread,
     )
-
-
-def _raw_json(given: msgspec.Raw, empty: bytes) -> bytes:
-    text = bytes(given)
-    return b"" if text in (empty, b"null") else text
 
 
 def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
@@ -346,10 +316,10 @@ def _scheduling_rules(
 
     Raises FieldError.
     """
-    affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
-    asked = _decode_json(_AFFINITY, affinity, "spec.affinity") if affinity else _NO_AFFINITY
-    own = dict(demands.labels)
-    constraints = _decode_json(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    namespace, own = demands.namespace, dict(demands.labels)
+    asked = _decode_json(_AFFINITY, demands.affinity or b"{}", "spec.affinity")
+    spread = _decode_json(_SPREAD, demands.spread or b"[]", "spec.topologySpreadConstraints")
+    nodes = asked.node_affinity or schema.NodeAffinity()
     near, far = asked.pod_affinity or _NO_TERMS, asked.pod_anti_affinity or _NO_TERMS
     tolerated = {
         (t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in tolerations
@@ -357,7 +327,7 @@ def _scheduling_rules(
     hard, soft = (
         tuple(
             _read_spread(constraint, namespace, own)
-            for constraint in constraints
+            for constraint in spread
             if (constraint.when_unsatisfiable == "DoNotSchedule") is required
         )
         for required in (True, False)
@@ -365,7 +335,7 @@ def _scheduling_rules(
     return SchedulingRules(
         node_selector=tuple(sorted(node_selector)),
         tolerations=tuple(Toleration(*given) for given in sorted(tolerated)),
-        node_affinity=_node_affinity(asked.node_affinity),
+        node_affinity=None if nodes.required is None else node_selector_terms(nodes.required),
         ports=tuple(
             sorted(set(demands.ports), key=lambda port: (port.port, port.protocol, port.ip))
         ),
@@ -376,7 +346,7 @@ def _scheduling_rules(
         disks=demands.disks,
         resource_claims=demands.resource_claims,
         preferences=Preferences(
-            tuple(_node_preferences(asked.node_affinity)),
+            tuple((t.weight, _node_selector_term(t.preference)) for t in nodes.preferred or ()),
             tuple(_affinity_preferences(near, namespace, own)),
             tuple(_affinity_preferences(far, namespace, own)),
             soft,
@@ -402,19 +372,6 @@ def _node_selector_term(term: schema.NodeSelectorTerm) -> NodeSelectorTerm:
         tuple(_read_requirements(term.match_expressions or ())),
         tuple(_read_requirements(term.match_fields or ())),
     )
-
-
-def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTerm, ...] | None:
-    if affinity is None or affinity.required is None:
-        return None
-    return node_selector_terms(affinity.required)
-
-
-def _node_preferences(
-    affinity: schema.NodeAffinity | None,
-) -> Iterator[tuple[int, NodeSelectorTerm]]:
-    for term in (affinity.preferred if affinity else None) or ():
-        yield term.weight, _node_selector_term(term.preference)
 
 
 def _read_requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
@@ -478,31 +435,29 @@ def _read_spread(
     )
 
 
-def _list_claims(
+def _claims_and_disks(
     volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
-) -> Iterator[ClaimReference]:
-    """Yield the persistent volume claims among a pod's volumes."""
+) -> tuple[tuple[ClaimReference, ...], tuple[Disk, ...]]:
+    """Return the persistent volume claims and the network disks among a pod's volumes."""
+    claims, disks = [], []
     for volume in volumes:
         if volume.persistent_volume_claim is not None:
-            yield ClaimReference(namespace, volume.persistent_volume_claim.claim_name)
+            claims.append(ClaimReference(namespace, volume.persistent_volume_claim.claim_name))
         elif volume.ephemeral is not None:
-            yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
-
-
-def _list_disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
-    """Yield the network disks referenced directly by a pod's volumes."""
-    for volume in volumes:
+            claims.append(ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True))
         if (gce := volume.gce_persistent_disk) is not None:
-            yield _disk_of("gcePersistentDisk", gce, gce.get("pdName"))
+            disks.append(_disk_of("gcePersistentDisk", gce, gce.get("pdName")))
         if (ebs := volume.aws_elastic_block_store) is not None:
-            yield _disk_of("awsElasticBlockStore", ebs, ebs.get("volumeID"))
+            disks.append(_disk_of("awsElasticBlockStore", ebs, ebs.get("volumeID")))
         if (iscsi := volume.iscsi) is not None:
-            yield _disk_of("iscsi", iscsi, iscsi.get("iqn"))
+            disks.append(_disk_of("iscsi", iscsi, iscsi.get("iqn")))
         if (rbd := volume.rbd) is not None:
             # A common monitor identifies the same image.
-            pool, image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
-            for monitor in rbd.get("monitors") or ():
-                yield _disk_of("rbd", rbd, monitor, pool, image)
+            image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
+            disks += [
+                _disk_of("rbd", rbd, monitor, *image) for monitor in rbd.get("monitors") or ()
+            ]
+    return tuple(claims), tuple(disks)
 
 
 def _disk_of(kind: str, source: schema.Unread, *identity: Any) -> Disk:

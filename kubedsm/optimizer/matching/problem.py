@@ -393,7 +393,7 @@ def group_ruled_kinds(
         pod = members[0]
         open_to = feasibility.taking(pod)
         if _waits_for_others(candidate, candidates, surroundings):
-            open_to = feasibility.openable(pod)
+            open_to = feasibility.verdict(pod).openable
             for term in candidate.rules.affinity:
                 open_to = open_to & index.label(term.topology_key).present
         once = open_to & _exclusive_nodes(candidate, index, surroundings)

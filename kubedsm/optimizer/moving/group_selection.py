@@ -91,7 +91,11 @@ def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> S
         for at, group in enumerate(kept):
             others = [move for other in kept if other is not group for move in other]
             gain = gain_per_disruption(_gain_lost(problem.gains, everything, others), group)
-            found.append((gain, at, _reject_group(snapshot, problem, group, everything, others)))
+            if any(count_edge_changes(group).values()):
+                reason = _reject_gain(problem, gain, group, everything, others)
+            else:
+                reason = _reject_defragmenting(snapshot, problem, group, everything, others)
+            found.append((gain, at, reason))
         refused = [each for each in found if each[2] is not None]
         if not refused:
             moves = (
@@ -127,22 +131,31 @@ def _gain_lost(gains: Gains, moves: Iterable[Move], others: Iterable[Move]) -> G
     )
 
 
-def _reject_group(
+def _reject_gain(
+    problem: EdgeProblem,
+    gain: Iterable[float],
+    group: Moves,
+    everything: Iterable[Move],
+    others: Iterable[Move],
+) -> Reason | None:
+    """Return why the gain of a group is not worth its migrations; None if it is."""
+    if leading(gain) <= LEAST_GAIN or not is_worthwhile(sum_gains(problem.gains, group), group):
+        return Cause.NO_GAIN.of()
+    if problem.price:
+        cost, benefit = problem.cost(group), leading(_gain_lost(problem.worths, everything, others))
+        if benefit <= cost:
+            return Cause.BELOW_ITS_PRICE.of(benefit / NANO, cost / NANO)
+    return None
+
+
+def _reject_defragmenting(
     snapshot: Snapshot,
     problem: EdgeProblem,
     group: Moves,
     everything: Iterable[Move],
     others: Iterable[Move],
 ) -> Reason | None:
-    """Return why a group is not worthwhile next to the others; None if worthwhile."""
-    if any(count_edge_changes(group).values()):
-        gain = gain_per_disruption(_gain_lost(problem.gains, everything, others), group)
-        if leading(gain) <= LEAST_GAIN or not is_worthwhile(sum_gains(problem.gains, group), group):
-            return Cause.NO_GAIN.of()
-        cost, benefit = problem.cost(group), leading(_gain_lost(problem.worths, everything, others))
-        if problem.price and benefit <= cost:
-            return Cause.BELOW_ITS_PRICE.of(benefit / NANO, cost / NANO)
-        return None
+    """Return why a group without change of QoS is not worthwhile; None if it is."""
     if not problem.limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
     added = problem.fragmentation_added

@@ -27,6 +27,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_edge_changes,
     first_leg,
     is_worthwhile,
+    order_legs,
     split_into_legs,
     sum_gains,
 )
@@ -70,18 +71,6 @@ class Order:
             waits = {str(by_uid[o].pod) for o in self.waits.get(uid, _NONE) & by_uid.keys()}
             legs += split_into_legs(move, frozenset(needs | waits))
         return order_legs(legs)
-
-
-def order_legs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
-    """Return the legs in lexicographical topological order. Raise ValueError for a cycle."""
-    import networkx as nx
-
-    by_name = {leg.name: leg for leg in legs}
-    graph = _dependency_graph({name: leg.needs for name, leg in by_name.items()})
-    try:
-        return tuple(by_name[name] for name in nx.lexicographical_topological_sort(graph))
-    except nx.NetworkXUnfeasible:
-        raise ValueError(f"legs wait for each other: {', '.join(by_name)}") from None
 
 
 def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Uid] = ()) -> Any:

@@ -3,6 +3,7 @@
 import enum
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, Self
 
 import attrs
@@ -106,6 +107,31 @@ def split_into_legs(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
         return
     yield Leg(move, move.source, move.stopover)
     yield Leg(move, move.stopover, move.target, needs | {first_leg(move)})
+
+
+def order_legs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
+    """Return the legs in lexicographical topological order.
+
+    Raise ValueError for a cycle, or for an unknown prerequisite. Uses graphlib: the event loop's
+    process does not import networkx.
+    """
+    by_name = {leg.name: leg for leg in legs}
+    sorter = TopologicalSorter({name: leg.needs for name, leg in by_name.items()})
+    try:
+        sorter.prepare()
+        known = all(leg.needs <= by_name.keys() for leg in by_name.values())
+    except CycleError:
+        known = False
+    if not known:
+        raise ValueError(f"legs wait for each other, or for no leg: {', '.join(by_name)}")
+    ready, ordered = set[str](), list[Leg]()
+    while sorter:
+        ready.update(sorter.get_ready())
+        name = min(ready)
+        ready.remove(name)
+        ordered.append(by_name[name])
+        sorter.done(name)
+    return tuple(ordered)
 
 
 def count_edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:

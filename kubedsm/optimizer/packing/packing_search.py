@@ -13,7 +13,7 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.packing.problem import ClusterProblem
 
 #: Most nodes refilled at a time.
 _NODES = 4
@@ -45,21 +45,20 @@ class _Found(NamedTuple):
 class Search:
     """Placement under improvement."""
 
-    def __init__(self, problem: Problem, seed: int = 0) -> None:
-        packing = problem.packing
+    def __init__(self, problem: ClusterProblem, seed: int = 0) -> None:
         #: scarce resources
-        scarce = (packing.requests > 0).any(axis=0) & (
-            packing.free.min(axis=0) < packing.counts @ packing.requests
+        scarce = (problem.requests > 0).any(axis=0) & (
+            problem.free.min(axis=0) < problem.counts @ problem.requests
         )
         self._problem = problem
-        self._room: list[list[int]] = packing.free[:, scarce].tolist()
-        self._asks: list[list[int]] = packing.requests[:, scarce].tolist()
-        self._parts = (1 / np.maximum(packing.free.max(axis=0), 1))[scarce].tolist()
+        self._room: list[list[int]] = problem.free[:, scarce].tolist()
+        self._asks: list[list[int]] = problem.requests[:, scarce].tolist()
+        self._parts = (1 / np.maximum(problem.free.max(axis=0), 1))[scarce].tolist()
         self._size = [self._size_of(asks) for asks in self._asks]
         self._tier = problem.tiers.tolist()
-        self._most = packing.most.tolist()
+        self._most = problem.most.tolist()
         self._old = problem.old.tolist()
-        self._spare = (packing.counts - problem.least).tolist()
+        self._spare = (problem.counts - problem.least).tolist()
         #: kinds of the pods by row; unplaced kinds are in `_out`
         self._on: list[list[int]] = []
         #: free capacity by row
@@ -70,7 +69,7 @@ class Search:
 
     @property
     def loads(self) -> Ints:
-        loads = self._problem.packing.nothing()
+        loads = self._problem.nothing()
         for row, kinds in enumerate(self._on):
             for kind in kinds:
                 loads[row, kind] += 1
@@ -82,7 +81,7 @@ class Search:
             for row in loads.tolist()
         ]
         self._spare_room = [self._room_beside(row, kinds) for row, kinds in enumerate(self._on)]
-        left = (self._problem.packing.counts - loads.sum(axis=0)).tolist()
+        left = (self._problem.counts - loads.sum(axis=0)).tolist()
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:

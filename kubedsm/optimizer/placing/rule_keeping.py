@@ -16,7 +16,7 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Uid, serving_order
-from kubedsm.model.node_index import Ints, Mask
+from kubedsm.model.node_index import Mask
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
@@ -128,40 +128,19 @@ def _list_starts(
         others = {uid: node for uid, node in wanted.items() if uid not in drawn}
         group = [pod for pod in ordered if pod.uid in drawn]
         for key in sorted({term.topology_key for term in terms}):
-            for domain in _most_holding(key, group, begin()):
+            for domain in _list_domains(key, group, begin()):
                 yield _Start(others, drawn, domain)
 
 
-def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return the domains of that key that hold most of the pods, the best first."""
-    column, on_edge = batch.nodes.label(key), batch.on_edge
-    order = np.lexsort((~on_edge, column.codes))
-    held = np.zeros((2, len(column.values)), dtype=np.int64)
-    taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
-    for alike in _group_alike(group, batch):
-        fits = np.where(batch.open.feasibility.openable(alike[0]), len(alike), 0)
-        asked = {name: amount for name, amount in alike[0].requests.items() if amount}
-        for name, amount in asked.items():
-            free = np.maximum(batch.room.column(name) - taken[name], 0)
-            fits = np.minimum(fits, free // amount)
-        # Earlier nodes of the domain are filled first.
-        before = fits[order].cumsum() - fits[order]
-        codes = column.codes[order]
-        before -= before[np.searchsorted(codes, codes)]
-        fits[order] = np.clip(len(alike) - before, 0, fits[order])
-        for name, amount in asked.items():
-            taken[name] += amount * fits
-        held += column.sums(fits), column.sums(fits, on_edge)
-    best = np.lexsort((*-held[::-1],))
-    return [column.codes == code for code in best[:_DOMAINS].tolist() if held[0, code]]
-
-
-def _group_alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
-    """Return groups of equal pods, large pods first."""
-    alike: dict[EquivalenceClass, list[Pod]] = {}
-    for pod in pods:
-        alike.setdefault(batch.open.like(pod), []).append(pod)
-    return sorted(alike.values(), key=lambda of: (-of[0].requests.cpu, -of[0].requests.memory))
+def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+    """Return domains of the key: those of open nodes, most free CPU and then edge CPU first."""
+    column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
+    openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
+    open_to = np.any(openable, axis=0)
+    free = np.where(open_to, np.maximum(batch.room.column("cpu"), 0), 0)
+    best = np.lexsort((-column.sums(free, batch.on_edge), -column.sums(free)))
+    number = column.sums(open_to.astype(np.int64))
+    return [column.codes == code for code in best[:_DOMAINS].tolist() if number[code]]
 
 
 @attrs.frozen(slots=True)

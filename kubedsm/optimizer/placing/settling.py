@@ -70,7 +70,7 @@ class OpenNodes:
         mask, seen = self._masks.get(like, (None, 0))
         steps = self._steps[seen:]
         if mask is None or any(self._concerns(self._likes[p.uid], like) for p, _, _ in steps):
-            mask = self.feasibility.otherwise_open(pod)
+            mask = self.feasibility.verdict(pod).otherwise_open
         self._masks[like] = mask, len(self._steps)
         return mask
 
@@ -338,7 +338,7 @@ class Settling:
             labels = self.nodes.nodes[at].labels
             domains = like, tuple(labels.get(key) for key in keys)
             if domains not in sound:
-                if self.open.feasibility.deserted(pod):
+                if self.open.feasibility.is_affinity_violated(pod):
                     return pod
                 sound.add(domains)
         return None

@@ -41,7 +41,7 @@ class Demand:
     workload: Workload
     #: S, pods of each kind
     counts: Ints
-    #: `even_scores` by number of the batch's edge pods
+    #: score less unevenness by number of the batch's edge pods
     values: Ints
     #: unevenness, subtracted in `values`
     uneven: Ints

@@ -56,6 +56,6 @@ def signature(pod: Pod, room: Room) -> Signature | None:
     about_pods = rules.affinity or rules.anti_affinity or liked.affinity or liked.anti_affinity
     if about_pods or rules.spread or liked.spread:
         return None
-    if room.feasibility.spoken_of(pod):
+    if room.feasibility.has_interested_pods(pod):
         return None
     return room.feasibility.equivalence(pod), pod.images

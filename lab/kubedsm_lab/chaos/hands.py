@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from kubedsm.config.settings import KEY
-from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, free_capacity
 from kubedsm_lab.emulator.api.object_state import conditions_of, labels_of, node_of
@@ -26,7 +26,7 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 NAMESPACE = "default"
 MERGE = "application/merge-patch+json"
 #: ConfigMap with the configuration of all schedulers
-CONFIGURATION = ConfigMapName("kubedsm", "kubedsm")
+CONFIGURATION = ObjectName("kubedsm", "kubedsm")
 #: configuration settings of every run: migrations are free and begin soon, whatever their benefit
 _SETTINGS: Object = {
     "suggester": {"period": "1s"},

@@ -19,10 +19,10 @@ from kubedsm.app.leader_election import Elector, LeaseTimes, NotLeadingError
 from kubedsm.app.prometheus import Asker
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
+    ObjectName,
     OutcomeUnknown,
     Request,
     Response,
@@ -31,7 +31,6 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import NotJoinedError, join
-from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT
 from kubedsm_lab.chaos.faults import loop_time
 
@@ -39,7 +38,7 @@ log = structlog.get_logger()
 
 #: default termination grace period of `kubedsm run` in seconds
 GRACE = 25.0
-LEASE = LeaseName("kubedsm", "kubedsm")
+LEASE = ObjectName("kubedsm", "kubedsm")
 
 
 @attrs.define
@@ -71,7 +70,7 @@ class Process:
         front: Cluster,
         network: asyncio.TaskGroup,
         configuration: Configuration,
-        source: ConfigMapName | None = None,
+        source: ObjectName | None = None,
         *,
         rate: float = 1.0,
         times: LeaseTimes | None = None,

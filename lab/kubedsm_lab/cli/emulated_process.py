@@ -13,7 +13,7 @@ from kubedsm.cli.console import print_json
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import LOOPBACK, page_of
 from kubedsm.dashboard.state.scene import Scene
-from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
@@ -125,7 +125,7 @@ class EmulatedProcess:
                 )
             )
             # Namespace of the Lease that `kubedsm run` takes by default.
-            cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
+            cluster.api.create(NAMESPACES, {"metadata": {"name": ObjectName().namespace}})
             url = ""
             if options.folder is not None and pods is not None:
                 lab = Lab(options.folder, options.network, options.metrics_address)

@@ -15,9 +15,8 @@ from kubedsm.optimizer.moving.migration_graph import (
     find_needs,
     group_migrations,
     list_startable,
-    order_legs,
 )
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, count_edge_changes
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, count_edge_changes, order_legs
 from support.placement_instances import resources
 from support.suggest_instances import running
 

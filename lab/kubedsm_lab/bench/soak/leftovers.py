@@ -7,7 +7,7 @@ import aiohttp
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.clock import Clock
@@ -19,7 +19,7 @@ from kubedsm_lab.emulator.api.admission import NAMESPACES_AT_START
 
 #: Seconds for pending pods and migrations to finish when the tenants stop.
 SETTLING = 90.0
-_PERMANENT_NAMESPACES = frozenset({*NAMESPACES_AT_START, LeaseName().namespace})
+_PERMANENT_NAMESPACES = frozenset({*NAMESPACES_AT_START, ObjectName().namespace})
 #: Gauges of work in progress, 0 for an idle scheduler.
 _IN_PROGRESS = frozenset({
     "kubedsm_plans_in_progress", "kubedsm_migrations_in_progress", "kubedsm_detached_pods",

@@ -14,9 +14,8 @@ from typing import Any, NoReturn
 import attrs
 
 from kubedsm.kube.calls import leases
-from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.client.port import Cluster, ObjectName
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import NODES, PODS, Watched
 from kubedsm.model.events import ClusterEvent
@@ -134,7 +133,7 @@ async def _run_soak(
         for tenant in tenants:
             tenant.cancel()
         left = await Leavings(api, watch, schedulers, clock).find()
-        lease = await leases.read(cluster, LeaseName(), timeout=TIMEOUT)
+        lease = await leases.read(cluster, ObjectName(), timeout=TIMEOUT)
         seconds_to_stop = max(await asyncio.gather(*(each.stop() for each in schedulers)))
         await asyncio.wait(scheduling)
         for task in watching:
