@@ -421,7 +421,7 @@ def _waits_for_others(
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
     return any(
-        all(s.covers(other.namespace, other.label_map(), surroundings) for s in look)
+        all(s.covers(other.namespace, other.label_map, surroundings) for s in look)
         for look in looks
         for other in candidates
     )
@@ -434,9 +434,9 @@ def _exclusive_nodes(
     rules = candidate.rules
     if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()
-    labels, once = candidate.label_map(), index.none()
+    once = index.none()
     for term in rules.anti_affinity:
-        if Selection.of(term).covers(candidate.namespace, labels, surroundings):
+        if candidate.is_selected(term, surroundings):
             once |= index.label(term.topology_key).present
     return once
 

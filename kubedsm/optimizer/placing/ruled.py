@@ -104,7 +104,7 @@ class RuleRows:
             k
             for k, like in enumerate(self.likes)
             if all(
-                s.covers(like.namespace, like.label_map(), self.scene.surroundings)
+                s.covers(like.namespace, like.label_map, self.scene.surroundings)
                 for s in selections
             )
         ]

@@ -106,7 +106,7 @@ class OpenNodes:
 
     def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
         selection = Selection.of(term)
-        return selection.covers(like.namespace, like.label_map(), self._surroundings)
+        return selection.covers(like.namespace, like.label_map, self._surroundings)
 
 
 def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
