@@ -119,6 +119,7 @@ class Runtime:
         # Binds, Events, and ends of attempts and migrations.
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
+        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
         self.recorder = EventRecorder(
             cluster,
             clock,
@@ -127,12 +128,10 @@ class Runtime:
             binds.none_under_way,
             self.supervisor,
             said,
-            instance,
+            writer,
             self.decisions.summary,
-            listener,
         )
         recorder = self.recorder
-        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
         self.workload_events = WorkloadEvents(writer, self.supervisor)
         self.preemptor = Preemptor(
             mirror=mirror,
@@ -216,7 +215,12 @@ class Runtime:
         ignored = IgnoredAnnotations(
             name, clock, partial(recorder.record_event, "AnnotationIgnored")
         )
-        of_pods = (changes.observe, self.manager.observe, self.preemptor.observe, listener.changed)
+        of_pods = (
+            changes.observe,
+            self.manager.observe,
+            self.preemptor.observe,
+            listener.mirror_changed,
+        )
         self.handler = EventHandler(
             mirror,
             self.queue,
@@ -229,7 +233,7 @@ class Runtime:
                 self._tiers.observe,
                 self.effects.observe,
                 SlowerEdges(self.workload_events).observe,
-                listener.changed,
+                listener.mirror_changed,
             ),
         )
         handle = self.handler.handle
@@ -319,7 +323,7 @@ class Runtime:
     @property
     def events_lost(self) -> int:
         """Number of unwritten Events."""
-        return self.recorder.lost + self.workload_events.lost
+        return self.recorder.lost
 
     def summary(self) -> dict[str, int]:
         """Count the verified binds and ended migrations, for the last log line."""

@@ -23,9 +23,13 @@ GROUPS = {
     "Configure": ("config", "rbac"),
     "Try": ("place", "demo", "emulate", "replay", "compare", "bench", "chaos"),
 }
-_NAMES = ("approve", "config", "explain", "pack", "place", "rbac", "run", "suggest", "watch")
 #: module of each command, imported only when the command is requested
-MODULES = {name: f"kubedsm.cli.{name}" for name in _NAMES}
+MODULES = {
+    **{name: f"kubedsm.cli.{name}" for name in ("config", "rbac", "run")},
+    **dict.fromkeys(
+        ("approve", "explain", "pack", "place", "suggest", "watch"), "kubedsm.cli.commands"
+    ),
+}
 
 
 class KubeDSMCommands(Commands):

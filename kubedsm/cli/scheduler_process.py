@@ -59,7 +59,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             if options.config_map is not None:
                 configuration = await _read_config_map(server, options.config_map, configuration)
         instruments = Instruments(clock, configuration.scheduler_name, server.host)
-        cluster: Cluster = MeasuredCluster(server, clock, instruments.answered)
+        cluster: Cluster = MeasuredCluster(server, clock, instruments.count_request)
         if options.dry_run:
             cluster = DryRun(cluster)
         elector, cluster = options.election.join(cluster, clock)

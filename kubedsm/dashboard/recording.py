@@ -1,6 +1,6 @@
 """Bounded recording of the page: a snapshot, and all changes since.
 
-A viewer that was away for a while gets what it missed in one message.
+A reconnected viewer gets all missed changes in a single message.
 """
 
 from collections import deque
@@ -15,9 +15,9 @@ from kubedsm.dashboard.rows import Changes, Row, Snapshot, Table, encode_message
 #: limits of the changes kept: bytes, and seconds
 ROOM = 8_000_000
 SPAN = 3_600.0
-#: part dropped at a time: what is dropped is applied to all rows of the snapshot
+#: fraction dropped at a time: dropped changes are applied to all snapshot rows
 _PART = 1 / 8
-#: messages that a viewer may miss before it gets a snapshot, which is shorter
+#: missed messages above which a viewer gets the shorter snapshot
 MISSED = 256
 
 
@@ -42,7 +42,7 @@ class Recording:
         return self._kept[-1].changes.version if self._kept else self._begins.version
 
     def add(self, changes: Changes) -> bytes:
-        """Record the next changes and encode them; the oldest are dropped above the limits."""
+        """Record and encode the next changes; above the limits, the oldest changes are dropped."""
         kept = _Line(changes, encode_message(changes))
         self._kept.append(kept)
         self._bytes += len(kept.line)
@@ -62,25 +62,25 @@ class Recording:
         self._begins = apply_changes(self._begins, [kept.changes for kept in over])
 
     def lines(self, version: int | None = None) -> Iterator[bytes]:
-        """Yield everything, or what came after that version if all of that is kept."""
+        """Yield the complete recording, or only messages after the version if all are available."""
         if version is None or not self._begins.version <= version <= self.version:
             yield encode_message(self._begins)
             version = self._begins.version
         yield from reversed([kept.line for kept in self._later(version)])
 
     def _later(self, version: int) -> Iterator[_Line]:
-        """Return what came after that version, the last first."""
+        """Return the changes after the version, in descending order."""
         return takewhile(lambda kept: kept.changes.version > version, reversed(self._kept))
 
     def since(self, version: int) -> Changes | None:
-        """Return all changes since that version as one; None if not kept, or too many."""
+        """Return the combined changes since the version; None if unavailable, or too many."""
         if not max(self._begins.version, self.version - MISSED) <= version <= self.version:
             return None
         return join_changes(reversed([kept.changes for kept in self._later(version)]))
 
 
 def join_changes(changes: Iterable[Changes]) -> Changes | None:
-    """Join changes to one, with the last state of each row; None without changes."""
+    """Combine changes, with the last state of each row; None without changes."""
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:
@@ -90,7 +90,7 @@ def join_changes(changes: Iterable[Changes]) -> Changes | None:
 
 
 def apply_changes(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
-    """Return the snapshot with these changes applied in order."""
+    """Return the snapshot after applying the changes in sequence."""
     rows = {table: dict(some) for table, some in snapshot.rows.items()}
     version, at = snapshot.version, snapshot.at
     for each in changes:

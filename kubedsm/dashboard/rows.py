@@ -1,4 +1,4 @@
-"""Rows that viewers see of the cluster, and the messages that carry them.
+"""Rows of the cluster as displayed to viewers, and the messages for their transmission.
 
 Rows are flat and hold plain values; fields with default values are omitted. Times are seconds since
 the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and then the changes; a
@@ -14,8 +14,8 @@ from kubedsm.explain.node import NodeState
 from kubedsm.model.model import Tier
 from kubedsm.terminal.echo import escape_strings
 
-#: gated: its schedulingGates are not removed yet; starting: a node is chosen, and its containers do
-#: not run yet; not ready: they run
+#: gated: with schedulingGates; starting: on a selected node, without running containers; not ready:
+#: with running containers
 PodState = Literal["waiting", "gated", "starting", "not ready", "ready", "leaving"]
 #: alone: without leader election; watching: the process follows the cluster and decides nothing
 Role = Literal["leading", "standby", "alone", "watching"]
@@ -41,9 +41,9 @@ class NodeRow(_Row, frozen=True):
     #: site of an edge node, if any
     site: str = ""
     state: NodeState = ""
-    #: begin of the state, if it changed since the first look
+    #: beginning of the state, if different since the first evaluation
     since: float = 0.0
-    #: also where the state is a worse one
+    #: also in combination with a worse state
     cordoned: bool = False
     #: measured use, as parts of `cpu` and `memory`; None: not known
     cpu_used: float | None = None
@@ -59,15 +59,15 @@ class PodRow(_Row, frozen=True):
     created: float
     cpu: int = 0
     memory: int = 0
-    #: node that it is on, or that is reserved for it; empty while it waits
+    #: assigned or reserved node; empty for a pending pod
     node: str = ""
-    #: migration, planned or in progress, that creates or removes the pod
+    #: planned or unfinished migration of the pod, or for the pod as replacement
     move: str = ""
-    #: reason why it waits, mostly kube-scheduler's message
+    #: reason for pending, usually kube-scheduler's message
     message: str = ""
-    #: Filter plugins that reject nodes for it, such as NodeResourcesFit
+    #: rejecting Filter plugins, such as NodeResourcesFit
     rules: tuple[str, ...] = ()
-    #: node on which capacity is being freed for it
+    #: node with preemption or migrations in favour of the pod
     room_on: str = ""
     #: schedulerName of another scheduler's pod
     scheduler: str = ""
@@ -77,26 +77,26 @@ class WorkloadRow(_Row, frozen=True):
     """Opted-in workload, by namespace/name."""
 
     kind: str
-    #: pods at the edge, and all pods, those that wait included
+    #: number of edge pods, and of all pods including pending pods
     edge: int
     total: int
-    #: QoS factor: edge share that it targets, None if the configuration is not known; its weight
+    #: QoS factor (targeted edge share), None for unknown configuration; objective weight
     promise: float | None = None
     weight: float = 0.0
-    #: pods below its QoS target
+    #: missing pods relative to the QoS target
     missing: int = 0
-    #: pods that are Ready, and pods that wait for a node
+    #: number of Ready pods, and of pending pods
     ready: int = 0
     waiting: int = 0
     #: measured mean response times in milliseconds; None: not known
     edge_answers: float | None = None
     cloud_answers: float | None = None
-    #: its response time is longer at the edge
+    #: longer response time at the edge
     edge_slower: bool = False
 
 
 class MoveRow(_Row, frozen=True):
-    """Migration, by its key: its id or, while it is only proposed, its pod."""
+    """Migration, identified by id or, for a proposed migration, by pod."""
 
     pod: str
     workload: str
@@ -106,22 +106,22 @@ class MoveRow(_Row, frozen=True):
     #: reason, in words
     purpose: str
     state: MoveState
-    #: times of its decision, begin and end; 0: not yet
+    #: times of decision, beginning and completion; 0: not yet
     at: float
     began: float = 0.0
     ended: float = 0.0
-    #: number of its decision
+    #: decision number
     decision: int = 0
     gain: float = 0.0
-    #: step in progress, such as "waiting for shop/cart-x to be Ready", and its begin
+    #: unfinished step, such as "waiting for shop/cart-x to be Ready", and the beginning
     step: str = ""
     since: float = 0.0
-    #: steps that are over, and all steps
+    #: number of finished steps, and of all steps
     done: int = 0
     steps: int = 0
-    #: steps that are over: end of each, and words
+    #: finished steps: completion time and description
     story: tuple[tuple[float, str], ...] = ()
-    #: reason why it failed
+    #: failure reason
     reason: str = ""
     #: replacement of the pod
     replacement: str = ""
@@ -135,7 +135,7 @@ class NewsRow(_Row, frozen=True):
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]
     text: str
-    #: keys of the rows that it is about; empty: none
+    #: keys of the associated rows; empty: none
     workload: str = ""
     pod: str = ""
     node: str = ""
@@ -146,14 +146,14 @@ class NewsRow(_Row, frozen=True):
 
 
 class StatusRow(_Row, frozen=True):
-    """Status of the scheduler; its key is `now`."""
+    """Scheduler status, under the key `now`."""
 
     #: current activity: "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str
     #: problems, a sentence each
     troubles: tuple[str, ...] = ()
     role: Role = "alone"
-    #: host that leads, in a cluster a pod; empty if this process leads, or none is known
+    #: leading host, in a cluster a pod; empty if unknown, or for the leading process
     leader: str = ""
     paused: bool = False
     dry_run: bool = False
@@ -161,7 +161,7 @@ class StatusRow(_Row, frozen=True):
     mode: str = ""
     #: id for `kubedsm approve` of the proposed migrations
     proposal: str = ""
-    #: number and time of the configuration in force; reason why a newer one is refused
+    #: number and time of the effective configuration; refusal reason of a newer configuration
     generation: int = 0
     configured: float = 0.0
     refusal: str = ""
@@ -174,7 +174,7 @@ class StatusRow(_Row, frozen=True):
     batches: int = 0
     bound: int = 0
     moves_done: int = 0
-    #: pods that wait for a node, migrations in progress, and planned migrations
+    #: number of pending pods, of unfinished migrations, and of planned migrations
     waiting: int = 0
     moving: int = 0
     planned: int = 0
@@ -194,12 +194,12 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit
     #: seconds since the epoch
     at: float
     rows: Rows
-    #: id of the process that sends it; each process counts versions anew
+    #: id of the sending process; versions are per process
     run: str = ""
 
 
 class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
-    """Rows that differ from the version before; None for rows that are gone."""
+    """Differing rows since the previous version; None for deleted rows."""
 
     version: int
     at: float

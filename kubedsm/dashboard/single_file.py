@@ -1,4 +1,4 @@
-"""Page with recordings in it, as one HTML file that needs no server.
+"""Page with embedded recordings, as a single HTML file without a server.
 
 The files of the page are inlined. Modules find each other by the import map, because a module in a
 data: URL has no folder.
@@ -25,7 +25,7 @@ _SHEET = re.compile(r'<link rel="stylesheet" href="page/([a-z_.-]+)">\n')
 _ICON = re.compile(r'<link rel="icon" href="page/([a-z_.-]+)">')
 _MODULE = re.compile(r'<script type="module" src="page/[a-z_.-]+"></script>')
 _TITLE = re.compile(r"<title>.*?</title>")
-#: characters that a data: URL in a script may have unescaped
+#: permitted unescaped characters of a data: URL in a script
 _AS_IT_IS = " !$'()*+,-./:;=?@[]^_`{|}~&"
 
 
@@ -42,11 +42,12 @@ def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
     contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))
-    modules = orjson.dumps({"imports": dict(_modules(contents))}).decode()
+    modules = orjson.dumps({"imports": dict(_list_modules(contents))}).decode()
     first = f'import "{_PREFIX}{_FIRST}";'
     data = "\n".join(
-        f'<script type="application/gzip" data-title="{escape(title)}">{_pack(messages)}</script>'
-        for title, messages in recordings
+        f'<script type="application/gzip" data-title="{escape(each.title)}">'
+        f"{_pack_messages(each.messages)}</script>"
+        for each in recordings
     )
     scripts = f"""<style>{sheets}</style>
 <script type="importmap">{modules}</script>
@@ -54,7 +55,8 @@ def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
 <script type="module">{first}</script>"""
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:;"
-        f" style-src {_hash(sheets)}; script-src data: {_hash(modules)} {_hash(first)}"
+        f" style-src {_hash_text(sheets)};"
+        f" script-src data: {_hash_text(modules)} {_hash_text(first)}"
     )
     said = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -62,12 +64,12 @@ def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
         f'<meta name="description" content="{escape(about)}">'
     )
     head = _SHEET.sub("", head)
-    head = _ICON.sub(lambda icon: _icon(icon[1], contents), head)
+    head = _ICON.sub(lambda icon: _embed_icon(icon[1], contents), head)
     head = _TITLE.sub(lambda _: said, head)
     return _MODULE.sub(lambda _: scripts, head)
 
 
-def _modules(contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+def _list_modules(contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     """Yield the entry module and all modules it imports, by name in the import map."""
     found, known = [_FIRST], {_FIRST}
     for name in found:
@@ -79,16 +81,16 @@ def _modules(contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
         yield f"{_PREFIX}{name}", f"data:text/javascript;charset=utf-8,{quote(text, _AS_IT_IS)}"
 
 
-def _icon(name: str, contents: Mapping[str, bytes]) -> str:
+def _embed_icon(name: str, contents: Mapping[str, bytes]) -> str:
     kind, data = guess_type(name)[0], base64.b64encode(contents[name]).decode()
     return f'<link rel="icon" href="data:{kind};base64,{data}">'
 
 
-def _pack(messages: bytes) -> str:
-    # Without the time of day, so that equal recordings give equal files.
+def _pack_messages(messages: bytes) -> str:
+    # Reproducible output: without the modification time.
     return base64.b64encode(gzip.compress(messages, mtime=0)).decode()
 
 
-def _hash(text: str) -> str:
+def _hash_text(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -322,7 +322,7 @@ class PlacementManager:
             }
             for uid in own:
                 del self._followed[uid]
-        self._listener.stepped(running.plan, effects)
+        self._listener.plan_advanced(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
                 with self._supervisor.catch_errors("plan", step=step, history=running) as caught:

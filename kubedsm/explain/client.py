@@ -19,7 +19,7 @@ from kubedsm.model.model import Pod, Workload
 
 T = TypeVar("T")
 
-#: seconds within which a scheduler that listens has to respond
+#: response time limit of a listening scheduler, in seconds
 SILENCE = 5.0
 #: seconds; a response over loopback begins at once, and a long one may take a while
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=SILENCE)
@@ -29,11 +29,11 @@ _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
 
 
 class RequestRefusedError(Exception):
-    """The scheduler refused the request; the message is its reason."""
+    """Request refused by the scheduler, with the reason as message."""
 
 
 class SilentError(Exception):
-    """A process listens there, and does not respond."""
+    """Listening process without response."""
 
 
 class _Pending(msgspec.Struct):
@@ -45,7 +45,7 @@ class _QosTargets(msgspec.Struct):
 
 
 class Answering(msgspec.Struct, rename="camel"):
-    """Description that a running scheduler gives of itself."""
+    """Self-description of a running scheduler."""
 
     #: workloads whose response time is longer at the edge
     slower: frozenset[Workload]

@@ -27,11 +27,14 @@ def explain_decision(
 ) -> Explanation[DecisionFacts]:
     """`states`: of the decision's migrations."""
     title = f"Outcome of decision {entry.number}"
-    lines, sections = tuple(_lines(entry, states)), tuple(_sections(entry, basis, states))
+    lines, sections = (
+        tuple(_describe_decision(entry, states)),
+        tuple(_list_sections(entry, basis, states)),
+    )
     return Explanation(title, lines, sections, entry.facts())
 
 
-def _lines(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
+def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
     did = _describe_batch(entry) if entry.kind is Kind.BATCH else _describe_migrations(states)
     yield (f"Decision {entry.number} at ", moment(entry.at), did)
     yield (
@@ -60,10 +63,10 @@ def _describe_migrations(states: Sequence[str]) -> str:
     return f" was to migrate {counted(len(states), 'pod')}: {parts}."
 
 
-def _sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Iterator[Section]:
+def _list_sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Iterator[Section]:
     if entry.pods:
         rows = (
-            (pod_link(each.pod), _node(each.node), each.tier or "", each.message or "")
+            (pod_link(each.pod), _link_node(each.node), each.tier or "", each.message or "")
             for each in entry.pods
         )
         yield Section("Pods", table=table(("pod", "node", "tier", "why on none"), rows))
@@ -72,7 +75,7 @@ def _sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Itera
         moves = (
             (
                 move_link(outcome.key, str(outcome.move.pod)),
-                _node(outcome.move.source),
+                _link_node(outcome.move.source),
                 node_link(outcome.move.target),
                 outcome.move.purpose,
                 ": ".join(filter(None, (state, outcome.reason))),
@@ -90,5 +93,5 @@ def _sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Itera
             yield Section("Edge shares", table=found)
 
 
-def _node(name: str | None) -> str | Link:
+def _link_node(name: str | None) -> str | Link:
     return node_link(name) if name else ""

@@ -188,7 +188,7 @@ class DecisionRecord(Listener):
         if entry is not None and ended.replacement is not None:
             self._placed_by[ended.replacement.uid] = entry.number
 
-    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
+    def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
         """Record the progress of migrations that were decided here."""
         if plan.restores_only or not any(step.move for step in steps):
             return
@@ -252,7 +252,7 @@ class DecisionRecord(Listener):
         """Return the input of the decision, if it is still kept."""
         return self._bases.get(entry.number)
 
-    def chosen(self, uid: Uid, move: str | None = None) -> Chosen | None:
+    def find_choice(self, uid: Uid, move: str | None = None) -> Chosen | None:
         """Return the last choice for the pod; `move`: its migration in progress."""
         entry = self._entries.get(self._placed_by.get(uid if move is None else move, 0))
         if entry is None:

@@ -84,7 +84,7 @@ class Decisions:
     #: explainer of the last decision requested: pods of one batch are requested in a row
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
 
-    def named(self, name: str) -> dict[Uid, str]:
+    def find_pods(self, name: str) -> dict[Uid, str]:
         """Return the existing or recorded pods of that name, or namespace/name.
 
         If pods had the same name one after the other, the existing or the newest one counts.
@@ -101,12 +101,12 @@ class Decisions:
 
     def recall(self, uid: Uid, name: str) -> Recalled | None:
         """Return what is recorded about the decision on a pod; None if nothing is."""
-        return self._recalled(uid, name, self.record.moves())
+        return self._recall_pod(uid, name, self.record.moves())
 
-    def _recalled(
+    def _recall_pod(
         self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
     ) -> Recalled | None:
-        chosen = self.record.chosen(uid, self.mirror.claimant(uid))
+        chosen = self.record.find_choice(uid, self.mirror.claimant(uid))
         if chosen is None:
             return None
         pod = self.mirror.pod(uid)
@@ -125,8 +125,8 @@ class Decisions:
     def facts_of_pod(self, uid: Uid, name: str) -> Callable[[], PodFacts]:
         """Return a function that works out the facts about an existing or recorded pod.
 
-        Any thread can call the function. A pod whose node was not chosen by a recorded decision is
-        judged as nodes are now.
+        The function is callable by every thread. Without a recorded decision
+        about the current node, verdicts are about the present state of nodes.
         """
         snapshot, policy, recalled = self.mirror.snapshot(), self.policy(), self.recall(uid, name)
         moves = tuple(each.facts(at) for at, each in self.record.moves().get(uid, ()))
@@ -157,24 +157,24 @@ class Decisions:
         return work_out
 
     def pending(self) -> "PendingPods":
-        """Return the request for all pods that wait for a node: ours first, oldest first."""
+        """Return the request for all pending pods: opted-in pods first, oldest first."""
         snapshot = self.mirror.snapshot()
         ours = snapshot.scheduler_name
         waiting = [pod for pod in list_pending(snapshot) if not pod.terminating]
         waiting.sort(key=lambda pod: pod.scheduler_name != ours)
         moves = self.record.moves()
 
-        def recorded(pod: Pod) -> PodFacts:
+        def find_recorded(pod: Pod) -> PodFacts:
             if pod.scheduler_name != ours:
                 return facts_of_other_scheduler(pod, ours)
-            recalled = self._recalled(pod.uid, str(pod), moves)
+            recalled = self._recall_pod(pod.uid, str(pod), moves)
             return PodFacts(str(pod), ()) if recalled is None else recalled.header()
 
-        return PendingPods(tuple((pod.uid, recorded(pod)) for pod in waiting))
+        return PendingPods(tuple((pod.uid, find_recorded(pod)) for pod in waiting))
 
     def summary(self, pod: Pod) -> str:
-        """Return the reason for the pod's node in a line; empty if it is not recorded."""
-        chosen = self.record.chosen(pod.uid, self.mirror.claimant(pod.uid))
+        """Return a single-line reason for the pod's node; empty for unrecorded decisions."""
+        chosen = self.record.find_choice(pod.uid, self.mirror.claimant(pod.uid))
         basis = self.record.basis(chosen.entry) if chosen is not None else None
         if chosen is None or basis is None:
             return ""
@@ -219,7 +219,7 @@ class Decisions:
         return self._explainer[1]
 
     def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
-        """Return the facts about each. Only values are read, so any thread may call it."""
+        """Return the facts about each pod. Every thread may call the function."""
         policy = self.policy()
         explainers: dict[int, Explainer] = {}
 
@@ -243,7 +243,7 @@ class Decisions:
 def _reason(
     recalled: Recalled, policy: KubeDSM, basis: Basis, nodes: Sequence[NodeVerdict]
 ) -> Words:
-    """Return the clause that says why the chosen node was chosen."""
+    """Return the clause with the reason for the selected node."""
     chosen, pod = recalled.chosen, recalled.pod
     promises = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:
@@ -279,7 +279,7 @@ def _reason(
 
 
 def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
-    """Return the snapshot of a decision with every pod where the decision places it."""
+    """Return the snapshot of a decision after placing every pod accordingly."""
     targets = {each.uid: each.node for each in entry.pods if each.node is not None}
     targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
     return basis.snapshot.with_placed(targets)
@@ -287,16 +287,16 @@ def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
 
 @attrs.frozen(slots=True)
 class PendingPods:
-    """Request for the facts about pods that wait; `recorded`: what the record has about each."""
+    """Request for the facts about pending pods; `recorded`: recorded facts per pod."""
 
     name = "explanation"
     urgent = False
-    #: seconds after which no more pods get verdicts of nodes
+    #: time limit for verdicts of nodes, in seconds
     budget = 5.0
     recorded: tuple[tuple[Uid, PodFacts], ...]
 
     def solve(self, known: PlanningContext) -> bytes:
-        """Return the facts as JSON, because they may be long."""
+        """Return the facts as JSON, potentially megabytes."""
         return msgspec.json.encode({"pending": list(self._facts(known))})
 
     def _facts(self, known: PlanningContext) -> Iterator[PodFacts]:

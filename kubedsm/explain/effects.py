@@ -45,7 +45,7 @@ class Effect(msgspec.Struct, frozen=True):
     measured: Around[Response] | None = None
     #: reason why the effect was not measured
     untold: str | None = None
-    #: migrations of the same service that were in progress at once
+    #: simultaneous migrations of the same service
     together: Annotated[int, msgspec.Meta(ge=1)] = 1
 
     @property
@@ -62,18 +62,20 @@ class Effect(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         together = f" of {self.together} migrations together" if self.together > 1 else ""
-        expected = f"expected{together} {_change(self.expected.before, self.expected.after)} ms"
+        expected = (
+            f"expected{together} {_format_change(self.expected.before, self.expected.after)} ms"
+        )
         if self.measured is None:
             return f"{expected}; not measured: {self.untold}"
         before, after = self.measured.before, self.measured.after
         pairs = [("edge", before.edge, after.edge), ("cloud", before.cloud, after.cloud)]
         tiers = [
-            f"{tier} {_change(was, now)}"
+            f"{tier} {_format_change(was, now)}"
             for tier, was, now in pairs
             if was is not None and now is not None
         ]
         by_tier = f" ({', '.join(tiers)})" if len(tiers) > 1 else ""
-        return f"{expected}; measured {_change(before.all, after.all)} ms{by_tier}"
+        return f"{expected}; measured {_format_change(before.all, after.all)} ms{by_tier}"
 
 
 def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float]:
@@ -102,9 +104,9 @@ def summarize_effects(effects: Iterable[Effect]) -> dict[str, Any]:
     }
 
 
-def _change(before: float, after: float) -> str:
-    return f"{_milliseconds(before)} -> {_milliseconds(after)}"
+def _format_change(before: float, after: float) -> str:
+    return f"{_format_milliseconds(before)} -> {_format_milliseconds(after)}"
 
 
-def _milliseconds(seconds: float) -> str:
+def _format_milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"

@@ -1,4 +1,4 @@
-"""Renderer for Events: the notes about binds and migrations that users read on their objects."""
+"""Renderer for Events: user-visible notes about binds and migrations on Kubernetes objects."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -31,7 +31,7 @@ def note_migration(ended: MoveOutcome) -> str:
 
 
 def note_earlier_migration(target: str, *, completed: bool) -> str:
-    """Describe the end of a migration that an earlier leader began."""
+    """Describe the completion of a migration begun by a previous leader."""
     outcome = f"Migrated to {target}" if completed else f"Migration to {target} not completed"
     return f"{outcome}; begun by an earlier leader"
 
@@ -50,7 +50,7 @@ def note_forged_label() -> str:
 
 
 def note_migrations(ends: Iterable[MoveOutcome]) -> Iterator[Note]:
-    """Yield the notes for a workload: one on completed migrations, one on the others."""
+    """Yield the notes for a workload, about completed and about unsuccessful migrations."""
     done, lost = list[str](), list[str]()
     for ended in ends:
         move = ended.move

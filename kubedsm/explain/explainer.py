@@ -1,8 +1,8 @@
-"""Verdicts of all nodes on a pod, and the node that the scheduler would choose.
+"""Verdicts of all nodes on a pod, and the hypothetically selected node.
 
-`feasible` is kube-scheduler's verdict. KubeDSM's own tier rule is reported apart: a node that only
-the tier rule rejects is feasible and never chosen. If no node has a tier, kube-scheduler's rules
-decide alone, and every node counts as a cloud node.
+`feasible` is kube-scheduler's verdict. KubeDSM's own tier rule is reported separately: nodes
+rejected only by the tier rule are feasible and never selected. Without any tier, kube-scheduler's
+rules decide alone, and every node counts as a cloud node.
 """
 
 import math
@@ -64,36 +64,38 @@ def list_pending(snapshot: Snapshot) -> list[Pod]:
 
 
 class Explainer:
-    """Judges the nodes of one snapshot for a pod, as if it were the only one to be placed."""
+    """Evaluator of a snapshot's nodes for a single pod, assuming no other pending pods."""
 
     def __init__(
         self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
     ) -> None:
-        """looked_at: cloud nodes that the decision sampled; None for the whole cloud."""
+        """looked_at: sampled cloud nodes of the decision; None for the complete cloud."""
         self._snapshot = snapshot
         self._looked_at = looked_at
         self._tiers = has_tiers(snapshot)
         self._policy = policy
-        #: nodes that reject each class of plain pods
+        #: rejecting nodes by class of plain pods
         self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
 
     def explain(self, pod: Pod, as_of: str | None = None) -> PodFacts:
         """Return the facts about a pod of the snapshot; `as_of`: see `PodFacts.nodes_as_of`."""
-        case = self._without(pod)
+        case = self._without_pod(pod)
         if pod.scheduler_name != self._snapshot.scheduler_name:
             facts = self._of_another(pod, case)
             return msgspec.structs.replace(facts, nodes_as_of=as_of)
         node = self._snapshot.placed.get(pod.uid)
-        chosen = pod.node_name or node or self._chosen(case)
+        chosen = pod.node_name or node or self._choose_node(case)
         target = self._snapshot.nodes.get(chosen or NodeName(""))
         return PodFacts(
             pod=str(pod),
-            nodes=self._judged(case),
+            nodes=self._judge_nodes(case),
             chosen=chosen,
             bound=pod.node_name is not None,
             message=None
             if case.usable or pod.node_name
-            else self._message(case, case.feasibility.rejections(case.pod, tier=self._tiers)),
+            else self._describe_unschedulable(
+                case, case.feasibility.rejections(case.pod, tier=self._tiers)
+            ),
             nodes_as_of=as_of,
             state=pod_state(pod, pod.node_name or node),
             terminating=pod.terminating,
@@ -105,27 +107,31 @@ class Explainer:
         """Return the facts of another scheduler's pod: nodes by kube-scheduler's rules alone."""
         return msgspec.structs.replace(
             facts_of_other_scheduler(pod, self._snapshot.scheduler_name),
-            nodes=tuple(self._verdict(case, node, tier=False) for node in case.feasibility.nodes),
+            nodes=tuple(
+                self._make_verdict(case, node, tier=False) for node in case.feasibility.nodes
+            ),
             message=None
             if pod.node_name or len(case.rejections) < len(self._snapshot.nodes)
-            else self._message(case, case.rejections),
+            else self._describe_unschedulable(case, case.rejections),
         )
 
-    def _message(self, case: "_Case", rejections: Mapping[NodeName, Rejection]) -> str:
+    def _describe_unschedulable(
+        self, case: "_Case", rejections: Mapping[NodeName, Rejection]
+    ) -> str:
         return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
 
     def nodes(self, uid: Uid) -> tuple[NodeVerdict, ...]:
-        """Judge all nodes for that pod of the snapshot. Raise KeyError if there is none."""
-        return self._judged(self._without(self._snapshot.pods[uid]))
+        """Evaluate all nodes for the pod of the snapshot. Raise KeyError for an unknown pod."""
+        return self._judge_nodes(self._without_pod(self._snapshot.pods[uid]))
 
     def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
-        """Return the nodes that reject that pod. Raise KeyError if there is none.
+        """Return the rejecting nodes for the pod. Raise KeyError for an unknown pod.
 
-        `plain`: the pod has a node, and the verdict of any other depends on its class alone.
+        `plain`: the pod has a node, and verdicts of other nodes depend only on the pod's class.
         """
         snapshot, pod = self._snapshot, self._snapshot.pods[uid]
         if not plain:
-            return self._vacated(pod).rejections(pod, tier=self._tiers)
+            return self._vacate_node(pod).rejections(pod, tier=self._tiers)
         alike = self._by_class.get(pod.pod_class)
         if alike is None:
             alike = self._by_class[pod.pod_class] = rejections(
@@ -137,9 +143,9 @@ class Explainer:
     def _feasibility(self) -> Feasibility:
         return Feasibility.of(self._snapshot)
 
-    def _without(self, pod: Pod) -> "_Case":
+    def _without_pod(self, pod: Pod) -> "_Case":
         """Return the pod as pending, and the cluster without the pod."""
-        feasibility = self._vacated(pod)
+        feasibility = self._vacate_node(pod)
         snapshot = _with_pod_waiting(self._snapshot, pod)
         pod = snapshot.pods[pod.uid]
         rejections = feasibility.rejections(pod, tier=False)
@@ -150,23 +156,23 @@ class Explainer:
         )
         return _Case(pod, snapshot, feasibility, rejections, usable)
 
-    def _vacated(self, pod: Pod) -> Feasibility:
+    def _vacate_node(self, pod: Pod) -> Feasibility:
         on_node = pod.node_name in self._snapshot.nodes and not pod.finished
         return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
 
-    def _judged(self, case: "_Case") -> tuple[NodeVerdict, ...]:
-        scores, unseen = self._scores(case), self._unseen
+    def _judge_nodes(self, case: "_Case") -> tuple[NodeVerdict, ...]:
+        scores, unseen = self._score_nodes(case), self._unseen
 
-        def judged(node: Node) -> NodeVerdict:
-            verdict = self._verdict(case, node, tier=self._tiers)
+        def judge_node(node: Node) -> NodeVerdict:
+            verdict = self._make_verdict(case, node, tier=self._tiers)
             if node.name in unseen:
                 return msgspec.structs.replace(verdict, looked_at=False)
             score = scores.get(node.name, NodeScore())
             return msgspec.structs.replace(verdict, **score._asdict())
 
-        return tuple(map(judged, case.feasibility.nodes))
+        return tuple(map(judge_node, case.feasibility.nodes))
 
-    def _verdict(self, case: "_Case", node: Node, *, tier: bool) -> NodeVerdict:
+    def _make_verdict(self, case: "_Case", node: Node, *, tier: bool) -> NodeVerdict:
         rejection = case.rejections.get(node.name)
         tierless = tier and node.tier is None
         return NodeVerdict(
@@ -176,7 +182,9 @@ class Explainer:
             rejection.rule if rejection else None,
             rejection.reasons if rejection else (),
             NO_TIER if tierless else None,
-            _change(case.pod, rejection, node, case.snapshot.free[node.name], tierless=tierless),
+            _describe_change(
+                case.pod, rejection, node, case.snapshot.free[node.name], tierless=tierless
+            ),
         )
 
     @cached_property
@@ -187,7 +195,7 @@ class Explainer:
         others = np.flatnonzero(self._looked_at.others(index)).tolist()
         return frozenset(index.names[position] for position in others)
 
-    def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
+    def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
         promise = self._policy.qos_targets_in(snapshot)(pod.workload)
@@ -196,7 +204,7 @@ class Explainer:
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = fragmentation.added(pod.requests, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
-        company, loads = self._company(case), self._load_scores(pod, usable)
+        company, loads = self._count_company(case), self._load_scores(pod, usable)
         scores = {
             n.name: NodeScore(won, fragmentation=more / SCALE)
             for n, more in zip(edge, added, strict=True)
@@ -231,8 +239,8 @@ class Explainer:
         scores = zip(names, self._loads.scores(pod, at).tolist(), strict=True)
         return {name: score for name, score in scores if not math.isnan(score)}
 
-    def _company(self, case: "_Case") -> dict[NodeName, int]:
-        """Count the replicas that the pod would join on each node; empty if irrelevant.
+    def _count_company(self, case: "_Case") -> dict[NodeName, int]:
+        """Count the existing replicas on each node; empty if irrelevant.
 
         With a single zone, replicas of the zone are not counted.
         """
@@ -246,15 +254,15 @@ class Explainer:
             return {name: there[name] for name in case.usable}
         return {name: spread.company(workload, name) for name in case.usable}
 
-    def _chosen(self, case: "_Case") -> NodeName | None:
-        """Return the node that the scheduler would choose if no other pod were pending."""
+    def _choose_node(self, case: "_Case") -> NodeName | None:
+        """Return the hypothetically selected node in the absence of other pending pods."""
         snapshot = case.snapshot
         nodes = snapshot.nodes
         if not self._tiers:
             nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
         allowed = set(case.usable)
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
-        # Only the running scheduler knows which nodes of a large cloud are sampled next.
+        # The next sample of a large cloud is known only to the running scheduler.
         policy = attrs.evolve(self._policy, cloud_percentage=100)
         decision = policy.decide(
             attrs.evolve(snapshot, nodes=nodes, free=free, counted=None), [case.pod]
@@ -284,10 +292,10 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
     return attrs.evolve(snapshot.without([pod.uid]), pods=pods, counted=None)
 
 
-def _change(
+def _describe_change(
     pod: Pod, rejection: Rejection | None, node: Node, free: Resources, *, tierless: bool
 ) -> str | None:
-    """Describe the change that would make the node feasible."""
+    """Describe the required change for feasibility of the node."""
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):

@@ -1,6 +1,6 @@
 """Explanation of a pod, node, workload, migration or decision: title, sentences, tables, links.
 
-Each is made in one place. The command line, the page and Events render the same value.
+Each explanation has a single origin. Command line, page and Events render the same value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,10 +16,10 @@ _NAMED = 8
 
 
 class Link(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reference to something else that can be explained, or a moment."""
+    """Reference to another explainable subject, or to a moment."""
 
     kind: Literal["pod", "node", "workload", "move", "decision", "moment"]
-    #: key of the thing; of a decision its number, of a moment its seconds since the epoch
+    #: key of the subject: for decisions the number, for moments the seconds since the epoch
     key: str
     #: empty for a moment, which the reader's time zone formats
     text: str = ""
@@ -40,7 +40,7 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
     table: Table | None = None
     #: text to be copied
     code: str = ""
-    #: long, and hidden until opened where the renderer can do that
+    #: initially collapsed, if supported by the renderer
     folded: bool = False
 
 
@@ -49,7 +49,7 @@ class Explanation(msgspec.Struct, Generic[F_co], frozen=True, omit_defaults=True
     #: sentences, the main one first
     lines: tuple[Words, ...]
     sections: tuple[Section, ...] = ()
-    #: typed facts that the sentences are made of
+    #: underlying typed facts of the sentences
     facts: F_co | None = None
 
 

@@ -1,4 +1,4 @@
-"""Typed facts beneath an explanation, in the form in which they are sent as JSON."""
+"""Typed facts of an explanation, in the representation for JSON documents."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
     reasons: tuple[str, ...]
     #: verdict of KubeDSM's own tier rule
     tier_rule: str | None
-    #: change that would make the node feasible
+    #: required change for feasibility
     change: str | None
     #: ranking of feasible nodes, in this order: QoS gained,
     score: float | None = None
@@ -40,7 +40,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MigrationFacts(msgspec.Struct, frozen=True):
-    """Migration of a pod; one that only Events report has no more fields than the Event."""
+    """Migration of a pod; migrations known only from Events have correspondingly few fields."""
 
     at: str
     pod: str
@@ -61,29 +61,29 @@ class MigrationFacts(msgspec.Struct, frozen=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
-    """Placement of one pod: what was decided, when, and every node's verdict."""
+    """Placement of a pod: decision, decision time, and the verdicts of all nodes."""
 
     pod: str
     #: in name order
     nodes: tuple[NodeVerdict, ...]
-    #: node that the pod is on, or would be scheduled to now; of a decision, the node chosen
+    #: assigned node, or hypothetically selected node; for a decision, the selected node
     chosen: NodeName | None = None
     bound: bool = False
     #: the pod no longer exists
     gone: bool = False
-    #: kube-scheduler's message for a pod that every node rejects
+    #: kube-scheduler's message for an unschedulable pod
     message: str | None = None
     #: RFC 3339; None without a recorded decision
     decided_at: str | None = None
     #: moment that the verdicts are of: "decision", "now", or None in a dump
     nodes_as_of: str | None = None
-    #: migrations of the pod, and the migration that created it
+    #: migrations of the pod, including the migration with the pod as replacement
     moves: tuple[MigrationFacts, ...] = ()
     #: reason for the chosen node, in a line, as in the pod's Event
     summary: str | None = None
-    #: last result of packing for a pod that every node rejects
+    #: last packing result for an unschedulable pod
     packing: str | None = None
-    #: schedulerName of a pod that belongs to another scheduler, and how to opt in
+    #: schedulerName of a foreign pod, and instructions for opting in
     left_to: str | None = None
     opt_in: str | None = None
     #: "placed", "binding", "waiting", "gated" or "finished"; empty if the pod no longer exists
@@ -92,22 +92,22 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
     gates: tuple[str, ...] = ()
     #: tier of the chosen node
     tier: Tier | None = None
-    #: number of the decision, and how many pods and migrations it decided beside this pod
+    #: decision number, and the number of additional pods and migrations of the decision
     decision: int | None = None
     others: int = 0
-    #: clause that says why the chosen node was chosen
+    #: clause with the reason for the selected node
     reason: Words = ()
-    #: decisions are recorded by the process that was asked
+    #: decisions are recorded by the responding process
     recorded: bool = False
 
 
 class PodChoice(msgspec.Struct, frozen=True):
-    """Node chosen for one pod of a batch."""
+    """Selected node for a pod of a batch."""
 
     pod: str
     node: NodeName | None
     tier: Tier | None
-    #: kube-scheduler's message for a pod that every node rejects
+    #: kube-scheduler's message for an unschedulable pod
     message: str | None = None
     uid: Uid = Uid("")
 
@@ -163,7 +163,7 @@ class TierTimes(msgspec.Struct, frozen=True):
 
 
 class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
-    """QoS target of one workload, and the response times it is made of."""
+    """QoS target of a workload, and the underlying response times."""
 
     workload: str
     #: edge share, and its weight in the objective
@@ -171,7 +171,7 @@ class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
     weight: float
     #: response times as measured
     measured: TierTimes = TierTimes()
-    #: latency target in seconds, and the response times that convert it to an edge share
+    #: latency target in seconds, and the response times for conversion to an edge share
     latency_target: float | None = None
     taken: TierTimes = TierTimes()
 
@@ -183,7 +183,7 @@ class WorkloadFacts(msgspec.Struct, frozen=True):
     kind: str
     edge: int
     total: int
-    #: pods that the target asks for at the edge, and how many are missing
+    #: targeted number of edge pods, and the number of missing pods
     wanted: int
     missing: int
     target: QosTargetFacts

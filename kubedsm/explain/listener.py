@@ -1,4 +1,4 @@
-"""Callbacks on what the scheduler does, for metrics, the record of decisions and the page."""
+"""Callbacks about scheduler activity, for metrics, the decision record and the page."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
@@ -26,47 +26,47 @@ DecisionKind = Literal["batch", "suggestion", "packing"]
 class Listener:
     """Callbacks that do nothing by default.
 
-    A callback must neither raise nor block: the caller waits for it. Times are in seconds.
+    Callbacks must neither raise nor block the caller. Times are in seconds.
     """
 
-    def changed(self, change: Change) -> None:
+    def mirror_changed(self, change: Change) -> None:
         """The mirror changed, and all other observers were notified."""
 
     def batch_begun(self, pods: Sequence[Pod]) -> None:
-        """An attempt to schedule these pods begins."""
+        """A scheduling attempt for the pods begins."""
 
     def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:
         """The batch was decided after `seconds`, and the binds are requested."""
 
     def attempt_ended(self, pod: Pod, result: Result) -> None:
-        """The attempt to schedule the pod ended."""
+        """The scheduling attempt for the pod ended."""
 
-    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
-        """The pod remains pending; rules: Filter plugins that reject nodes for the pod."""
+    def pod_waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+        """The pod remains pending; rules: rejecting Filter plugins for the pod."""
 
     def preemption_begun(self, pod: Pod) -> None:
         """A search for victims of lower priority begins in favour of the pod."""
 
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:
-        """These victims are evicted for the pod, unless capacity becomes free otherwise."""
+        """The victims are evicted in favour of the pod, unless sufficient capacity becomes free."""
 
-    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
-        """A suggestion of these migrations was computed in `seconds`."""
+    def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
+        """A suggestion with the migrations was computed in `seconds`."""
 
-    def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
+    def optimality_unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
         """A decision is not proven optimal; the certificates bound its gap."""
 
     def cloud_sampled(self, nodes: int) -> None:
-        """A batch was decided on a sample of this many cloud nodes."""
+        """A batch was decided on a sample of cloud nodes, with the specified size."""
 
-    def packed(self, result: Packing, seconds: float) -> None:
-        """Packing for unschedulable pods took `seconds`, with this result."""
+    def packing_ended(self, result: Packing, seconds: float) -> None:
+        """Packing for unschedulable pods finished after `seconds`, with the specified result."""
 
     def bind_ended(self, seconds: float) -> None:
         """A bind of no migration was observed, or failed, `seconds` after its request."""
 
-    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
-        """The plan advanced: these steps are requested, verified by a live read, or over."""
+    def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
+        """The plan advanced: the steps are requested, under verification, or finished."""
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         """Every step of the plan is over, `seconds` after its begin."""
@@ -78,16 +78,16 @@ class Listener:
         """The effect of a completed migration is known, or known to be unknowable."""
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
-        """An Event was created; one whose count is increased is not reported."""
+        """An Event was created; increased counts of existing Events are not reported."""
 
     def worker_started(self) -> None:
         """A worker process was started and is up to date."""
 
-    def unanswered(self, question: str) -> None:
-        """A request of that name got no response: the worker ended, or exceeded its deadline."""
+    def request_unanswered(self, question: str) -> None:
+        """A request without response: the worker process terminated, or exceeded the deadline."""
 
     def load_asked(self, query: str, result: LoadResult) -> None:
-        """The Prometheus query of that name ended."""
+        """The specified Prometheus query finished."""
 
 
 class Listeners(Listener):

@@ -43,7 +43,7 @@ _MODES = {
 
 
 def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
-    """Return the names that the steps of a migration refer to."""
+    """Return the names for descriptions of migration steps."""
     replacement = str(outcome.replacement) if outcome.replacement else progress.replacement
     pod = progress.pod or str(outcome.move.pod)
     return Names(pod, replacement or "the new pod", outcome.move.target)
@@ -51,7 +51,7 @@ def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
 
 @attrs.frozen(slots=True)
 class MigrationExplainer:
-    """A migration with everything known about it, as values that any thread can explain."""
+    """A migration with all available information, as immutable values for every thread."""
 
     entry: Entry
     outcome: MoveOutcome
@@ -65,7 +65,7 @@ class MigrationExplainer:
     def find(
         cls, record: DecisionRecord, key: str, snapshot: Snapshot, configuration: Configuration
     ) -> "MigrationExplainer | None":
-        """Return the migration of that key; None if it is not recorded."""
+        """Return the migration with the specified key; None for unrecorded migrations."""
         found = record.migration(key)
         if found is None:
             return None
@@ -77,7 +77,9 @@ class MigrationExplainer:
     def explain(self) -> Explanation[MigrationFacts]:
         title = f"Why {self.outcome.move.pod} {self._verb}"
         facts = self.outcome.facts(self.entry.at)
-        return Explanation(title, tuple(self._lines()), tuple(self._sections()), facts)
+        return Explanation(
+            title, tuple(self._describe_migration()), tuple(self._list_sections()), facts
+        )
 
     @property
     def _verb(self) -> str:
@@ -95,7 +97,7 @@ class MigrationExplainer:
         moves = [outcome.move for outcome in self.entry.moves]
         return describe_purpose(self.outcome.move, moves, self.basis.shares_before, promises)
 
-    def _lines(self) -> Iterator[Words]:
+    def _describe_migration(self) -> Iterator[Words]:
         move, outcome = self.outcome.move, self.outcome
         source: Words = (" from ", node_link(move.source)) if move.source else ()
         target = node_link(move.target)
@@ -114,16 +116,16 @@ class MigrationExplainer:
         if outcome.replacement is not None:
             yield (pod_link(outcome.replacement), " replaces it.")
 
-    def _sections(self) -> Iterator[Section]:
-        yield Section("Benefit", tuple(self._benefit()))
-        yield Section("Cost", tuple(self._cost()))
+    def _list_sections(self) -> Iterator[Section]:
+        yield Section("Benefit", tuple(self._describe_benefit()))
+        yield Section("Cost", tuple(self._describe_cost()))
         rows = [((moment(at),), (text,)) for at, text in self.progress.describe_steps(self._names)]
         if rows:
             yield Section("Steps", table=table(("when", "step"), rows))
         if self.outcome.outcome is Outcome.COMPLETED:
-            yield Section("Effect", tuple(self._effect()))
+            yield Section("Effect", tuple(self._describe_effect()))
 
-    def _benefit(self) -> Iterator[Words]:
+    def _describe_benefit(self) -> Iterator[Words]:
         move, entry = self.outcome.move, self.entry
         workload = move.pod.workload
         if move.gain:
@@ -144,7 +146,7 @@ class MigrationExplainer:
         if group:
             yield ("It is made only together with ", *join_links(group), ".")
 
-    def _cost(self) -> Iterator[Words]:
+    def _describe_cost(self) -> Iterator[Words]:
         if text := _MODES[migration_mode(self.outcome.move.pod, self.configuration)]:
             yield (text,)
         began, ended = self.progress.began, self.progress.ended
@@ -155,7 +157,7 @@ class MigrationExplainer:
         if price := self.configuration.migration.price:
             yield (f"Its benefit has to exceed {price:g} s of a pod at the edge.",)
 
-    def _effect(self) -> Iterator[Words]:
+    def _describe_effect(self) -> Iterator[Words]:
         workload, effect = self.outcome.move.pod.workload, self.outcome.effect
         if effect is not None:
             yield (f"Mean response time of the service: {effect}.",)

@@ -1,4 +1,4 @@
-"""Outcome of a migration that was decided on."""
+"""Outcome of a decided migration."""
 
 import enum
 from typing import Any
@@ -19,17 +19,17 @@ class Outcome(enum.StrEnum):
     #: never begun
     DROPPED = "dropped"
     COMPLETED = "completed"
-    #: the old pod belongs to its owner again
+    #: the old pod was restored to the controller
     ROLLED_BACK = "rolled back"
-    #: nothing was changed, or the old pod is gone and its replacement had to be placed again
+    #: unchanged, or the old pod is deleted and the replacement was rescheduled
     FAILED = "failed"
 
 
 @attrs.frozen(slots=True)
 class MoveOutcome:
-    """A migration, or one leg of it if it goes through the cloud."""
+    """A migration, or a single leg of a migration with a stopover in the cloud."""
 
-    #: of its order in the plan; empty for a migration that was only proposed
+    #: of the order in the plan; empty for proposed migrations
     id: str
     move: Move
     outcome: Outcome
@@ -41,7 +41,7 @@ class MoveOutcome:
 
     @property
     def key(self) -> str:
-        """Name of the migration: its id or, while it is only proposed, its pod."""
+        """Identifier of the migration: the id or, for a proposed migration, the pod."""
         return self.id or f"proposed/{self.move.pod}"
 
     @property
@@ -64,7 +64,7 @@ class MoveOutcome:
 
 
 def move_as_json(move: Move) -> dict[str, Any]:
-    """Return a migration as it was decided."""
+    """Return the decided migration as JSON."""
     return {
         "pod": str(move.pod),
         "from": move.source,
@@ -76,7 +76,7 @@ def move_as_json(move: Move) -> dict[str, Any]:
     }
 
 
-def planned(id_: str, leg: Leg) -> MoveOutcome:
-    """Return the outcome of a migration, or a leg of it, that is about to be carried out."""
+def plan_outcome(id_: str, leg: Leg) -> MoveOutcome:
+    """Return the initial outcome of a migration, or migration leg, before execution."""
     move = attrs.evolve(leg.move, source=leg.source, target=leg.target)
     return MoveOutcome(id_, move, Outcome.PLANNED)

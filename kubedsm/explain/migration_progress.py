@@ -1,4 +1,4 @@
-"""Progress of a migration: its steps, when each was requested and over, and the words for them."""
+"""Progress of a migration: steps, request and completion times, and descriptions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ _DONE = {
 
 
 class Names(NamedTuple):
-    """Names that the steps of a migration refer to."""
+    """Names for descriptions of migration steps."""
 
     pod: str
     replacement: str
@@ -42,10 +42,10 @@ class Names(NamedTuple):
 
 @attrs.define
 class Progress:
-    """Steps of one migration so far; times are seconds since the epoch, 0 for not yet."""
+    """Previous steps of a migration; times are seconds since the epoch, 0 for not yet."""
 
     steps: Sequence[Step] = ()
-    #: request time of each step; steps done or failed, with the time of that
+    #: request time of each step; finished and failed steps with completion times
     requested: dict[int, float] = attrs.field(factory=dict)
     over: list[tuple[float, Step]] = attrs.field(factory=list)
     began: float = 0.0
@@ -55,7 +55,7 @@ class Progress:
     replacement: str = ""
 
     def observe(self, step: Step, now: float) -> None:
-        """Record a step that was requested, or is over."""
+        """Record a requested or finished step."""
         if step.state is StepState.ASKED:
             self.requested[step.id] = now
         elif step.state in (StepState.DONE, StepState.FAILED):
@@ -74,7 +74,7 @@ class Progress:
         return any(step.state not in TERMINAL for step in self.steps)
 
     def name_pods(self, migration: str, pods: Mapping[Uid, Pod]) -> None:
-        """Record the names of the pods that the steps refer to."""
+        """Record the names of pods mentioned by the steps."""
         for step in self.steps:
             pod = pods.get(Uid(step.pod))
             if pod is not None and step.replacement_of == migration:
@@ -83,12 +83,12 @@ class Progress:
                 self.pod = str(pod)
 
     def count_steps(self) -> tuple[int, int]:
-        """Return how many steps are over, and how many there are, without those of a rollback."""
+        """Return the number of finished steps, and of all steps, excluding rollback steps."""
         steps = [step for step in self.steps if step.kind is not StepKind.RESTORE]
         return sum(step.state in TERMINAL for step in steps), len(steps)
 
     def describe_current(self, names: Names) -> tuple[str, float]:
-        """Return the step in progress in words, and its request time."""
+        """Return the description of the current step, and the request time."""
         step = self.current
         if step is None:
             return "", 0.0
@@ -97,7 +97,7 @@ class Progress:
         return words + overdue, self.requested.get(step.id, 0.0)
 
     def describe_steps(self, names: Names) -> Iterator[tuple[float, str]]:
-        """Yield the steps that are over, oldest first: when, and in words."""
+        """Yield the finished steps, oldest first: completion time and description."""
         for at, step in self.over:
             if step.state is StepState.DONE:
                 yield at, _DONE[step.kind].format(**names._asdict())

@@ -1,4 +1,4 @@
-"""Explanation of a node: its capacity, its pods and their QoS targets, and whom it rejected."""
+"""Explanation of a node: capacity, pods with QoS targets, and recently rejected pods."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -35,8 +35,8 @@ from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 
-#: reason why a node accepts no pods, the worst one; empty if it does. Cut off: its site is
-#: partitioned, and its pods are left alone; settling: the site is in its stabilisation period
+#: worst reason for accepting no pods; empty without reason. Cut off: the site is partitioned, and
+#: pods are ignored; settling: the site is in the stabilisation period
 NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
@@ -66,7 +66,7 @@ def node_state(node: Node, away: Away) -> NodeState:
 
 @attrs.frozen(slots=False)
 class NodeExplainer:
-    """A node with everything known about it, as values that any thread can explain."""
+    """A node with all available information, as immutable values for every thread."""
 
     node: Node
     snapshot: Snapshot
@@ -79,7 +79,7 @@ class NodeExplainer:
     moves: Sequence[tuple[float, MoveOutcome, str]] = ()
 
     def explain(self) -> Explanation[NodeFacts]:
-        lines, sections = tuple(self._lines()), tuple(self._sections())
+        lines, sections = tuple(self._describe_node()), tuple(self._list_sections())
         return Explanation(f"State of node {self.node.name}", lines, sections, self._facts())
 
     def _facts(self) -> NodeFacts:
@@ -101,7 +101,7 @@ class NodeExplainer:
 
     @cached_property
     def _pods(self) -> dict[Workload, list[Pod]]:
-        """Pods on the node, and those for which it is reserved."""
+        """Pods on the node, including pods with a reservation."""
         found = defaultdict[Workload, list[Pod]](list)
         for uid, name in self.snapshot.placed.items():
             pod = self.snapshot.pods.get(uid)
@@ -109,7 +109,7 @@ class NodeExplainer:
                 found[pod.workload].append(pod)
         return dict(sorted(found.items()))
 
-    def _lines(self) -> Iterator[Words]:
+    def _describe_node(self) -> Iterator[Words]:
         node = self.node
         site = site_of(node, self.site_labels)
         kind = f"{_TIERS[node.tier]}{f' of site {site}' if site else ''}"
@@ -138,15 +138,15 @@ class NodeExplainer:
         parts = [amount(name, max(0, self._free.amount(name)), size.amount(name)) for name in names]
         return f"{' and '.join(parts)} are free for requests"
 
-    def _sections(self) -> Iterator[Section]:
+    def _list_sections(self) -> Iterator[Section]:
         held = (
-            (workload_link(w), str(len(pods)), _requests(pods), self._target(w, pods))
+            (workload_link(w), str(len(pods)), _sum_requests(pods), self._describe_target(w, pods))
             for w, pods in self._pods.items()
         )
         headings = ("workload", "pods", "requests", "QoS target")
         yield Section("Pods on it", table=table(headings, held))
         if self.decided is not None:
-            rejected = list(islice(self._rejected(), _SHOWN))
+            rejected = list(islice(self._list_rejected(), _SHOWN))
             yield Section(
                 "Recently rejected",
                 () if rejected else (("No pod of the last decisions.",),),
@@ -154,19 +154,19 @@ class NodeExplainer:
             )
         if self.moves:
             rows = (
-                (moment(at), move_link(o.key, str(o.move.pod)), self._route(o), state)
+                (moment(at), move_link(o.key, str(o.move.pod)), self._describe_route(o), state)
                 for at, o, state in self.moves
             )
             headings = ("decided", "pod", "route", "state")
             yield Section("Migrations from and to it", table=table(headings, rows))
 
-    def _route(self, outcome: MoveOutcome) -> Words:
+    def _describe_route(self, outcome: MoveOutcome) -> Words:
         move = outcome.move
         if move.target == self.node.name:
             return ("here from ", node_link(move.source)) if move.source else ("here",)
         return ("to ", node_link(move.target))
 
-    def _target(self, workload: Workload, pods: Sequence[Pod]) -> str:
+    def _describe_target(self, workload: Workload, pods: Sequence[Pod]) -> str:
         share = self.snapshot.shares().get(workload)
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
@@ -175,8 +175,8 @@ class NodeExplainer:
         met = "met" if share.edge >= wanted else f"{wanted - share.edge} missing"
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"
 
-    def _rejected(self) -> Iterator[tuple[Words, ...]]:
-        """Yield pods that the node rejected when they were decided on: one for each workload."""
+    def _list_rejected(self) -> Iterator[tuple[Words, ...]]:
+        """Yield recently rejected pods at decision time, a single pod per workload."""
         seen = set[tuple[Workload, str]]()
         for entry, basis in self.decided or ():
             if self.node.name not in basis.snapshot.nodes:
@@ -197,7 +197,7 @@ class NodeExplainer:
 
 
 def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
-    """Return the decisions that are searched for rejections, with their input."""
+    """Return the decisions for the search of rejections, with decision inputs."""
     based = ((entry, record.basis(entry)) for entry in record.newest_first())
     return list(islice(((e, b) for e, b in based if b is not None), _SEARCHED))
 
@@ -213,6 +213,6 @@ def recent_migrations(record: DecisionRecord, node: str) -> list[tuple[float, Mo
     return list(islice(found, _SHOWN))
 
 
-def _requests(pods: Sequence[Pod]) -> str:
+def _sum_requests(pods: Sequence[Pod]) -> str:
     cpu, memory = sum(p.requests.cpu for p in pods), sum(p.requests.memory for p in pods)
     return f"{amount('cpu', cpu)}, {amount('memory', memory)}"

@@ -1,4 +1,4 @@
-"""Explanation of a pod: the reason for its node, or for its waiting."""
+"""Explanation of a pod: the reason for the assigned node, or for pending."""
 
 from collections.abc import Iterator
 
@@ -26,12 +26,12 @@ NOT_RECORDED = (
     " were made since."
 )
 _WHEN = {"decision": "at the time of the decision", "now": "as they are now"}
-#: owners that replace their pods when the template changes
+#: controllers with automatic pod replacement after template changes
 _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 def pod_state(pod: Pod, node: str | None) -> str:
-    """Return the state of a pod; `node`: the node it is on, or that is reserved for it."""
+    """Return the state of a pod; `node`: the assigned or reserved node."""
     if pod.finished:
         return "finished"
     if node is not None:
@@ -53,7 +53,7 @@ def facts_of_other_scheduler(pod: Pod, ours: str) -> PodFacts:
 
 
 def _opt_in(pod: Pod, ours: str) -> str:
-    """Describe how to opt in: a pod keeps the schedulerName that it is created with."""
+    """Describe opting in: the schedulerName of existing pods is immutable."""
     owner = f"{pod.workload.kind} {pod.workload}"
     if pod.workload.kind == "Pod":
         return f"recreate the pod with spec.schedulerName: {ours}"
@@ -64,14 +64,17 @@ def _opt_in(pod: Pod, ours: str) -> str:
 
 
 def explain_pod(facts: PodFacts) -> Explanation[PodFacts]:
-    lines = (*_lines(facts), *map(_migration_line, facts.moves, [facts.pod] * len(facts.moves)))
+    lines = (
+        *_describe_pod(facts),
+        *map(_migration_line, facts.moves, [facts.pod] * len(facts.moves)),
+    )
     sections = [*verdict_sections(facts.nodes, _WHEN.get(facts.nodes_as_of or "", "in the dump"))]
     if facts.summary:
         sections.append(Section("Reason in its Event", ((facts.summary,),), folded=True))
-    return Explanation(_title(facts), lines, tuple(sections), facts)
+    return Explanation(_make_title(facts), lines, tuple(sections), facts)
 
 
-def _title(facts: PodFacts) -> str:
+def _make_title(facts: PodFacts) -> str:
     if facts.gone:
         return f"What became of {facts.pod}"
     return f"Why {facts.pod} is on {facts.chosen}" if _has_node(facts) else f"Why {facts.pod} waits"
@@ -81,12 +84,12 @@ def _has_node(facts: PodFacts) -> bool:
     return facts.state in ("placed", "binding") or (facts.bound and facts.chosen is not None)
 
 
-def _lines(facts: PodFacts) -> Iterator[Words]:
+def _describe_pod(facts: PodFacts) -> Iterator[Words]:
     if facts.gone:
         yield (f"{facts.pod} is gone.",)
         if facts.decided_at:
             where = ("chose ", node_link(facts.chosen)) if facts.chosen else ("found no node",)
-            yield (*_decided(facts), " ", *where, ".")
+            yield (*_link_decision(facts), " ", *where, ".")
     elif facts.state == "finished":
         yield (f"{facts.pod} has finished.",)
     elif facts.left_to is not None:
@@ -125,7 +128,7 @@ def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
     if facts.message:
         yield (facts.message,)
     if facts.decided_at:
-        yield (*_decided(facts), " was the last attempt.")
+        yield (*_link_decision(facts), " was the last attempt.")
     if facts.packing:
         yield (f"Packing: {facts.packing}.",)
 
@@ -138,7 +141,7 @@ def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
     yield (f"{facts.pod} is {on} ", where, tier[facts.tier] if facts.tier else "", *because, ".")
     if facts.decided_at and facts.recorded:
         others = f", together with {facts.others} more" if facts.others else ""
-        yield (*_decided(facts), f" scheduled it there{others}.")
+        yield (*_link_decision(facts), f" scheduled it there{others}.")
         if not facts.nodes:
             yield ("The input of that decision is no longer kept.",)
     elif facts.decided_at and facts.summary:
@@ -149,7 +152,7 @@ def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
         yield ("It is being deleted.",)
 
 
-def _decided(facts: PodFacts) -> Words:
+def _link_decision(facts: PodFacts) -> Words:
     at = moment(facts.decided_at or "")
     if facts.decision is None:
         return ("The Event at ", at)
@@ -157,7 +160,7 @@ def _decided(facts: PodFacts) -> Words:
 
 
 def _migration_line(move: MigrationFacts, pod: str) -> Words:
-    """Describe a migration that created the pod, or that removes the pod."""
+    """Describe a migration with the pod as replacement, or of the pod."""
     removes = move.pod == pod
     why = f": {move.reason or move.purpose}"
     if not move.id:

@@ -1,6 +1,6 @@
 """Diagnostics of the running scheduler on its loopback port: decisions and explanations.
 
-Nothing there changes anything.
+All routes are read-only.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ LOOPBACK = "127.0.0.1"
 PORT = 10270
 #: decisions in a response by default
 LIMIT = 50
-#: seconds that requests in progress get at the end
+#: grace period of unfinished requests at shutdown, in seconds
 GRACE = 1.0
 _KINDS = ("pod", "node", "workload", "migration", "decision")
 
 
 class Diagnostics:
-    """Serves from entering until leaving its context; without the port, it logs a warning.
+    """Context manager of the diagnostics server; an unavailable port is logged as a warning.
 
     Port 0 takes any free port. `url` is the address, empty if nothing is served. Entering raises
     AddressUnavailableError if other routes have to be served, too.
@@ -44,9 +44,9 @@ class Diagnostics:
         leader: Callable[[], str | None] = lambda: None,
         beside: web.Application | None = None,
     ) -> None:
-        """`beside`: other routes that have to be served there.
+        """`beside`: application with additional mandatory routes.
 
-        `leader`: returns None if this process decides, else the host that leads, or "" for unknown.
+        `leader`: returns None for a leading process, otherwise the leading host, or "" for unknown.
         """
         self._explanations = explanations
         self._decisions = explanations.decisions
@@ -57,11 +57,11 @@ class Diagnostics:
         self._port = port
         self._required = beside is not None
         app = beside if beside is not None else web.Application()
-        app.router.add_get("/decisions", self._list)
-        app.router.add_get("/decisions/explain", self._explain)
-        app.router.add_get("/decisions/pending", self._pending)
+        app.router.add_get("/decisions", self._list_decisions)
+        app.router.add_get("/decisions/explain", self._explain_subject)
+        app.router.add_get("/decisions/pending", self._list_pending)
         app.router.add_get("/decisions/promises", self._qos_targets)
-        app.router.add_get("/decisions/scheduler", self._describe)
+        app.router.add_get("/decisions/scheduler", self._describe_scheduler)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         self.url = ""
 
@@ -77,28 +77,28 @@ class Diagnostics:
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
-    async def _list(self, request: web.Request) -> web.Response:
+    async def _list_decisions(self, request: web.Request) -> web.Response:
         query = query_of(request, "pod", "limit")
-        name, limit = query.get("pod"), _limit(query.get("limit"))
+        name, limit = query.get("pod"), _parse_limit(query.get("limit"))
         entries = self._decisions.record.newest_first()
         found = [entry for entry in entries if name is None or entry.concerns(name)]
-        return _json({"decisions": [entry.facts() for entry in found[:limit]]})
+        return _json_response({"decisions": [entry.facts() for entry in found[:limit]]})
 
-    async def _explain(self, request: web.Request) -> web.Response:
+    async def _explain_subject(self, request: web.Request) -> web.Response:
         query = query_of(request, *_KINDS)
         if len(query) != 1:
-            raise refused(f"name one of {', '.join(_KINDS)}")
+            raise refuse_request(f"name one of {', '.join(_KINDS)}")
         [(kind, name)] = query.items()
         subject, leading = Subject(cast(Kind, kind), name), self._leader() is None
         try:
             found = await self._explanations.explain(subject, leading=leading, only_recorded=True)
         except SubjectError as error:
-            raise refused(str(error)) from None
+            raise refuse_request(str(error)) from None
         if found is None:
             raise web.HTTPNotFound(text=f"no decision is recorded about {subject}\n")
-        return _json(found)
+        return _json_response(found)
 
-    async def _pending(self, request: web.Request) -> web.Response:
+    async def _list_pending(self, request: web.Request) -> web.Response:
         query_of(request)
         try:
             body = await self._explanations.planner.solve(self._decisions.pending())
@@ -109,17 +109,17 @@ class Diagnostics:
     async def _qos_targets(self, request: web.Request) -> web.Response:
         query_of(request)
         snapshot, policy = self._decisions.mirror.snapshot(), self._decisions.policy()
-        return _json({"promises": await asyncio.to_thread(qos_targets, snapshot, policy)})
+        return _json_response({"promises": await asyncio.to_thread(qos_targets, snapshot, policy)})
 
-    async def _describe(self, request: web.Request) -> web.Response:
-        """Describe this scheduler: its cluster, its role, and workloads with a slower edge.
+    async def _describe_scheduler(self, request: web.Request) -> web.Response:
+        """Describe this scheduler: cluster, leadership, and workloads with a slower edge.
 
         A workload is namespace, kind and name. A dry run takes no requests to migrate.
         """
         query_of(request)
         leader = self._leader()
         slower = [list(w) for w in sorted(self._decisions.mirror.measured.slower)]
-        return _json(
+        return _json_response(
             {
                 "cluster": self.cluster_uid,
                 "standby": leader is not None,
@@ -133,26 +133,28 @@ class Diagnostics:
 def query_of(request: web.Request, *known: str) -> dict[str, str]:
     for key in request.query:
         if key not in known:
-            raise refused(f"{key}: unknown, only {', '.join(known) or 'nothing'} is accepted")
+            raise refuse_request(
+                f"{key}: unknown, only {', '.join(known) or 'nothing'} is accepted"
+            )
         if len(request.query.getall(key)) > 1:
-            raise refused(f"{key}: given twice")
+            raise refuse_request(f"{key}: given twice")
         if not request.query[key]:
-            raise refused(f"{key}: empty")
+            raise refuse_request(f"{key}: empty")
     return dict(request.query)
 
 
-def _limit(text: str | None) -> int:
+def _parse_limit(text: str | None) -> int:
     if text is None:
         return LIMIT
     limit = int(text) if text.isascii() and text.isdecimal() and len(text) <= len("512") else 0
     if not 1 <= limit <= ENTRIES:
-        raise refused(f"limit: {text[:40]} is not between 1 and {ENTRIES}")
+        raise refuse_request(f"limit: {text[:40]} is not between 1 and {ENTRIES}")
     return limit
 
 
-def refused(why: str) -> web.HTTPBadRequest:
+def refuse_request(why: str) -> web.HTTPBadRequest:
     return web.HTTPBadRequest(text=f"{' '.join(why.split())}\n")
 
 
-def _json(value: Any) -> web.Response:
+def _json_response(value: Any) -> web.Response:
     return web.Response(body=msgspec.json.encode(value) + b"\n", content_type="application/json")

@@ -1,4 +1,4 @@
-"""Things that can be explained, and lookup of their explanations in the running scheduler."""
+"""Explainable subjects, and lookup of explanations in the running scheduler."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -79,7 +79,7 @@ def parse_subject(words: Sequence[str], namespace: str | None) -> Subject:
 
 
 def find_workload(snapshot: Snapshot, name: str) -> Workload | None:
-    """Return the workload of that name; None if there is none. Raise SubjectError for several."""
+    """Return the workload with the name, or None. Raise SubjectError for ambiguous names."""
 
     def names(workload: Workload) -> Iterable[str]:
         yield from (str(workload), workload.name)
@@ -97,15 +97,15 @@ def find_workload(snapshot: Snapshot, name: str) -> Workload | None:
 class Explanations:
     """Explanations by the running scheduler, one at a time.
 
-    Facts are collected on the event loop. A thread works out the explanation, so that scheduling
-    does not wait for it.
+    Facts are collected on the event loop. A thread computes the explanation concurrently with
+    scheduling.
     """
 
     decisions: Decisions
     planner: Planner
     _configuration: Callable[[], Configuration]
     _away: Callable[[], Away]
-    #: request for the migrations that would be suggested now; None if that is impossible
+    #: request for currently suggested migrations; None without a suggester
     _suggestion: Callable[[], WhatIfRequest | None] | None
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
@@ -119,7 +119,7 @@ class Explanations:
         """
         suggested = None
         if subject.kind == "workload" and leading:
-            # The slow request comes first: everything else is then of one moment.
+            # The slow request comes first: other facts are then simultaneous.
             suggested = await self._suggest()
         async with self._lock:
             explain = self.collect(subject, suggested, only_recorded=only_recorded)
@@ -132,7 +132,7 @@ class Explanations:
         *,
         only_recorded: bool = False,
     ) -> Callable[[], Explanation[Any]] | None:
-        """Collect the facts; return a function that works out the explanation in any thread."""
+        """Collect the facts; return a function for computing the explanation in any thread."""
         decisions, record, name = self.decisions, self.decisions.record, subject.name
         snapshot, configuration = decisions.mirror.snapshot(), self._configuration()
         match subject.kind:
@@ -168,7 +168,7 @@ class Explanations:
     def _collect_pod(
         self, name: str, *, only_recorded: bool
     ) -> Callable[[], Explanation[Any]] | None:
-        found = self.decisions.named(name)
+        found = self.decisions.find_pods(name)
         if len(found) > 1:
             raise SubjectError(f"several pods are called {name}: {', '.join(found.values())}")
         for uid, full_name in found.items():

@@ -1,4 +1,4 @@
-"""Node verdicts in words: grouped by Filter plugin, and one by one."""
+"""Node verdicts as sentences: grouped by Filter plugin, and individually."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ _ADVICE = 2
 
 
 def rejected_by(node: NodeVerdict) -> str:
-    """Return the Filter plugin that rejects the node; empty if none does."""
+    """Return the rejecting Filter plugin of the node; empty without rejection."""
     return node.rule or (TIER.name if node.tier_rule else "")
 
 
@@ -28,13 +28,13 @@ def count_rejections(rules: Iterable[str]) -> str:
 
 
 def verdict_sections(nodes: Sequence[NodeVerdict], when: str) -> Iterator[Section]:
-    """Yield the tables of verdicts; `when`: the moment they are of."""
+    """Yield the tables of verdicts; `when`: description of the moment."""
     headings = ("nodes", "verdict", "required change")
-    rows = [_group_row(rule, why, alike) for (rule, why), alike in _group(nodes)]
+    rows = [_group_row(rule, why, alike) for (rule, why), alike in _group_verdicts(nodes)]
     if rows:
         yield Section(f"Nodes by rule, {when}", table=table(headings, rows))
         columns = ("node", "tier", "verdict", "ranking, or required change")
-        each = table(columns, map(_node_row, _rank(nodes)))
+        each = table(columns, map(_node_row, _rank_nodes(nodes)))
         yield Section("Each node", table=each, folded=True)
 
 
@@ -58,29 +58,29 @@ def describe_ranking(node: NodeVerdict) -> str:
     return ", ".join(parts)
 
 
-def _reasons(node: NodeVerdict) -> str:
+def _join_reasons(node: NodeVerdict) -> str:
     return ", ".join(node.reasons) or node.tier_rule or ""
 
 
-def _group(
+def _group_verdicts(
     nodes: Iterable[NodeVerdict],
 ) -> list[tuple[tuple[str, str], list[NodeVerdict]]]:
     """Group by plugin and reasons: feasible nodes first, then the largest groups."""
     found = defaultdict[tuple[str, str], list[NodeVerdict]](list)
     for node in nodes:
-        found[rejected_by(node), _reasons(node)].append(node)
+        found[rejected_by(node), _join_reasons(node)].append(node)
     return sorted(found.items(), key=lambda item: (bool(item[0][0]), -len(item[1]), item[0]))
 
 
 def _group_row(rule: str, why: str, alike: Sequence[NodeVerdict]) -> tuple[Words, ...]:
-    names = join_links([node_link(node.node) for node in (alike if rule else _rank(alike))])
+    names = join_links([node_link(node.node) for node in (alike if rule else _rank_nodes(alike))])
     count = f"{len(alike)}: " if len(alike) > 1 else ""
     verdict = f"{rule}: {why}" if rule else "feasible"
-    return (count, *names), (verdict,), (_advice(alike) if rule else "",)
+    return (count, *names), (verdict,), (_summarize_advice(alike) if rule else "",)
 
 
-def _advice(alike: Sequence[NodeVerdict]) -> str:
-    """Return the change that all nodes require, or the first few, each with a node."""
+def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
+    """Return the commonly required change, or the first few changes, each with a node."""
     changes = dict.fromkeys(node.change for node in alike if node.change)
     if len(changes) <= 1:
         return next(iter(changes), "")
@@ -90,8 +90,8 @@ def _advice(alike: Sequence[NodeVerdict]) -> str:
     return "; ".join(shown) + (f"; {more} more, below" if more > 0 else "")
 
 
-def _rank(nodes: Iterable[NodeVerdict]) -> list[NodeVerdict]:
-    """Sort feasible nodes first, in the order in which a single pod prefers them."""
+def _rank_nodes(nodes: Iterable[NodeVerdict]) -> list[NodeVerdict]:
+    """Sort feasible nodes first, in the order of preference for a single pod."""
     return sorted(
         nodes,
         key=lambda node: (
@@ -110,6 +110,6 @@ def _rank(nodes: Iterable[NodeVerdict]) -> list[NodeVerdict]:
 
 def _node_row(node: NodeVerdict) -> tuple[Words, ...]:
     rule = rejected_by(node)
-    verdict = f"{rule}: {_reasons(node)}" if rule else "feasible"
+    verdict = f"{rule}: {_join_reasons(node)}" if rule else "feasible"
     more = node.change or "" if rule else describe_ranking(node)
     return (node_link(node.node),), (node.tier or "",), (verdict,), (more,)

@@ -1,4 +1,4 @@
-"""Explanation of a workload: its edge share, its QoS target, and what keeps pods off the edge."""
+"""Explanation of a workload: edge share, QoS target, and obstacles for pods outside the edge."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _SHOWN = 20
 
 
 def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
-    """Return the QoS target of a workload, with the response times it is made of."""
+    """Return the QoS target of a workload, with the underlying response times."""
     promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
     answers = snapshot.measured.answers.get(workload, {})
     measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))
@@ -50,12 +50,12 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
 
 @attrs.frozen(slots=True)
 class WorkloadExplainer:
-    """A workload with everything known about it, as values that any thread can explain."""
+    """A workload with all available information, as immutable values for every thread."""
 
     snapshot: Snapshot
     configuration: Configuration
     workload: Workload
-    #: migrations that would be suggested now, if known
+    #: currently suggested migrations, if known
     suggested: WhatIfResponse | None = None
 
     def explain(self) -> Explanation[WorkloadFacts]:
@@ -83,10 +83,10 @@ class WorkloadExplainer:
             target=qos_target(workload, snapshot, self.configuration.policy),
         )
         title = f"Why {workload} has {share.edge} at the edge"
-        return Explanation(title, tuple(lines), tuple(self._sections(missing)), facts)
+        return Explanation(title, tuple(lines), tuple(self._list_sections(missing)), facts)
 
     def _describe_source(self) -> str:
-        """Name the configuration entry that sets the QoS target."""
+        """Describe the configuration entry of the QoS target."""
         entries = entries_for(self.configuration.services, self.workload)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:
@@ -94,14 +94,14 @@ class WorkloadExplainer:
                 return f"Its QoS target is set by services, {entry}: {key}."
         return "Nothing is configured for it, so its QoS target is the default, 100%."
 
-    def _sections(self, missing: int) -> Iterator[Section]:
+    def _list_sections(self, missing: int) -> Iterator[Section]:
         snapshot = self.snapshot
         pods = [
             pod
             for pod in snapshot.pods.values()
             if pod.workload == self.workload and pod.counts_for_qos
         ]
-        elsewhere = [p for p in pods if self._tier(snapshot.placed.get(p.uid)) != Tier.EDGE]
+        elsewhere = [p for p in pods if self._find_tier(snapshot.placed.get(p.uid)) != Tier.EDGE]
         if missing and elsewhere:
             headings = ("pod", "where", "why it is not at the edge")
             rows = self._kept_off(elsewhere[:_SHOWN])
@@ -110,7 +110,7 @@ class WorkloadExplainer:
             yield Section("Pods kept off the edge", lines, table(headings, rows))
         counts = Counter(snapshot.placed.get(pod.uid) for pod in pods)
         where = (
-            (node_link(name) if name else "waiting", self._tier(name), str(number))
+            (node_link(name) if name else "waiting", self._find_tier(name), str(number))
             for name, number in sorted(counts.items(), key=lambda item: str(item[0] or ""))
         )
         yield Section("Nodes of its pods", table=table(("node", "tier", "pods"), where))
@@ -121,7 +121,7 @@ class WorkloadExplainer:
             left = {each.pod: each.message for each in self.suggested.left}
             targets = {each.pod: each.target for each in self.suggested.moves}
         explainer = Explainer(self.snapshot, self.configuration.policy)
-        # Pods of one class share the reason, which takes a while to work out.
+        # Pods of a class share the expensively computed reason.
         alike: dict[PodClass, str] = {}
         for pod in pods:
             name = self.snapshot.placed.get(pod.uid)
@@ -146,6 +146,6 @@ class WorkloadExplainer:
             return "an edge node would accept it; the benefit of a migration is below its cost now"
         return f"no edge node is feasible: {count_rejections(rules)}"
 
-    def _tier(self, name: NodeName | None) -> str:
+    def _find_tier(self, name: NodeName | None) -> str:
         node = self.snapshot.nodes.get(name) if name else None
         return node.tier or "" if node else ""

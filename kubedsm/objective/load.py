@@ -184,11 +184,6 @@ class Loads:
         order: list[int] = np.argsort(self.own, kind="stable").tolist()
         return [position for position in order if not np.isnan(self.own[position])]
 
-    @property
-    def imbalance(self) -> Floats:
-        """N, standard deviation of the used parts of each node; NaN: unknown."""
-        return 1.0 - self.own / 100.0
-
 
 def _amounts_matrix(usages: Iterable[Usage]) -> Floats:
     """Return N x 4."""

@@ -89,7 +89,7 @@ class Objective:
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
         """Return one workload's part of the QoS in nano-units; 0 without pods."""
-        return _score_share(self, edge, total, qos, weight)
+        return round(NANO * weight * _value_of(self, edge, total, qos)) if total else 0
 
     def gain(self, share: Share, qos_target: QosTarget, more: int = 1) -> int:
         """Return the QoS gained by `more` further edge pods of the workload."""
@@ -106,18 +106,40 @@ class Objective:
             return score
         return score - round(NANO * qos_target.weight * self.most * ((edge - most) / total))
 
-    def value(self, share: float, qos: float, *, kept: bool) -> float:
+    def scores(
+        self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
+    ) -> NDArray[np.int64]:
+        """Return `worth` for many numbers of edge pods, in this unit."""
+        if not total:
+            return np.zeros_like(edge)
+        within = edge if qos_target.most is None else np.minimum(edge, qos_target.most)
+        value = self.values(within, total, qos_target.qos)
+        lost = unit * qos_target.weight * self.most * ((edge - within) / total)
+        scores = np.rint(unit * qos_target.weight * value) - np.rint(lost)
+        return scores.astype(np.int64)
+
+    def values(self, edge: NDArray[np.int64], total: int, qos: float) -> NDArray[np.float64]:
+        """Return F of each number of edge pods, for a weight of 1."""
+        share = edge / total
+        kept = edge >= count_target_pods(qos, total)
+        return np.where(kept, *self._values_around(share, qos))
+
+    def _values_around(
+        self, share: NDArray[np.float64], qos: float
+    ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
+        """Return the values of edge shares from the target on, and below the target."""
+        reached = share / (qos or 1.0)
         match self.kind:
-            case "share" | "proportional" if kept:
-                return self.beta * (share - qos) + self.gamma
             case "share":
-                return self.alpha * (share - qos)
+                return self.beta * (share - qos) + self.gamma, self.alpha * (share - qos)
             case "proportional":
-                return 2 * self.alpha * (math.sqrt(share / qos) - 1)
+                below = 2 * self.alpha * (np.sqrt(reached) - 1)
+                return self.beta * (share - qos) + self.gamma, below
             case "latency":
-                return 0.0 if kept else -self.tier_gap * (qos - share)
+                return 0.0, -self.tier_gap * (qos - share)
             case "ecmus":
-                return _ecmus_value(share, qos, kept=kept)
+                beyond = np.maximum(0.0, share - qos) / (1 - qos) if 0 < qos < 1 else float(not qos)
+                return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond, _ECMUS_BELOW * np.sqrt(reached)
 
     @property
     def most(self) -> float:
@@ -132,45 +154,11 @@ class Objective:
             case "ecmus":
                 return 1.0
 
-    def scores(
-        self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
-    ) -> NDArray[np.int64]:
-        """Return `worth` for many numbers of edge pods, in this unit."""
-        if not total:
-            return np.zeros_like(edge)
-        if qos_target.most is not None:
-            within = np.minimum(edge, qos_target.most)
-            lost = unit * qos_target.weight * self.most * ((edge - within) / total)
-            unlimited = attrs.evolve(qos_target, most=None)
-            return self.scores(within, total, unlimited, unit) - np.rint(lost).astype(np.int64)
-        kept = edge >= count_target_pods(qos_target.qos, total)
-        share = edge / total
-        if self.kind == "share":
-            excess = share - qos_target.qos
-            value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
-        else:
-            listed = zip(share.ravel().tolist(), kept.ravel().tolist(), strict=True)
-            values = [self.value(part, qos_target.qos, kept=enough) for part, enough in listed]
-            value = np.array(values, dtype=np.float64).reshape(edge.shape)
-        return np.rint(unit * qos_target.weight * value).astype(np.int64)
-
 
 @lru_cache(2**13)
-def _score_share(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
+def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     # Cached: most of thousands of workloads have one of a few shares.
-    if not total:
-        return 0
-    kept = edge >= count_target_pods(qos, total)
-    return round(NANO * weight * objective.value(edge / total, qos, kept=kept))
-
-
-def _ecmus_value(share: float, qos: float, *, kept: bool) -> float:
-    if qos == 0:
-        return 1.0
-    if not kept:
-        return _ECMUS_BELOW * math.sqrt(share / qos)
-    beyond = max(0.0, share - qos) / (1 - qos) if qos < 1 else 0.0
-    return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond
+    return float(objective.values(np.array(edge), total, qos))
 
 
 def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
@@ -198,19 +186,14 @@ class Prospect:
     qos_target: QosTarget
 
 
-def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Ints]:
-    """Return the QoS of each prospect's numbers of edge pods, less its unevenness.
-
-    Equal sums differ by at most one unit a workload.
-    """
-    scores, uneven = scores_and_unevenness(objective, prospects)
-    return [of_score - of_uneven for of_score, of_uneven in zip(scores, uneven, strict=True)]
-
-
 def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
-    """Return scores and unevenness; all unevenness together is at most EVENNESS."""
+    """Return scores of each prospect's numbers of edge pods, and their unevenness.
+
+    All unevenness together is at most EVENNESS. Equal sums of the differences differ by at most one
+    unit a workload.
+    """
     greatest = objective.most * max((p.qos_target.weight for p in prospects), default=0.0)
     unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
     scores = [objective.scores(p.edge, p.total, p.qos_target, unit) for p in prospects]

@@ -18,24 +18,24 @@ from kubedsm.plugins.plugins import BY_NAME
 #: name of the Lease in the metric that kube-scheduler has, too
 ELECTION = "kubedsm"
 #: workloads with series of their own: Prometheus keeps every series, and tenants may create any
-#: number of workloads; sums count all of them
+#: number of workloads; sums include every workload
 MOST = 500
 LABELS = ("namespace", "kind", "workload")
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """Yield every gauge, and the counters that are kept elsewhere."""
+    """Yield every gauge, and counters maintained elsewhere."""
     snapshot = reading.snapshot
-    yield from _waiting(reading)
+    yield from _queue_families(reading)
     yield from workload_families(snapshot.shares(), reading.policy.qos_targets_in(snapshot))
     yield from answer_families(snapshot)
-    yield from _nodes(reading)
-    yield from _load(reading)
-    yield from _watches(reading)
-    yield from _process(reading)
+    yield from _node_families(reading)
+    yield from _load_families(reading)
+    yield from _watch_families(reading)
+    yield from _process_families(reading)
 
 
-def _waiting(reading: Reading) -> Iterator[Metric]:
+def _queue_families(reading: Reading) -> Iterator[Metric]:
     queue, ours = reading.queue, reading.snapshot.scheduler_name
     gated = sum(
         pod.gated and pod.scheduler_name == ours and not (pod.finished or pod.terminating)
@@ -61,7 +61,7 @@ def _waiting(reading: Reading) -> Iterator[Metric]:
 def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
     """Return the workloads with series: round-robin over namespaces, by name.
 
-    The choice is stable from one scrape to the next, and fair to small namespaces.
+    The selection is stable between scrapes, and fair to small namespaces.
     """
     before: Counter[str] = Counter()
     turns: list[tuple[int, Workload]] = []
@@ -72,7 +72,7 @@ def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
 
 
 def qos_gap(share: Share, promised: float) -> float:
-    """Return the part of a workload's pods that is missing at the edge."""
+    """Return the missing fraction of a workload's edge pods."""
     return max(0.0, promised - share.ratio)
 
 
@@ -150,7 +150,7 @@ def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _nodes(reading: Reading) -> Iterator[Metric]:
+def _node_families(reading: Reading) -> Iterator[Metric]:
     snapshot = reading.snapshot
     counts = Counter(node.tier.value if node.tier else "none" for node in snapshot.nodes.values())
     tiers = {name: counts[name] for name in (Tier.EDGE.value, Tier.CLOUD.value, "none")}
@@ -163,7 +163,7 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
     yield _gauge(
         "kubedsm_edge_fragmentation",
         "Edge capacity that no pod can use, in nodes (configuration key: fragmentation).",
-        _fragmentation(reading, snapshot),
+        _measure_fragmentation(reading, snapshot),
     )
     yield _gauge(
         "kubedsm_detached_pods",
@@ -172,7 +172,7 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
     )
 
 
-def _load(reading: Reading) -> Iterator[Metric]:
+def _load_families(reading: Reading) -> Iterator[Metric]:
     measured = reading.snapshot.measured
     yield _gauge("kubedsm_load_nodes", "Nodes with known resource usage.", len(measured.nodes))
     age = GaugeMetricFamily(
@@ -183,12 +183,12 @@ def _load(reading: Reading) -> Iterator[Metric]:
     yield age
 
 
-def _fragmentation(reading: Reading, snapshot: Snapshot) -> float:
+def _measure_fragmentation(reading: Reading, snapshot: Snapshot) -> float:
     measured = Fragmentation(reading.policy.measure, request_mix(snapshot))
     return measured.of(snapshot.of_tier(Tier.EDGE), snapshot.free) / SCALE
 
 
-def _watches(reading: Reading) -> Iterator[Metric]:
+def _watch_families(reading: Reading) -> Iterator[Metric]:
     for family, name, text, field in (
         (_gauges, "objects", "Objects in the mirror.", "objects"),
         (_gauges, "troubled", "Whether a watch currently fails.", "troubled"),
@@ -200,7 +200,7 @@ def _watches(reading: Reading) -> Iterator[Metric]:
         yield family(f"kubedsm_watch_{name}", text, "kind", by_kind)
 
 
-def _process(reading: Reading) -> Iterator[Metric]:
+def _process_families(reading: Reading) -> Iterator[Metric]:
     yield _gauges(
         "leader_election_master_status",
         "Whether this process leads.",

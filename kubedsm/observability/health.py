@@ -8,7 +8,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.observability.reading import Leadership
 
-#: seconds of repeated failures of a loop after which the process should be restarted
+#: seconds of repeated loop failures before a recommended restart
 HOPELESS_AFTER = 300.0
 
 
@@ -38,7 +38,7 @@ class Health:
         return not any(check.failed for check in self.checks)
 
     def text(self, *, verbose: bool) -> str:
-        """Return `ok`, or all checks if one failed or has a remark, or if verbose."""
+        """Return `ok`, or all checks in case of failures, remarks, or verbose output."""
         if self.well and not verbose and not any(check.remark for check in self.checks):
             return "ok"
         verdict = "passed" if self.well else "failed"
@@ -47,11 +47,11 @@ class Health:
 
 
 def alive(failing: Mapping[str, float]) -> Health:
-    """Check liveness. `failing`: seconds for which each loop has failed."""
-    return Health("healthz", (Check("event-loop"), *_loops(failing)))
+    """Check liveness. `failing`: seconds of continuous failure per loop."""
+    return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 
-def _loops(failing: Mapping[str, float]) -> Iterator[Check]:
+def _check_loops(failing: Mapping[str, float]) -> Iterator[Check]:
     if not failing:
         yield Check("loops")
     for loop, seconds in sorted(failing.items()):
@@ -67,20 +67,22 @@ def joining() -> Health:
 def ready(
     missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
 ) -> Health:
-    """Check readiness. `missing`: kinds of objects that are not listed yet."""
+    """Check readiness. `missing`: kinds of unlisted objects."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
-    return Health("readyz", (synced, _elected(leadership), _configured(configuration)))
+    return Health(
+        "readyz", (synced, _check_leadership(leadership), _check_configuration(configuration))
+    )
 
 
-def _elected(leadership: Leadership) -> Check:
+def _check_leadership(leadership: Leadership) -> Check:
     name = "leader-election"
     if not leadership.known:
         return Check(name, "no leader is known")
     return Check(name) if leadership.leading else Check(name, "", f"{leadership.holder} leads")
 
 
-def _configured(state: CurrentConfiguration) -> Check:
-    """A refused configuration leaves the last valid one in force, so readiness is unchanged."""
+def _check_configuration(state: CurrentConfiguration) -> Check:
+    """A refused configuration leaves the last valid one effective: readiness is unchanged."""
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)
 

@@ -1,6 +1,6 @@
-"""Counters and histograms, updated where things happen.
+"""Counters and histograms, updated by callbacks.
 
-Names are those of kube-scheduler and client-go where the meaning is the same.
+Names follow kube-scheduler and client-go for equivalent measurements.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: seconds between two samples of event loop lag
 SAMPLE = 0.05
-#: seconds of lag from which it is logged; every start has less
+#: minimum logged lag in seconds, above the lag of every start
 LOGGED = 0.5
 #: seconds, from 1 ms, a decision on a few pods
 FINE = tuple(0.001 * 2**n for n in range(15))
@@ -40,7 +40,7 @@ COARSE = tuple(0.005 * 2**n for n in range(17))
 LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 #: ratios
 GAPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-#: seconds by which a response time changed
+#: change of a response time in seconds
 CHANGES = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, 0.0, *LAGS[2:10])
 #: kube-scheduler's last label for attempts of a pod
 MOST_ATTEMPTS = 15
@@ -48,7 +48,7 @@ MOST_ATTEMPTS = 15
 
 @attrs.frozen
 class Families:
-    """Precomputed metrics, to be formatted with those of a registry."""
+    """Precomputed metrics, formatted together with a registry."""
 
     families: tuple[Metric, ...]
 
@@ -189,7 +189,7 @@ class Instruments(Listener):
         )
         for kind in MoveKind:
             for result in ("completed", "taken_back", "failed", "dropped"):
-                self._migrations.labels(_label(kind), result)
+                self._migrations.labels(_migration_label(kind), result)
         self._judged = self._counter(
             "kubedsm_move_effects",
             "Completed migrations by effect on the service's mean response time: shorter, longer,"
@@ -198,7 +198,7 @@ class Instruments(Listener):
         )
         for kind in MoveKind:
             for result in ("shorter", "longer", "untold"):
-                self._judged.labels(_label(kind), result)
+                self._judged.labels(_migration_label(kind), result)
         self._response_change = self._histogram(
             "kubedsm_move_response_change_seconds",
             "Expected and measured change of the service's mean response time per migration,"
@@ -262,7 +262,7 @@ class Instruments(Listener):
             "query result",
         )
 
-    def changed(self, change: Change) -> None:
+    def mirror_changed(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after
         if after is None:
             if before is not None:
@@ -303,12 +303,12 @@ class Instruments(Listener):
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:  # noqa: ARG002  as above
         self._victims.observe(len(victims))
 
-    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
+    def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         self._thought.labels("suggestion").observe(seconds)
         for move in moves:
-            self._suggested.labels(_label(move.kind), mode).inc()
+            self._suggested.labels(_migration_label(move.kind), mode).inc()
 
-    def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
+    def optimality_unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
         self._unproven.labels(kind).inc()
         for certificate in certificates:
             if certificate.gap is not None:
@@ -318,7 +318,7 @@ class Instruments(Listener):
     def cloud_sampled(self, nodes: int) -> None:
         self._cloud_nodes.observe(nodes)
 
-    def packed(self, result: Packing, seconds: float) -> None:
+    def packing_ended(self, result: Packing, seconds: float) -> None:
         self._thought.labels("packing").observe(seconds)
         self._packings.labels(result).inc()
 
@@ -326,8 +326,8 @@ class Instruments(Listener):
         self._bind_seconds.observe(seconds)
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
-        kind = _kind(plan)
-        self._plans.labels(kind, _outcome(plan, kind)).inc()
+        kind = _plan_kind(plan)
+        self._plans.labels(kind, _plan_outcome(plan, kind)).inc()
         steps: dict[tuple[str, str], int] = defaultdict(int)
         for step in plan.steps:
             steps[step.kind.value, step.state.value] += 1
@@ -339,28 +339,28 @@ class Instruments(Listener):
     def move_ended(self, ended: MoveOutcome) -> None:
         rolled_back = ended.outcome is Outcome.ROLLED_BACK
         result = "taken_back" if rolled_back else ended.outcome.value
-        self._migrations.labels(_label(ended.move.kind), result).inc()
+        self._migrations.labels(_migration_label(ended.move.kind), result).inc()
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
         change = effect.change
         if change is None:
-            self._judged.labels(_label(kind), "untold").inc()
+            self._judged.labels(_migration_label(kind), "untold").inc()
             return
-        self._judged.labels(_label(kind), "longer" if change > 0 else "shorter").inc()
+        self._judged.labels(_migration_label(kind), "longer" if change > 0 else "shorter").inc()
         expected = effect.expected_change
-        self._response_change.labels(_label(kind), "expected").observe(expected)
-        self._response_change.labels(_label(kind), "measured").observe(change)
+        self._response_change.labels(_migration_label(kind), "expected").observe(expected)
+        self._response_change.labels(_migration_label(kind), "measured").observe(change)
 
     def worker_started(self) -> None:
         self._workers.inc()
 
-    def unanswered(self, question: str) -> None:
+    def request_unanswered(self, question: str) -> None:
         self._unanswered.labels(question).inc()
 
     def load_asked(self, query: str, result: LoadResult) -> None:
         self._load_queries.labels(query, result).inc()
 
-    def answered(self, answered: Answered) -> None:
+    def count_request(self, answered: Answered) -> None:
         """Count a finished request."""
         method = answered.request.method
         self._requests.labels(answered.code, method, self._host).inc()
@@ -369,21 +369,21 @@ class Instruments(Listener):
             self._errors.labels(answered.verb, answered.resource, answered.code).inc()
 
 
-def _label(kind: MoveKind | None) -> str:
+def _migration_label(kind: MoveKind | None) -> str:
     return "unknown" if kind is None else kind.value.replace("-", "_")
 
 
-def _kind(plan: Plan) -> str:
+def _plan_kind(plan: Plan) -> str:
     if plan.restores_only:
         return "restore"
     return "bind" if all(step.kind is StepKind.BIND for step in plan.steps) else "migration"
 
 
-def _outcome(plan: Plan, kind: str) -> str:
+def _plan_outcome(plan: Plan, kind: str) -> str:
     starts = [step for step in plan.steps if step.kind is StepKind.START]
     if kind == "migration" and all(step.state in LOST for step in starts):
         return "dropped"
-    # A rollback that was not needed is cancelled.
+    # Unnecessary rollback steps are cancelled.
     wanted = (step for step in plan.steps if not step.rescues)
     return "completed" if all(step.state is StepState.DONE for step in wanted) else "failed"
 

@@ -1,4 +1,4 @@
-"""Cluster client that reports each request and its response."""
+"""Cluster client with measurement of each request and response."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +17,7 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 @attrs.frozen(slots=True)
 class Answered:
-    """A finished request; a watch is finished when its headers have arrived."""
+    """Completed request; watches are complete after receiving the headers."""
 
     request: Request
     #: status, or NO_ANSWER
@@ -26,12 +26,12 @@ class Answered:
 
     @property
     def resource(self) -> str:
-        """Resource as RBAC names it: `pods`, `pods/binding`."""
-        return _resource(self.request.path)
+        """Resource in RBAC terminology: `pods`, `pods/binding`."""
+        return _name_resource(self.request.path)
 
     @property
     def verb(self) -> str:
-        """Verb as RBAC names it."""
+        """Verb in RBAC terminology."""
         if self.request.method != "GET":
             return _VERBS.get(self.request.method, self.request.method.lower())
         if "watch" in self.request.query:
@@ -40,14 +40,14 @@ class Answered:
 
 
 def _below_group(path: str) -> list[str]:
-    """Return the path's parts from the resource on; none for a path such as /version."""
+    """Return the path components from the resource on; none for paths such as /version."""
     parts = path.strip("/").split("/")
     groups = {"api": 2, "apis": 3}.get(parts[0], len(parts))
     below = parts[groups:]
     return below[2:] if below[:1] == ["namespaces"] and len(below) > 2 else below  # noqa: PLR2004
 
 
-def _resource(path: str) -> str:
+def _name_resource(path: str) -> str:
     below = _below_group(path)
     return "/".join(below[::2][:2]) or path
 
@@ -71,32 +71,32 @@ class MeasuredCluster:
             response = await self.cluster.request(request, timeout=timeout)
             code = str(response.status)
         except ClusterError:
-            self._answered(request, code, began)
+            self._report_request(request, code, began)
             raise
-        self._answered(request, code, began)
+        self._report_request(request, code, began)
         return response
 
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """As `Cluster.stream`."""
-        return self._stream(request, timeout)
+        return self._open_stream(request, timeout)
 
     @asynccontextmanager
-    async def _stream(
+    async def _open_stream(
         self, request: Request, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         began, opened = self.clock.monotonic(), False
         try:
             async with self.cluster.stream(request, timeout=timeout) as lines:
                 opened = True
-                self._answered(request, str(HTTPStatus.OK.value), began)
+                self._report_request(request, str(HTTPStatus.OK.value), began)
                 yield lines
         except ClusterError as error:
             if not opened:
                 status = error.status if isinstance(error, ApiStatusError) else NO_ANSWER
-                self._answered(request, str(status), began)
+                self._report_request(request, str(status), began)
             raise
 
-    def _answered(self, request: Request, code: str, began: float) -> None:
+    def _report_request(self, request: Request, code: str, began: float) -> None:
         self.on_answered(Answered(request, code, self.clock.monotonic() - began))

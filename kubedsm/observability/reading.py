@@ -1,4 +1,4 @@
-"""Reading of the scheduler's state at one moment, as a value that any thread can use."""
+"""Reading of the scheduler's state at a moment, as an immutable value for every thread."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ class Leadership:
 
     @property
     def leader(self) -> str:
-        """Host that leads, in a cluster a pod; empty if this process leads or none is known."""
+        """Leading host, in a cluster a pod; empty if unknown, or for the leading process."""
         return "" if self.leading else host_of(self.holder)
 
     @property
@@ -52,7 +52,7 @@ class Reading:
     #: configuration in force: number, and begin in seconds since the epoch
     generation: int
     configured_at: float
-    #: whether it is the latest one
+    #: acceptance of the latest configuration
     configuration_valid: bool
     #: seconds since the epoch
     now: float

@@ -1,7 +1,7 @@
 """Endpoints for the kubelet and Prometheus: /healthz, /livez, /readyz and /metrics.
 
-A thread derives metrics from a value, so that scheduling does not wait. One scrape runs at a time,
-and a reading serves all scrapes of a second.
+A separate thread derives metrics from a value, concurrently with scheduling. Scrapes run one at a
+time, and share a reading for a second.
 """
 
 import asyncio
@@ -26,29 +26,29 @@ from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import METRICS, AddressUnavailableError, listen
 
 ADDRESS = ("127.0.0.1", 10271)
-#: seconds that requests in progress get at the end
+#: grace period of unfinished requests at shutdown, in seconds
 GRACE = 1.0
-#: seconds that a reading is reused
+#: validity of a reading in seconds
 FRESH = 1.0
 
 
 @asynccontextmanager
 async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None]:
-    """Answer that the process lives and is not ready, before there is a runtime.
+    """Report liveness without readiness, before initialization of the runtime.
 
     Raise AddressUnavailableError as `Monitoring` does.
     """
 
-    runner = _probed(lambda: alive({}), joining)
+    runner = _make_runner(lambda: alive({}), joining)
     try:
-        await _listen(runner, address)
+        await _start_listening(runner, address)
         yield
     finally:
         await runner.cleanup()
 
 
 class Monitoring:
-    """Serves from entering until leaving its context; `url` is the address.
+    """Context manager of the monitoring server at `url`.
 
     Entering raises AddressUnavailableError. Without an address `ADDRESS` is used, if it is free.
     """
@@ -70,32 +70,32 @@ class Monitoring:
         self._last: tuple[float, bytes] | None = None
         ProcessCollector(registry=instruments.registry)
         PlatformCollector(registry=instruments.registry)
-        self._runner = _probed(
+        self._runner = _make_runner(
             lambda: alive(runtime.supervisor.list_failing()),
             lambda: readiness(runtime, leadership()),
-            self._metrics,
+            self._respond_metrics,
         )
         self.url = ""
-        #: reason why nothing is served; empty if it is
+        #: reason for an unavailable server; empty for a listening server
         self.unavailable = ""
 
     async def __aenter__(self) -> Self:
-        self.url, self.unavailable = await _listen(self._runner, self._address)
+        self.url, self.unavailable = await _start_listening(self._runner, self._address)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _respond_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
 
     async def scrape(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         async with self._scraping:
-            gauges = await self._gauges()
+            gauges = await self._format_gauges()
             return format_metrics(self._instruments.registry) + gauges
 
-    async def _gauges(self) -> bytes:
+    async def _format_gauges(self) -> bytes:
         now = self._clock.monotonic()
         if self._last is None or now - self._last[0] >= FRESH:
             reading = read(self._runtime, self._leadership(), self._clock.wall())
@@ -106,32 +106,34 @@ class Monitoring:
         return self._last[1]
 
 
-def _said(health: Health, request: web.Request) -> web.Response:
+def _respond_health(health: Health, request: web.Request) -> web.Response:
     text = health.text(verbose="verbose" in request.query)
     return web.Response(text=text, status=200 if health.well else 503)
 
 
-def _probed(
+def _make_runner(
     live: Callable[[], Health],
     ready: Callable[[], Health],
     metrics: Callable[[web.Request], Awaitable[web.Response]] | None = None,
 ) -> web.AppRunner:
-    async def say_live(request: web.Request) -> web.Response:
-        return _said(live(), request)
+    async def respond_live(request: web.Request) -> web.Response:
+        return _respond_health(live(), request)
 
-    async def say_ready(request: web.Request) -> web.Response:
-        return _said(ready(), request)
+    async def respond_ready(request: web.Request) -> web.Response:
+        return _respond_health(ready(), request)
 
     app = web.Application()
-    app.router.add_get("/healthz", say_live)
-    app.router.add_get("/livez", say_live)
-    app.router.add_get("/readyz", say_ready)
+    app.router.add_get("/healthz", respond_live)
+    app.router.add_get("/livez", respond_live)
+    app.router.add_get("/readyz", respond_ready)
     if metrics is not None:
         app.router.add_get("/metrics", metrics)
     return web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
 
 
-async def _listen(runner: web.AppRunner, address: tuple[str, int] | None) -> tuple[str, str]:
+async def _start_listening(
+    runner: web.AppRunner, address: tuple[str, int] | None
+) -> tuple[str, str]:
     """Return the URL, or the reason why there is none; raise if the address was requested."""
     try:
         return await listen(runner, *(address or ADDRESS), METRICS), ""

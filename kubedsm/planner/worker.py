@@ -70,7 +70,7 @@ class WorkerListener(Protocol):
     def worker_started(self) -> None:
         """A planner process has started, and its replica is synced."""
 
-    def unanswered(self, question: str) -> None:
+    def request_unanswered(self, question: str) -> None:
         """A request of that name got no response: the process ended, or took too long."""
 
 
@@ -132,7 +132,7 @@ class Worker:
                 starting = self._clock.monotonic() < self._startup_until
                 write = log.debug if starting else log.warning
                 self._said.log(write, "no response", str(error), request=request.name)
-                self._listener.unanswered(request.name)
+                self._listener.request_unanswered(request.name)
                 raise
             finally:
                 self._idle -= idle

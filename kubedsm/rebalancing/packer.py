@@ -94,7 +94,7 @@ class Packer:
             self._in_vain = 0
         self._packed_for = refused
         if not all(certificate.proven for certificate in packing.certificates):
-            migrator.listener.unproven("packing", packing.certificates)
+            migrator.listener.optimality_unproven("packing", packing.certificates)
         if migrator.state[1:] != state[1:]:
             self._drop_outdated(seconds)
             return
@@ -109,7 +109,7 @@ class Packer:
             return
         if found is not None:
             self._propose_packing(snapshot, found)
-        migrator.listener.packed("nothing" if found is None else "proposed", seconds)
+        migrator.listener.packing_ended("nothing" if found is None else "proposed", seconds)
         self._back_off(None if packing.rests else state)
         wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
         self._again_at = answered + wait
@@ -117,7 +117,7 @@ class Packer:
     async def _apply_packing(
         self, snapshot: Snapshot, packing: PackResponse, seconds: float
     ) -> None:
-        self.migrator.listener.packed("applied", seconds)
+        self.migrator.listener.packing_ended("applied", seconds)
         if await self.execute(snapshot, packing):
             self._in_vain, self._packed_for = 0, frozenset()
         else:
@@ -125,7 +125,7 @@ class Packer:
 
     def _drop_outdated(self, seconds: float) -> None:
         log.info("packing overtaken")
-        self.migrator.listener.packed("overtaken", seconds)
+        self.migrator.listener.packing_ended("overtaken", seconds)
 
     async def _await_calm(self) -> None:
         """Wait until migrations may begin, up to `PATIENCE`."""

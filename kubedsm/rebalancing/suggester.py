@@ -23,7 +23,7 @@ from kubedsm.execution.migrations import Group, Migrations
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.listener import Listener
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, planned
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
@@ -158,7 +158,7 @@ class Migrator:
             plan_id = f"plan-{next(self._plans)}"
             moves = [leg.move for leg in legs if not leg.continues]
             orders = tuple(order_of(plan_id, leg, self.configuration.current) for leg in legs)
-            outcomes = tuple(planned(o.id, leg) for o, leg in zip(orders, legs, strict=True))
+            outcomes = tuple(plan_outcome(o.id, leg) for o, leg in zip(orders, legs, strict=True))
             choices += outcomes
             has_benefit = partial(self.has_benefit, moves, waiting)
             worth = partial(needed, number) if needed else has_benefit
@@ -262,9 +262,9 @@ class Suggester:
             return
         suggestion = suggested.suggestion
         seconds = migrator.clock.monotonic() - began
-        migrator.listener.suggested(suggestion.moves, settings.mode, seconds)
+        migrator.listener.suggestion_made(suggestion.moves, settings.mode, seconds)
         if not suggestion.proven:
-            migrator.listener.unproven("suggestion", suggestion.certificates)
+            migrator.listener.optimality_unproven("suggestion", suggestion.certificates)
         if not suggestion.moves:
             self._note_nothing(suggested, state)
         elif not self._is_valid(suggestion, snapshot, state):

@@ -109,7 +109,7 @@ class Attempts:
         self, pod: Pod, result: Result, message: str, plugins: frozenset[str] = frozenset()
     ) -> None:
         self.listener.attempt_ended(pod, result)
-        self.listener.waits(pod, message, plugins)
+        self.listener.pod_waits(pod, message, plugins)
 
     def begin_binds(self, batch: Batch, bindings: Sequence[Binding]) -> None:
         """Register binds before the beginning: API refusals may arrive immediately."""

@@ -370,7 +370,7 @@ class Scheduler:
         """Record a completely decided batch, with the final decision."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
-            self.listener.unproven("batch", decision.certificates)
+            self.listener.optimality_unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
         gaps = describe_unproven(decision.certificates)

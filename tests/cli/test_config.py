@@ -116,7 +116,7 @@ def test_show_says_where_rates_come_from(tmp_path):
     said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").stdout)
     assert [each["weight"] for each in said["workloads"]] == [
         {"value": 1.5, "from": f"default; traffic: services.shop/cart, {given}:3"},
-        {"value": 1.0, "from": "default; traffic: as much for each pod as others"},
+        {"value": 1.0, "from": "default; traffic: the same for each pod"},
         {"value": 0.5, "from": "default; traffic: annotation kubedsm.io/rate of shop/video-1"},
     ]
 

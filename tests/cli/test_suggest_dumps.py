@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from kubedsm.cli import console, migration_advice
+from kubedsm.cli.commands import suggest
 from kubedsm.cli.inputs import mirror_of
 from kubedsm.cli.migration_advice import advice_tables, advise
-from kubedsm.cli.suggest import suggest
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline

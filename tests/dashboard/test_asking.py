@@ -99,4 +99,4 @@ async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypat
     )
     assert "the leader is not known" in questions.describe_standby(Leadership(False, ""))
     hindered = questions.Questions(world.runtime, lambda: standby)
-    assert hindered._obstacle() == questions.describe_standby(standby)
+    assert hindered._describe_obstacle() == questions.describe_standby(standby)

@@ -23,7 +23,7 @@ def named(runtime, app, node=None):
 
 def about_pod(decisions, name):
     """The explanation by what is recorded; None if nothing is known of the pod."""
-    for uid, full_name in decisions.named(name).items():
+    for uid, full_name in decisions.find_pods(name).items():
         return explain_pod(decisions.facts_of_pod(uid, full_name)())
     return None
 

@@ -41,7 +41,7 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 
 def explanations(world, name):
     decisions = world.runtime.decisions
-    recalled = [decisions.recall(uid, full) for uid, full in decisions.named(name).items()]
+    recalled = [decisions.recall(uid, full) for uid, full in decisions.find_pods(name).items()]
     facts = decisions.explain(each for each in recalled if each)
     return [as_sent(each) for each in facts]
 
@@ -177,8 +177,8 @@ async def test_a_pod_of_another_scheduler_is_told_as_such_single_and_among_all_t
         world.deploy("huge", 1, cpu="64")
         await asyncio.sleep(1)
         decisions = world.runtime.decisions
-        [(theirs, _)] = decisions.named(name_of(world.pods("theirs")[0])).items()
-        [(huge, _)] = decisions.named(name_of(world.pods("huge")[0])).items()
+        [(theirs, _)] = decisions.find_pods(name_of(world.pods("theirs")[0])).items()
+        [(huge, _)] = decisions.find_pods(name_of(world.pods("huge")[0])).items()
         said = decisions.facts_of_pod(theirs, "theirs")()
         assert (said.left_to, said.chosen, said.nodes_as_of) == ("default-scheduler", None, "now")
         assert "kubedsm in Deployment default/theirs" in said.opt_in
@@ -286,8 +286,8 @@ async def test_it_is_bounded(monkeypatch):
     entries = list(record.newest_first())
     assert [e.number for e in entries] == list(range(30, 10, -1))
     assert [record.basis(e) is not None for e in entries] == [True] * 5 + [False] * 15
-    assert record.chosen(Uid("u9")) is None
-    assert record.chosen(Uid("u10")).node == "e1"
+    assert record.find_choice(Uid("u9")) is None
+    assert record.find_choice(Uid("u10")).node == "e1"
     assert set(record._placed_by) == {f"u{number}" for number in range(10, 30)}
 
 
@@ -312,4 +312,4 @@ async def test_a_try_in_vain_replaces_the_last_one_and_nothing_else():
     note(record, 1)
     note(record, 2)
     assert [e.pods[0].node for e in record.newest_first()] == ["e1", "e1", None, None]
-    assert record.chosen(Uid("u1")).node == "e1"
+    assert record.find_choice(Uid("u1")).node == "e1"

@@ -10,10 +10,10 @@ from kubedsm.model.measured import Measured
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import assume_prior
-from kubedsm.objective.objective import NANO, Objective, Prospect, QosTarget, even_scores, quality
+from kubedsm.objective.objective import NANO, Objective, Prospect, QosTarget, quality
 from kubedsm.objective.qos_targets import cap_slower_edge, without_caps
 from support.drawn_batches import OBJECTIVES
-from support.placement_instances import node, pod, resources, snapshot
+from support.placement_instances import even_scores, node, pod, resources, snapshot
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")

@@ -136,12 +136,12 @@ async def test_a_pod_of_another_scheduler_or_one_that_goes_is_not_timed():
 
 async def test_a_pod_whose_end_is_learned_of_afterwards_is_forgotten():
     instruments = Instruments(VirtualClock(), "kubedsm", "server")
-    instruments.changed(Change(pod_after=POD))
+    instruments.mirror_changed(Change(pod_after=POD))
     assert instruments._waiting == {}
     ours = attrs.evolve(POD, scheduler_name="kubedsm")
-    instruments.changed(Change(pod_after=ours))
+    instruments.mirror_changed(Change(pod_after=ours))
     assert set(instruments._waiting) == {ours.uid}
-    instruments.changed(Change(pod_before=ours))
+    instruments.mirror_changed(Change(pod_before=ours))
     assert instruments._waiting == {}
     assert b"_created" not in format_metrics(instruments.registry)
 
@@ -252,7 +252,7 @@ async def test_worker_processes_and_what_they_do_not_answer_are_counted():
         metered = Metered(world)
         async with world.scheduler(instruments=metered.instruments):
             metered.instruments.worker_started()
-            metered.instruments.unanswered("preemption")
+            metered.instruments.request_unanswered("preemption")
             assert metered("kubedsm_worker_starts_total") == 1
             unanswered = "kubedsm_unanswered_questions_total"
             assert metered(unanswered, question="preemption") == 1
@@ -262,8 +262,8 @@ async def test_worker_processes_and_what_they_do_not_answer_are_counted():
 async def test_what_is_not_proven_is_counted_with_its_gap_and_no_priority_for_a_label():
     instruments = Instruments(VirtualClock(), "kubedsm", "server:443")
     placed = Certificate("pods placed", Status.FEASIBLE, 188, 203, of="priority 100")
-    instruments.unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
-    instruments.unproven("batch", ())
+    instruments.optimality_unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
+    instruments.optimality_unproven("batch", ())
     text = format_metrics(instruments.registry).decode()
     assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
     assert total(text, "kubedsm_unproven_decisions_total", kind="suggestion") == 0

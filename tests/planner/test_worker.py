@@ -50,7 +50,7 @@ class Counts(Listener):
     def worker_started(self):
         self.started += 1
 
-    def unanswered(self, question):
+    def request_unanswered(self, question):
         self.unanswered_of[question] += 1
 
 

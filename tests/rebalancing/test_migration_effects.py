@@ -60,7 +60,7 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
             tell(world, 500, 100)
             assert effects(world) == [told]
             decisions = world.runtime.decisions
-            [(uid, name)] = decisions.named(str(move.replacement)).items()
+            [(uid, name)] = decisions.find_pods(str(move.replacement)).items()
             [said] = decisions.explain([decisions.recall(uid, name)])
             assert [each.helped for each in said.moves] == [told]
             assert (

@@ -141,7 +141,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
             [event] = world.events("PackingProposed")
             assert event["message"].startswith("Packing: 1 move would make room on n")
             decisions = runtime.decisions
-            [(uid, name)] = decisions.named(world.pods("large")[0]["metadata"]["name"]).items()
+            [(uid, name)] = decisions.find_pods(world.pods("large")[0]["metadata"]["name"]).items()
             [told] = decisions.explain([decisions.recall(uid, name)])
             assert told.packing.startswith("1 move would make room on n")
             assert told.packing.endswith(", mode is suggest")

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.events.event_writer import EventWriter
 from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
@@ -96,9 +97,8 @@ async def recording(answer=lambda request: None):
         parts.binds.none_under_way,
         parts.supervisor,
         parts.said,
-        "test",
+        EventWriter(paper, clock, parts.said, "test", 10.0, Listener()),
         lambda pod: "",
-        Listener(),
     )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (manager, recorder)]

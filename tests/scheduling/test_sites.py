@@ -184,7 +184,7 @@ async def test_a_stand_in_says_why_it_is_in_the_cloud():
             for name in stand_ins:
                 assert "north cut off, its pods are replaced in the cloud" in said[name]
             decisions, [one, *_] = world.runtime.decisions, sorted(stand_ins)
-            ((uid, name),) = decisions.named(one).items()
+            ((uid, name),) = decisions.find_pods(one).items()
             [explained] = decisions.explain([decisions.recall(uid, name)])
             advice = {node.node: node.change for node in explained.nodes}
             assert advice.pop("c1") is None

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.config.settings import load
 from kubedsm.execution.migrations import Group
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, planned
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move
@@ -138,7 +138,7 @@ async def hand_over(
     orders = tuple(
         attrs.evolve(order_of(plan, leg, world.configuration), deadline=deadline) for leg in legs
     )
-    moves = tuple(planned(order.id, leg) for order, leg in zip(orders, legs, strict=True))
+    moves = tuple(plan_outcome(order.id, leg) for order, leg in zip(orders, legs, strict=True))
     world.runtime.manager.migrate(plan, Group(orders, moves, worth))
 
 

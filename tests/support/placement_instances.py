@@ -19,7 +19,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import QosTarget
+from kubedsm.objective.objective import QosTarget, scores_and_unevenness
 from kubedsm.objective.qos_targets import cap_slower_edge
 
 GPU = "example.com/gpu"
@@ -170,3 +170,9 @@ def drawn(seed, most=6):
     if nodes and rng.random() < 0.15:  # over-committed already
         held[rng.choice(nodes).name] = resources(5, 1, 0)
     return Instance(snapshot(nodes, pods, held), batch, promised)
+
+
+def even_scores(objective, prospects):
+    """The scores of each prospect's numbers of edge pods, less their unevenness."""
+    both = zip(*scores_and_unevenness(objective, prospects), strict=True)
+    return [scores - uneven for scores, uneven in both]

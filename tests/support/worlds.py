@@ -57,7 +57,7 @@ class World:
         )
         cluster = self.witness.wrap_cluster(self.front, lambda: self.runtime)
         if instruments is not None:
-            cluster = MeasuredCluster(cluster, self.clock, instruments.answered)
+            cluster = MeasuredCluster(cluster, self.clock, instruments.count_request)
         self.runtime = Runtime(
             cluster,
             self.configuration,

@@ -1,8 +1,8 @@
 """Access control of the page: known hosts, the token, and headers for browsers.
 
-A page of another site must learn nothing here, even if its host name resolves to this machine (DNS
-rebinding). Requests must therefore use an address, `localhost` or a known name. With a token, data
-about the cluster is sent only to clients that have it.
+Pages of other sites must not obtain information, even if their host name resolves to this machine
+(DNS rebinding). Requests must therefore use an address, `localhost` or a configured name. With a
+token, information about the cluster requires the token.
 """
 
 import hmac
@@ -37,7 +37,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-#: Sec-Fetch-Site of requests that no other site caused
+#: Sec-Fetch-Site of requests without involvement of other sites
 _OWN = ("same-origin", "none")
 _BEARER = "Bearer "
 _NAME = "[a-z0-9.-]+"
@@ -45,7 +45,7 @@ _HOST = re.compile(rf"(?P<name>\[[0-9a-f:.]+\]|{_NAME})(:[0-9]+)?")
 
 
 def is_name(host: str) -> bool:
-    """Return whether it can be a host name, as browsers write it."""
+    """Return True for a syntactically valid host name, in the notation of browsers."""
     return re.fullmatch(_NAME, host) is not None
 
 
@@ -59,16 +59,16 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Raise TokenFileError."""
         self._path = path
-        self._seen = _version(path)
-        self._token = _token_in(path)
+        self._seen = _read_version(path)
+        self._token = _read_token(path)
 
     def holds(self, token: str) -> bool:
-        """Return whether this is the token; False if the file is gone, or empty."""
-        seen = _version(self._path)
+        """Return True for the current token; False for a missing or empty file."""
+        seen = _read_version(self._path)
         if seen != self._seen:
             self._seen = seen
             try:
-                self._token = _token_in(self._path)
+                self._token = _read_token(self._path)
             except TokenFileError as error:
                 self._token = b""
                 log.warning("page access denied to all", error=str(error))
@@ -79,7 +79,7 @@ class TokenFile:
         )
 
 
-def _version(path: Path) -> tuple[int, ...]:
+def _read_version(path: Path) -> tuple[int, ...]:
     try:
         found = path.stat()
     except OSError:
@@ -87,7 +87,7 @@ def _version(path: Path) -> tuple[int, ...]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _token_in(path: Path) -> bytes:
+def _read_token(path: Path) -> bytes:
     try:
         token = path.read_bytes().strip()
     except OSError as error:
@@ -101,7 +101,7 @@ def _token_in(path: Path) -> bytes:
 class Access:
     """`names`: host names of this server besides addresses and `localhost`.
 
-    Without a token every client may see everything, so the server must listen on loopback.
+    Without a token, every client has unrestricted access, hence the server must listen on loopback.
     """
 
     names: Collection[str] = ()
@@ -130,7 +130,7 @@ class Access:
         """Refuse requests without access; public files need no token."""
 
         @web.middleware
-        async def guarded(
+        async def check_access(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
             if not self.host_is_known(request.headers.get("Host", "")):
@@ -149,5 +149,5 @@ class Access:
         async def protect(_: web.Request, response: web.StreamResponse) -> None:
             response.headers.update(HEADERS)
 
-        app.middlewares.append(guarded)
+        app.middlewares.append(check_access)
         app.on_response_prepare.append(protect)

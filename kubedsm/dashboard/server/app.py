@@ -1,6 +1,6 @@
 """Page over HTTP: its files, the stream of updates, the recording, and explanations.
 
-Nothing there changes anything. `access` has the rules on who may ask.
+The page is read-only. Access rules are in `access`.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import PAGE, listen
 
 LOOPBACK = "127.0.0.1"
-#: seconds that requests in progress get at the end
+#: grace period of unfinished requests at shutdown, in seconds
 GRACE = 1.0
 #: bytes written to a viewer at once, and bytes that the kernel buffers for it
 PIECE, BUFFER = 65_536, 262_144
 #: viewers at a time
 MOST = 200
-#: seconds that a compressed recording is reused
+#: validity of a compressed recording in seconds
 FRESH = 5.0
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -53,7 +53,7 @@ def read_static_files() -> dict[str, bytes]:
 def page_app(
     stream: Stream, clock: Clock, access: Access, questions: Iterable[web.RouteDef] = ()
 ) -> web.Application:
-    """Return the application of the page; routes added to it are guarded, too."""
+    """Return the application of the page; additional routes are protected, too."""
     contents = read_static_files()
     packed = {name: gzip.compress(content, mtime=0) for name, content in contents.items()}
 
@@ -93,9 +93,9 @@ def page_app(
 class _Viewers:
     """Connected viewers: each receives the stream as fast as it reads.
 
-    A viewer that leaves a message unread is dropped by the listener. Small messages disappear in
-    the kernel's buffers, so a stream also ends after a while (`stream.LASTS`) and a viewer that
-    reads reconnects. If the page is full, a new viewer replaces the one that connected longest ago.
+    The listener disconnects viewers with unread messages. Small messages disappear in the kernel's
+    buffers, hence streams also end after `stream.LASTS`, and reading viewers reconnect. Above the
+    maximum, a new viewer replaces the viewer with the oldest connection.
     """
 
     def __init__(self, stream: Stream, access: Access) -> None:
@@ -104,9 +104,9 @@ class _Viewers:
         self._connected: list[web.Request] = []
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Send updates to a viewer until it disconnects."""
+        """Send updates to a viewer until disconnection."""
         if len(self._connected) >= MOST:
-            self._drop(self._connected[0])
+            self._drop_viewer(self._connected[0])
         # Proxies must not buffer the stream: nginx obeys this header.
         unbuffered = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=unbuffered)
@@ -114,7 +114,7 @@ class _Viewers:
         self._connected.append(request)
         try:
             await response.prepare(request)
-            await self._send(request, response)
+            await self._send_messages(request, response)
         except ConnectionError:
             # Viewers disconnect at any time.
             pass
@@ -123,13 +123,13 @@ class _Viewers:
                 self._connected.remove(request)
         return response
 
-    def _drop(self, request: web.Request) -> None:
+    def _drop_viewer(self, request: web.Request) -> None:
         self._connected.remove(request)
         if request.transport is not None:
             request.transport.abort()  # closing would wait until the client has read all
         request.task.cancel()
 
-    async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _send_messages(self, request: web.Request, response: web.StreamResponse) -> None:
         """Send messages. Raise ConnectionError if the viewer is gone, or was dropped."""
         if request.transport is not None:
             connection = request.transport.get_extra_info("socket")
@@ -160,7 +160,7 @@ class _RecordingFile:
         self._made = (-FRESH, b"")
 
     async def respond(self, request: web.Request) -> web.Response:
-        """Send the recording, or what a viewer lacks of it."""
+        """Send the complete recording, or only the messages unknown to the viewer."""
         response = web.Response(headers={"Cache-Control": "no-store"})
         response.content_type = "application/x-ndjson"
         version = self._stream.known(request.query)
@@ -169,12 +169,12 @@ class _RecordingFile:
             response.enable_compression()
         elif "gzip" in request.headers.get("Accept-Encoding", ""):
             response.headers["Content-Encoding"] = "gzip"
-            response.body = await self._compress()
+            response.body = await self._compress_recording()
         else:
             response.body = b"\n".join(self._stream.recording.lines())
         return response
 
-    async def _compress(self) -> bytes:
+    async def _compress_recording(self) -> bytes:
         async with self._compressing:
             now = self._clock.monotonic()
             if now - self._made[0] >= FRESH:
@@ -196,7 +196,7 @@ async def page_of(
 ) -> AsyncIterator[str]:
     """Serve the page of the runtime, whose listener is the scene; yield its URL.
 
-    leadership: returns None for a runtime that only follows the cluster and decides nothing. Raise
+    leadership: returns None for a runtime without decisions, which only follows the cluster. Raise
     AddressUnavailableError.
     """
     async with app_of(runtime, scene, clock, access or Access(), leadership) as app:

@@ -1,4 +1,4 @@
-"""Routes of the page for "why?" and "what if?"; nothing there changes the cluster."""
+"""Routes of the page for explanations and hypothetical changes, all of them read-only."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from aiohttp import web
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.server.what_if import BadRequestError, explain_what_if, parse_what_if
 from kubedsm.explain.explanation import Explanation
-from kubedsm.explain.server import query_of, refused
+from kubedsm.explain.server import query_of, refuse_request
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import NoResponseError
@@ -24,7 +24,7 @@ _encoder = msgspec.json.Encoder()
 
 @attrs.define(eq=False)
 class Questions:
-    """One response at a time; of several "what if?" requests, the latest goes next."""
+    """Responses one at a time; the latest "what if?" request takes precedence."""
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]
@@ -38,7 +38,7 @@ class Questions:
         """Explain one pod, node, workload, migration or decision."""
         query = query_of(request, *_KINDS)
         if len(query) != 1:
-            raise refused(f"name one of {', '.join(_KINDS)}")
+            raise refuse_request(f"name one of {', '.join(_KINDS)}")
         [(kind, key)] = query.items()
         subject = Subject(cast(Kind, "migration" if kind == "move" else kind), key)
         leadership = self._leadership()
@@ -46,7 +46,7 @@ class Questions:
         try:
             found = await self._runtime.explanations.explain(subject, leading=leading)
         except SubjectError as error:
-            raise refused(str(error)) from None
+            raise refuse_request(str(error)) from None
         if found is None:
             name = " ".join(key[:80].split())
             raise web.HTTPNotFound(text=f"nothing is known about {subject.kind} {name}\n")
@@ -56,21 +56,21 @@ class Questions:
         """`?qos=shop/cart:0.8&replicas=shop/cart:+2`, each any number of times."""
         for key in request.query:
             if key not in ("qos", "replicas"):
-                raise refused(f"{key[:40]}: unknown, only qos and replicas can be changed")
+                raise refuse_request(f"{key[:40]}: unknown, only qos and replicas can be changed")
         workloads = {str(each): each for each in self._runtime.mirror.snapshot().shares()}
         try:
             changes = parse_what_if(
                 request.query.getall("qos", []), request.query.getall("replicas", []), workloads
             )
         except BadRequestError as error:
-            raise refused(str(error)) from None
+            raise refuse_request(str(error)) from None
         self._latest += 1
         number = self._latest
         async with self._solving:
             if number != self._latest:
                 raise web.HTTPConflict(text="replaced by a later request: try again\n")
             try:
-                request_ = self._suggester().what_if(*changes)
+                request_ = self._find_suggester().what_if(*changes)
                 imagined = await self._runtime.planner.solve(request_, idle=True)
             except NoResponseError as error:
                 raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
@@ -78,16 +78,16 @@ class Questions:
             explain_what_if(imagined, changes, self._runtime.configuration.current)
         )
 
-    def _suggester(self) -> Migrator:
-        if obstacle := self._obstacle():
+    def _find_suggester(self) -> Migrator:
+        if obstacle := self._describe_obstacle():
             raise web.HTTPServiceUnavailable(text=f"{obstacle}\n")
         suggester = self._runtime.migrator
         if suggester is None:
             raise web.HTTPServiceUnavailable(text="this policy migrates nothing\n")
         return suggester
 
-    def _obstacle(self) -> str:
-        """Return why nothing can be planned here; empty if it can."""
+    def _describe_obstacle(self) -> str:
+        """Return the obstacle to planning; empty without an obstacle."""
         leadership = self._leadership()
         if leadership is None:
             return "no scheduler runs here: start kubedsm run --page"
@@ -97,7 +97,7 @@ class Questions:
 
 
 def describe_standby(leadership: Leadership) -> str:
-    """Describe that a standby plans nothing, and where the leader is."""
+    """Describe the missing planning capability of a standby, and the address of the leader."""
     if not leadership.leader:
         return "this scheduler is a standby and plans nothing; the leader is not known"
     where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"

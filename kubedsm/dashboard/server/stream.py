@@ -1,7 +1,7 @@
 """Stream of updates as server-sent events, at the pace at which each viewer reads.
 
-The only state of a viewer is its version. A slow viewer gets larger messages, never more of them;
-one that does not read costs nothing.
+Per-viewer state consists of the version. Slow viewers get larger messages, never additional
+messages; viewers without reads cost nothing.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
 from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor
 
-#: seconds between two looks: with viewers, without, and when something may soon be over
+#: seconds between two evaluations: with viewers, without, and when something may soon be over
 LOOK, GLANCE, AT_ONCE = 0.25, 1.0, 0.1
-#: seconds without changes after which viewers get a sign of life
+#: seconds without changes before a keep-alive message
 SILENCE = 10.0
-#: seconds after which a stream ends; a viewer reconnects and loses nothing
+#: maximum duration of a stream in seconds; viewers reconnect without loss
 LASTS = 60.0
 _NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Stream:
-    """Looks periodically, records the changes, and sends them to viewers.
+    """Periodic evaluation, recording, and transmission of changes to viewers.
 
-    `stirred` is set when something happens that may be over by the next look; a look clears it.
+    `stirred` is set for short-lived changes, which require an immediate evaluation.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Stream:
         clock: Clock,
         supervisor: Supervisor,
     ) -> None:
-        #: id of this process: versions of another process mean nothing here
+        #: process id for viewers: versions are meaningless across processes
         self.run_id = secrets.token_hex(4)
         self._see = look
         self._scene = snapshot
@@ -49,27 +49,27 @@ class Stream:
         self._supervisor = supervisor
         with supervisor.catch_errors("page"):
             look()
-        self.recording = Recording(self._snapshot())
+        self.recording = Recording(self._take_snapshot())
         self.viewers = 0
         self._sent = clock.monotonic()
         self._news = asyncio.Event()
-        #: update by the version that viewers have, encoded once for all
+        #: encoded update by viewer version, shared between viewers
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
         """Look until cancelled; errors are logged and stay here."""
         while True:
-            await self._pause()
+            await self._await_look()
             with self._supervisor.catch_errors("page"):
-                self._look()
+                self._record_changes()
 
-    async def _pause(self) -> None:
+    async def _await_look(self) -> None:
         await self._clock.sleep(AT_ONCE)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout((LOOK if self.viewers else GLANCE) - AT_ONCE):
                 await self._stirred.wait()
 
-    def _look(self) -> None:
+    def _record_changes(self) -> None:
         now, changes = self._clock.monotonic(), self._see()
         if changes is not None:
             self._lines = {self.recording.version: self.recording.add(changes)}
@@ -79,12 +79,12 @@ class Stream:
             self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """Return the version that a viewer has, if it is from this process."""
+        """Return the version known to a viewer, if from this process."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
-        """Yield a viewer's updates from that version on, for `LASTS` seconds; empty: no news."""
+        """Yield updates after the version, for `LASTS` seconds; empty for keep-alive messages."""
         ends = self._clock.monotonic() + LASTS
         self.viewers += 1
         try:
@@ -95,18 +95,18 @@ class Stream:
                 if version == self.recording.version:
                     yield b""
                     continue
-                line, version = self._line(version), self.recording.version
+                line, version = self._encode_update(version), self.recording.version
                 yield line
         finally:
             self.viewers -= 1
 
-    def _line(self, version: int | None) -> bytes:
+    def _encode_update(self, version: int | None) -> bytes:
         if version not in self._lines:
             missed = None if version is None else self.recording.since(version)
             if missed is None and version is not None:
-                return self._line(None)
-            self._lines[version] = encode_message(missed or self._snapshot())
+                return self._encode_update(None)
+            self._lines[version] = encode_message(missed or self._take_snapshot())
         return self._lines[version]
 
-    def _snapshot(self) -> Snapshot:
+    def _take_snapshot(self) -> Snapshot:
         return msgspec.structs.replace(self._scene(), run=self.run_id)

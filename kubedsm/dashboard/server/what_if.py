@@ -1,4 +1,4 @@
-"""Answers to "what if?": migrations that other QoS targets or more replicas would cause."""
+"""Hypothetical changes: migrations caused by different QoS targets or additional replicas."""
 
 import re
 from collections import Counter
@@ -48,18 +48,20 @@ def parse_what_if(
     qos: Sequence[str], replicas: Sequence[str], workloads: Mapping[str, Workload]
 ) -> Changes:
     """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`. Raise BadRequestError."""
-    factors = tuple((name, _factor(name, text)) for name, text in _split("qos", qos, workloads))
+    factors = tuple(
+        (name, _parse_factor(name, text)) for name, text in _split_pairs("qos", qos, workloads)
+    )
     more = tuple(
         (workloads[name], number)
-        for name, text in _split("replicas", replicas, workloads)
-        if (number := _number(name, text))
+        for name, text in _split_pairs("replicas", replicas, workloads)
+        if (number := _parse_number(name, text))
     )
     if sum(number for _, number in more) > MOST_IN_ALL:
         raise BadRequestError(f"replicas: more than {MOST_IN_ALL} in all")
     return Changes(factors, more)
 
 
-def _split(
+def _split_pairs(
     what: str, given: Sequence[str], workloads: Mapping[str, Workload]
 ) -> Iterator[tuple[str, str]]:
     if len(given) > MOST_WORKLOADS:
@@ -68,49 +70,51 @@ def _split(
     for each in given:
         name, colon, text = each.rpartition(":")
         if not colon:
-            raise BadRequestError(f"{what}: {_short(each)} is not namespace/name:number")
+            raise BadRequestError(f"{what}: {_shorten_text(each)} is not namespace/name:number")
         if name not in workloads:
-            raise BadRequestError(f"{what}: no opted-in workload is called {_short(name)}")
+            raise BadRequestError(f"{what}: no opted-in workload is called {_shorten_text(name)}")
         if name in known:
             raise BadRequestError(f"{what}: {name} is given twice")
         known.add(name)
         yield name, text
 
 
-def _factor(name: str, text: str) -> float:
+def _parse_factor(name: str, text: str) -> float:
     try:
         factor = float(text)
     except ValueError:
         factor = -1.0
     if not (isfinite(factor) and 0 <= factor <= 1):
-        raise BadRequestError(f"qos: {name}: {_short(text)} is not between 0 and 1")
+        raise BadRequestError(f"qos: {name}: {_shorten_text(text)} is not between 0 and 1")
     return factor
 
 
-def _number(name: str, text: str) -> int:
+def _parse_number(name: str, text: str) -> int:
     number = int(text) if _NUMBER.fullmatch(text) else -1
     if not 0 <= number <= MOST:
-        raise BadRequestError(f"replicas: {name}: {_short(text)} is not between +0 and +{MOST}")
+        raise BadRequestError(
+            f"replicas: {name}: {_shorten_text(text)} is not between +0 and +{MOST}"
+        )
     return number
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return " ".join(text[:60].split()) or "nothing"
 
 
 def explain_what_if(
     imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Explanation[None]:
-    """`configuration`: the one in force."""
+    """`configuration`: the effective configuration."""
     return Explanation(
         "What would be done",
-        tuple(_lines(imagined, configuration)),
-        tuple(_sections(imagined, changes, configuration)),
+        tuple(_describe_result(imagined, configuration)),
+        tuple(_list_sections(imagined, changes, configuration)),
     )
 
 
-def _lines(imagined: WhatIfResponse, configuration: Configuration) -> Iterator[Words]:
-    moves, missing = len(imagined.moves), _missing(imagined)
+def _describe_result(imagined: WhatIfResponse, configuration: Configuration) -> Iterator[Words]:
+    moves, missing = len(imagined.moves), _count_missing(imagined)
     met = "every QoS target is met"
     if missing:
         met = f"{counted(missing, 'pod')} would be missing at the edge"
@@ -132,11 +136,11 @@ def _lines(imagined: WhatIfResponse, configuration: Configuration) -> Iterator[W
         yield ("There may be better migrations: the search is limited as for a suggestion.",)
 
 
-def _missing(imagined: WhatIfResponse) -> int:
+def _count_missing(imagined: WhatIfResponse) -> int:
     return sum(max(0, each.wanted - each.then.edge) for each in imagined.shares.values())
 
 
-def _sections(
+def _list_sections(
     imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Iterator[Section]:
     headings = ("workload", "at the edge now", "then", "target then")
@@ -162,7 +166,7 @@ def _sections(
         )
         yield Section("Migrations", table=table(("pod", "from", "to", "reason"), rows))
     if any(each.node for each in imagined.placed):
-        yield Section("Pods that would be scheduled", table=_where(imagined.placed))
+        yield Section("Pods that would be scheduled", table=_placements_table(imagined.placed))
     stuck = [each for each in imagined.placed if not each.node]
     if stuck:
         why = ((each.pod, each.message) for each in stuck[:_SHOWN])
@@ -179,7 +183,7 @@ def _sections(
         )
 
 
-def _where(placed: Sequence[Placed]) -> Table | None:
+def _placements_table(placed: Sequence[Placed]) -> Table | None:
     counts = Counter((each.workload, each.node) for each in placed if each.node)
     return table(
         ("workload", "pods", "node"),

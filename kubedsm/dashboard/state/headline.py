@@ -1,4 +1,4 @@
-"""Headline: one line on what the scheduler is doing, derived from the rows."""
+"""Headline: a single-line description of current scheduler activity, derived from the rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,16 +8,16 @@ from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, Workload
 from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted, named
 
-#: seconds for which the end of a migration is in the headline, so that a reader notices it
+#: seconds for which the headline displays the completion of a migration
 HELD = 3.0
 
 
 @attrs.frozen
 class Scenery:
-    """Rows that the headline is derived from."""
+    """Underlying rows of the headline."""
 
     nodes: Mapping[str, NodeRow]
-    #: opted-in pods that wait for a node
+    #: pending opted-in pods
     waiting: Mapping[str, PodRow]
     workloads: Mapping[str, WorkloadRow]
     moves: Mapping[str, MoveRow]
@@ -26,10 +26,10 @@ class Scenery:
 
 
 def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now: float) -> str:
-    """Return the first of these that applies. placed: pods bound a moment ago.
+    """Return the first applicable description. placed: recently bound pods.
 
-    Another leader, migrations in progress, sites that are away, migrations just over, new pods,
-    waiting pods, missed QoS targets.
+    Precedence: another leader, unfinished migrations, partitioned sites, recently finished
+    migrations, new pods, pending pods, missed QoS targets.
     """
     if status.role == "watching":
         return "watching the cluster; nothing is decided here"
@@ -38,19 +38,19 @@ def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now:
         return f"standby: {leads}"
     moves = there.moves.values()
     return (
-        _moving([move for move in moves if move.state == "moving"], moves, now)
-        or _away(there.nodes)
-        or _moved([move for move in moves if move.began and now - move.ended < HELD])
+        _describe_moving([move for move in moves if move.state == "moving"], moves, now)
+        or _describe_away(there.nodes)
+        or _describe_ended([move for move in moves if move.began and now - move.ended < HELD])
         or (f"scheduled {count_new_pods(placed)}" if sum(placed.values()) else "")
-        or _waiting(there.waiting)
-        or _idle(status, there)
+        or _describe_waiting(there.waiting)
+        or _describe_idle(status, there)
     )
 
 
-def _moving(moving: Sequence[MoveRow], moves: Iterable[MoveRow], now: float) -> str:
+def _describe_moving(moving: Sequence[MoveRow], moves: Iterable[MoveRow], now: float) -> str:
     if not moving:
         return ""
-    # The longest step is the one that everything waits for.
+    # The longest step determines the overall progress.
     first = min(moving, key=lambda move: move.since or now)
     decisions = {move.decision for move in moving}
     together = sum(move.decision in decisions for move in moves)
@@ -64,7 +64,7 @@ def migration_route(move: MoveRow) -> str:
     return f"{move.pod} from {move.source} to {move.target}"
 
 
-def _moved(lately: Sequence[MoveRow]) -> str:
+def _describe_ended(lately: Sequence[MoveRow]) -> str:
     if not lately:
         return ""
     more = f" (and {counted(len(lately) - 1, 'migration')} more)" if len(lately) > 1 else ""
@@ -72,7 +72,7 @@ def _moved(lately: Sequence[MoveRow]) -> str:
 
 
 def describe_migration(move: MoveRow) -> str:
-    """Describe a migration that has begun."""
+    """Describe an unfinished or finished migration."""
     if move.state in ("moving", "completed"):
         verb = "migrating" if move.state == "moving" else "migrated"
         return f"{verb} {migration_route(move)}: {move.purpose}"
@@ -80,7 +80,7 @@ def describe_migration(move: MoveRow) -> str:
 
 
 def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
-    """Return the nodes in that state by site."""
+    """Return the nodes with the specified state by site."""
     sites: dict[str, list[str]] = {}
     for name, node in nodes.items():
         if node.state == state:
@@ -88,7 +88,7 @@ def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[st
     return sites
 
 
-def _away(nodes: Mapping[str, NodeRow]) -> str:
+def _describe_away(nodes: Mapping[str, NodeRow]) -> str:
     for site, names in nodes_by_site(nodes, "cut off").items():
         return f"site {site} ({named(sorted(names))}) is cut off: its pods are left alone"
     for site in nodes_by_site(nodes, "settling"):
@@ -106,7 +106,7 @@ def count_new_pods(by_tier: Mapping[Tier, int]) -> str:
     return f"{text}, " + " and ".join(f"{number} to {name}" for name, number in there.items())
 
 
-def _waiting(waiting: Mapping[str, PodRow]) -> str:
+def _describe_waiting(waiting: Mapping[str, PodRow]) -> str:
     if not waiting:
         return ""
     name = next((name for name, row in waiting.items() if row.message), "")
@@ -118,7 +118,7 @@ def _waiting(waiting: Mapping[str, PodRow]) -> str:
     return f"{len(waiting)} pods wait for a node{why}"
 
 
-def _idle(status: StatusRow, there: Scenery) -> str:
+def _describe_idle(status: StatusRow, there: Scenery) -> str:
     planned = sum(move.state == "planned" for move in there.moves.values())
     if planned:
         return f"{counted(planned, 'migration')} {'waits' if planned == 1 else 'wait'} to begin"

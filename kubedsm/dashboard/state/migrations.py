@@ -1,4 +1,4 @@
-"""Table of migrations: those in progress with their current step, and the last ones."""
+"""Table of migrations: unfinished migrations with the current step, and recent migrations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,29 +21,29 @@ LAST = 50
 
 
 class MigrationTable(RowTable[MoveRow]):
-    """Rows of migrations, and the migration that each pod is part of."""
+    """Rows of migrations, and the associated migration of each pod."""
 
     def __init__(self) -> None:
         super().__init__()
         #: purposes of each decision's migrations, by pod
         self._purposes: dict[int, dict[Uid, str]] = {}
-        #: rows of the last look, and the outcome that each was made of
+        #: rows of the last evaluation, and the underlying outcomes
         self._made: dict[str, tuple[MoveOutcome, MoveRow]] = {}
-        #: migrations that advanced since; whether others may differ; the newest decision
+        #: migrations with progress since; possible differences elsewhere; the newest decision
         self._advanced: set[str] = set()
         self._stale = True
         self._newest = 0
         #: migration, planned or in progress, of each pod
         self.of_pods: dict[Uid, str] = {}
 
-    def stepped(self, plan: Plan, steps: Sequence[Step]) -> bool:
-        """Note that a plan advanced. Return whether it migrates pods."""
+    def observe_steps(self, plan: Plan, steps: Sequence[Step]) -> bool:
+        """Record progress of a plan; return True for a plan with migrations."""
         if plan.restores_only or not any(step.move for step in steps):
             return False
         self._advanced.update(step.move for step in plan.steps)
         return True
 
-    def ended(self, move: MoveOutcome) -> None:
+    def observe_end(self, move: MoveOutcome) -> None:
         self._advanced.add(move.id)
 
     def invalidate(self) -> None:
@@ -57,12 +57,12 @@ class MigrationTable(RowTable[MoveRow]):
         number = newest.number if newest else 0
         if not (self._stale or self._advanced or number != self._newest):
             return None
-        shown = list(_shown(runtime))
+        shown = list(_list_shown(runtime))
         rows: dict[str, MoveRow] = {}
         of_pods: dict[Uid, str] = {}
         for entry, outcome in shown:
             key = outcome.key
-            purpose = self._purpose(entry, outcome, runtime, reading)
+            purpose = self._find_purpose(entry, outcome, runtime, reading)
             progress = record.progress_of(outcome.id, reading.snapshot.pods)
             of, row = self._made.get(key, (None, None))
             if row is None or of is not outcome or key in self._advanced:
@@ -77,11 +77,11 @@ class MigrationTable(RowTable[MoveRow]):
         self._stale, self._newest = False, number
         return rows
 
-    def _purpose(
+    def _find_purpose(
         self, entry: Entry, outcome: MoveOutcome, runtime: Runtime, reading: Reading
     ) -> str:
         if entry.number not in self._purposes:
-            self._purposes[entry.number] = _purposes(entry, runtime, reading)
+            self._purposes[entry.number] = _describe_purposes(entry, runtime, reading)
         return self._purposes[entry.number].get(outcome.move.pod.uid, outcome.move.purpose)
 
 
@@ -121,8 +121,8 @@ def _describe_effect(effect: Effect | None) -> str:
     return "" if effect is None or effect.untold == NOT_MEASURED else str(effect)
 
 
-def _shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
-    """Yield the migrations to be shown, newest first; proposals only while they are current."""
+def _list_shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
+    """Yield the displayed migrations, newest first, with current proposals only."""
     past, latest = 0, True
     current = runtime.migrator is not None and runtime.migrator.proposed is not None
     for entry in runtime.decisions.record.newest_first():
@@ -139,7 +139,7 @@ def _shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
         latest = False
 
 
-def _purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str]:
+def _describe_purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str]:
     basis = runtime.decisions.record.basis(entry)
     if basis is None:
         return {}

@@ -25,9 +25,9 @@ from kubedsm.process.clock import Clock
 
 #: rows kept
 LAST = 200
-#: Events of one reason with a row each; more of them at once share a row
+#: number of simultaneous Events per reason with individual rows, otherwise a combined row
 _FEW = 3
-#: Events that the news of decisions and migrations repeat
+#: Events duplicated by the news of decisions and migrations
 _REPEATED = frozenset({"Scheduled", "FailedScheduling", "Migrated", "MigrationProposed"})
 
 
@@ -46,9 +46,9 @@ class NewsTable(RowTable[NewsRow]):
         super().__init__()
         self._clock = clock
         self._number = 0
-        #: newest decision that is in the news
+        #: newest decision in the news
         self._decision = 0
-        #: rows of decisions that may be repeated, by text
+        #: rows of repeatable decisions, by text
         self._repeatable: dict[str, str] = {}
         self._events: deque[WrittenEvent] = deque(maxlen=LAST)
 
@@ -59,12 +59,12 @@ class NewsTable(RowTable[NewsRow]):
     def look(
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
-        """Add what is new, by time; return the differences. `pods`: existing pods."""
+        """Append new rows in chronological order; return the differences. `pods`: existing pods."""
         events = list(self._events)
         self._events.clear()
         rows: dict[str, NewsRow | None] = {}
         news = [*news_of_events(events), *others]
-        for row in news_of_decisions(self._since(record), pods):
+        for row in news_of_decisions(self._list_new_entries(record), pods):
             key = self._repeatable.get(row.text, "")
             if key in self.rows:
                 # Of repeated decisions, the record has only the last.
@@ -82,7 +82,7 @@ class NewsTable(RowTable[NewsRow]):
         rows.update(dict.fromkeys(list(self.rows)[: max(0, surplus)]))
         return self.update(rows)
 
-    def _since(self, record: DecisionRecord) -> Sequence[Entry]:
+    def _list_new_entries(self, record: DecisionRecord) -> Sequence[Entry]:
         last = self._decision
         entries = list(takewhile(lambda entry: entry.number > last, record.newest_first()))
         if entries:
@@ -99,7 +99,7 @@ def news_of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iter
         yield NewsRow(
             at=one[-1].at,
             kind="batch",
-            text=_placed(choices),
+            text=_describe_batch(choices),
             workload=workloads.pop() if len(workloads) == 1 else "",
             pod=choices[0].pod if len(choices) == 1 else "",
             node=choices[0].node or "" if len(choices) == 1 else "",
@@ -108,11 +108,11 @@ def news_of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iter
         )
     for entry in entries:
         if entry.kind is Kind.SUGGESTION:
-            text = _suggested(entry)
+            text = _describe_suggestion(entry)
             yield NewsRow(at=entry.at, kind="suggestion", text=text, decision=entry.number)
 
 
-def _suggested(entry: Entry) -> str:
+def _describe_suggestion(entry: Entry) -> str:
     proposes = any(move.outcome is Outcome.PROPOSED for move in entry.moves)
     moves = {move.move.pod.uid: move.move for move in entry.moves}
     verb = "would migrate" if proposes else "decided to migrate"
@@ -122,7 +122,7 @@ def _suggested(entry: Entry) -> str:
     return f"{verb} {len(moves)} pods: {named([str(move.pod) for move in moves.values()])}"
 
 
-def _placed(choices: Sequence[PodChoice]) -> str:
+def _describe_batch(choices: Sequence[PodChoice]) -> str:
     here = [choice for choice in choices if choice.node is not None]
     lost = [choice for choice in choices if choice.node is None]
     parts = []
@@ -158,7 +158,7 @@ def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -
 
 
 def news_of_events(events: Sequence[WrittenEvent]) -> Iterator[NewsRow]:
-    """Yield Events; many of one reason share a row."""
+    """Yield Events; numerous Events with the same reason share a row."""
     by_reason = defaultdict[str, list[WrittenEvent]](list)
     for each in events:
         by_reason[each.reason].append(each)
@@ -192,7 +192,7 @@ _STATES = {
 
 
 def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[NewsRow]:
-    """Yield nodes that joined, left or changed state; those of a site share a row."""
+    """Yield joined, removed and changed nodes; nodes of a site share a row."""
     before = {name: was for name, (was, _) in changed.items() if was is not None}
     after = {name: now for name, (_, now) in changed.items() if now is not None}
     for state, text in _SITES.items():
@@ -200,17 +200,17 @@ def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iter
         for site, names in nodes_by_site(after, state).items():
             if site not in there:
                 said = text.format(site, named(sorted(names)))
-                yield _state(said, at, warning=state == "cut off")
+                yield _state_news(said, at, warning=state == "cut off")
     for name, (was, now) in changed.items():
         if now is None:
-            yield _state(f"node {name} is gone", at, name, warning=True)
+            yield _state_news(f"node {name} is gone", at, name, warning=True)
         elif was is None:
-            yield _state(f"node {name} has joined", at, name)
+            yield _state_news(f"node {name} has joined", at, name)
         elif was.state != now.state and now.state in _STATES:
             warns = now.state != "cordoned"
-            yield _state(_STATES[now.state].format(name), at, name, warning=warns)
+            yield _state_news(_STATES[now.state].format(name), at, name, warning=warns)
         elif was.state and not now.state:
-            yield _state(f"node {name} accepts pods again", at, name)
+            yield _state_news(f"node {name} accepts pods again", at, name)
 
 
 def news_of_status(before: StatusRow, after: StatusRow, at: float) -> Iterator[NewsRow]:
@@ -218,14 +218,14 @@ def news_of_status(before: StatusRow, after: StatusRow, at: float) -> Iterator[N
     if before.role != after.role or before.leader != after.leader:
         leads = "this scheduler leads" if after.role == "leading" else ""
         leads = leads or (f"{after.leader} leads" if after.leader else "no leader is known")
-        yield _state(leads, at, warning=after.role == "standby" and not after.leader)
+        yield _state_news(leads, at, warning=after.role == "standby" and not after.leader)
     if before.paused != after.paused:
-        yield _state("migrations are paused" if after.paused else "migrations are resumed", at)
+        yield _state_news("migrations are paused" if after.paused else "migrations are resumed", at)
     if before.generation != after.generation:
-        yield _state("another configuration is in force", at)
+        yield _state_news("another configuration is in force", at)
     if after.refusal and before.refusal != after.refusal:
-        yield _state(f"the configuration is refused: {after.refusal}", at, warning=True)
+        yield _state_news(f"the configuration is refused: {after.refusal}", at, warning=True)
 
 
-def _state(text: str, at: float, node: str = "", *, warning: bool = False) -> NewsRow:
+def _state_news(text: str, at: float, node: str = "", *, warning: bool = False) -> NewsRow:
     return NewsRow(at=at, kind="state", text=text, node=node, warning=warning)

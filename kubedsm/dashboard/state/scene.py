@@ -1,7 +1,7 @@
-"""Scene: all rows of the page, and what changed in them since the last look.
+"""Scene: all rows of the page, and the differences since the last evaluation.
 
-The scene is notified of each change of the mirror and recomputes rows when it is looked at, so
-thousands of changes per second cost no more than the rows that differ in the end.
+The scene observes each change of the mirror, and recomputes rows at evaluation. Thousands of
+changes per second thus cost no more than the finally differing rows.
 """
 
 import asyncio
@@ -37,16 +37,14 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.process.clock import Clock
 from plans.steps import Plan, Step
 
-#: leadership of a process that decides nothing
+#: leadership of a process without decisions
 _WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
     """Owner of the rows."""
 
-    def __init__(self, clock: Clock, *, knows_targets: bool = False) -> None:
-        """knows_targets: the runtime has the configuration in force, even if it decides nothing."""
-        self._knows_targets = knows_targets
+    def __init__(self, clock: Clock) -> None:
         self._version = 0
         #: everything was listed at the last look
         self._is_synced = False
@@ -58,13 +56,13 @@ class Scene(Listener):
         self._news = NewsTable(clock)
         self._status_table: RowTable[StatusRow] = RowTable()
         self._work = WorkCounters(clock)
-        #: set when something happens that may be over by the next look
+        #: set for short-lived changes, possibly over before the next evaluation
         self.stirred = asyncio.Event()
 
-    def changed(self, change: Change) -> None:
+    def mirror_changed(self, change: Change) -> None:
         self._pods.touch(pod.uid for pod in (change.pod_before, change.pod_after) if pod)
-        self._nodes.changed(change)
-        self._work.changed(change)
+        self._nodes.observe_change(change)
+        self._work.observe_change(change)
 
     def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:  # noqa: ARG002
         self._work.batches += 1
@@ -72,25 +70,25 @@ class Scene(Listener):
 
     def attempt_ended(self, pod: Pod, result: Result) -> None:
         if result == "scheduled":
-            self._work.placed(pod)
+            self._work.count_bind(pod)
         self._pods.touch([pod.uid])
 
-    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+    def pod_waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
         self._pods.waits(pod, why, rules)
 
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:  # noqa: ARG002
         self._pods.touch([pod.uid])
 
-    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
+    def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
         self._moves.invalidate()
 
-    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
-        if self._moves.stepped(plan, steps):
+    def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
+        if self._moves.observe_steps(plan, steps):
             self._pods.touch(Uid(step.pod) for step in steps)
             self.stirred.set()
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        self._moves.ended(ended)
+        self._moves.observe_end(ended)
         self._work.move_ended(ended)
         self.stirred.set()
 
@@ -105,9 +103,9 @@ class Scene(Listener):
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Bring all rows up to date; return what changed, if anything.
+        """Recompute all rows; return the differences, if any.
 
-        leadership: None for a runtime that only follows the cluster and decides nothing.
+        leadership: None for a runtime without decisions, which only follows the cluster.
         """
         reading = read(runtime, leadership or _WATCHING, now)
         if not self._version:
@@ -117,11 +115,11 @@ class Scene(Listener):
         moves = {} if rows is None else self._moves.replace(rows)
         pods = self._pods.look(runtime, reading, self._moves.of_pods)
         nodes = self._nodes.look(runtime, reading)
-        knows = self._knows_targets or leadership is not None
+        knows = leadership is not None
         workloads = self._workloads.look(reading, self._pods, knows_targets=knows)
-        status = self._status(runtime, leadership, reading)
-        # Nodes that existed before are no news when they are listed.
-        states = self._states(nodes, status, now) if self._is_synced else ()
+        status = self._update_status(runtime, leadership, reading)
+        # Initially listed nodes are no news.
+        states = self._list_state_news(nodes, status, now) if self._is_synced else ()
         self._is_synced = runtime.synced.is_set()
         happened = (row for key, each in moves.items() for row in news_of_migration(key, *each))
         record, existing = runtime.decisions.record, reading.snapshot.pods
@@ -134,9 +132,9 @@ class Scene(Listener):
             "news": news,
             "status": status,
         }
-        return self._advance(changed, now)
+        return self._advance_version(changed, now)
 
-    def _status(
+    def _update_status(
         self, runtime: Runtime, leadership: Leadership | None, reading: Reading
     ) -> dict[str, Difference[StatusRow]]:
         there = Scenery(
@@ -150,7 +148,7 @@ class Scene(Listener):
         row = status_row(runtime, leadership, reading, there, self._work, tiers)
         return self._status_table.update({"now": row})
 
-    def _states(
+    def _list_state_news(
         self,
         nodes: Mapping[str, Difference[NodeRow]],
         status: Mapping[str, Difference[StatusRow]],
@@ -161,7 +159,7 @@ class Scene(Listener):
             if before is not None and after is not None:
                 yield from news_of_status(before, after, now)
 
-    def _advance(
+    def _advance_version(
         self, changed: Mapping[TableName, Mapping[str, Difference[Row]]], now: float
     ) -> Changes | None:
         rows = {
@@ -177,16 +175,16 @@ class Scene(Listener):
 
     @property
     def status(self) -> StatusRow:
-        """Status as of the last look, of which there must have been one."""
+        """Status as of the last evaluation; requires a previous evaluation."""
         return self._status_table.rows["now"]
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """Migrations as of the last look."""
+        """Migrations as of the last evaluation."""
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """Return all rows as of the last look."""
+        """Return all rows as of the last evaluation."""
         rows: dict[TableName, dict[str, Row | None]] = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},

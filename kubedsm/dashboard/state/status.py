@@ -16,9 +16,9 @@ from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
 from kubedsm.observability.reading import Leadership, Reading
 from kubedsm.process.clock import Clock
 
-#: last binds whose latency is kept; seconds for which a bind is in the headline
+#: number of recent binds with latency; seconds for which the headline displays a bind
 _LAST, NEWS = 500, 1.5
-#: steps in which event loop lag is shown, in milliseconds; samples of 10 seconds
+#: displayed increments of event loop lag, in milliseconds; samples of 10 seconds
 _LAGS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _SAMPLES = 200
 
@@ -33,21 +33,21 @@ class WorkCounters:
     moves_done: int = attrs.field(default=0, init=False)
     #: time since when each pod has waited, of all schedulers
     _since: dict[Uid, float] = attrs.field(factory=dict, init=False)
-    #: last binds: time, node, and seconds that the pod waited
+    #: recent binds: time, node, and seconds of pending
     _bound: deque[tuple[float, NodeName | None, float]] = attrs.field(
         factory=lambda: deque(maxlen=_LAST), init=False
     )
     _lags: deque[float] = attrs.field(factory=lambda: deque(maxlen=_SAMPLES), init=False)
 
-    def changed(self, change: Change) -> None:
+    def observe_change(self, change: Change) -> None:
         pod = change.pod_after
         if pod is not None and pod.waits_for_node:
             self._since.setdefault(pod.uid, self._clock.monotonic())
         elif gone := pod or change.pod_before:
             self._since.pop(gone.uid, None)
 
-    def placed(self, pod: Pod) -> None:
-        """Count a bind that was observed."""
+    def count_bind(self, pod: Pod) -> None:
+        """Count an observed bind."""
         now = self._clock.monotonic()
         self.bound += 1
         self._bound.append((now, pod.node_name, now - self._since.get(pod.uid, now)))
@@ -67,7 +67,7 @@ class WorkCounters:
         return next((each for each in _LAGS if each >= int(worst)), _LAGS[-1])
 
     def latency(self, part: float) -> float | None:
-        """Return that quantile of the recent bind latencies, in milliseconds."""
+        """Return the specified quantile of recent bind latencies, in milliseconds."""
         if not self._bound:
             return None
         seconds = sorted(took for _, _, took in self._bound)
@@ -93,7 +93,7 @@ def status_row(
     proposed = suggester.proposed if suggester is not None else None
     status = StatusRow(
         headline="listing the cluster",
-        role=_role(leadership),
+        role=_find_role(leadership),
         leader="" if leadership is None else leadership.leader,
         paused=reading.paused and runtime.pause_switch.config_map.known,
         dry_run=runtime.dry_run,
@@ -120,7 +120,7 @@ def status_row(
     return msgspec.structs.replace(status, headline=text, troubles=wrong)
 
 
-def _role(leadership: Leadership | None) -> Role:
+def _find_role(leadership: Leadership | None) -> Role:
     if leadership is None:
         return "watching"
     if not leadership.leading:

@@ -1,4 +1,4 @@
-"""Tables of nodes, pods and workloads: rows recomputed for whatever changed since the last look."""
+"""Tables of nodes, pods and workloads: recomputation of changed rows."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -20,20 +20,20 @@ from kubedsm.observability.reading import Reading
 R = TypeVar("R", bound=Row)
 R_co = TypeVar("R_co", bound=Row, covariant=True)
 
-#: seconds after which all workloads are recomputed: a node's tier may change, and a QoS target may
-#: depend on other workloads
+#: seconds between complete recomputations of workloads: a node's tier may change, and a QoS target
+#: may depend on other workloads
 REFRESH = 5.0
 
 
 class Difference(NamedTuple, Generic[R_co]):
-    """Change of one row; None: it did not exist, or is gone."""
+    """Difference of a row; None for a nonexistent or deleted row."""
 
     before: R_co | None
     after: R_co | None
 
 
 class RowTable(Generic[R]):
-    """Rows of one table as of the last look."""
+    """Rows of a table as of the last evaluation."""
 
     def __init__(self) -> None:
         self.rows: dict[str, R] = {}
@@ -44,7 +44,7 @@ class RowTable(Generic[R]):
         return self.update({**gone, **now})
 
     def update(self, rows: Mapping[str, R | None]) -> dict[str, Difference[R]]:
-        """Set these rows, and delete those that are None; return the differences."""
+        """Set rows, and delete rows that are None; return the differences."""
         different: dict[str, Difference[R]] = {}
         for key, row in rows.items():
             before = self.rows.get(key)
@@ -61,14 +61,14 @@ class RowTable(Generic[R]):
 class NodeTable(RowTable[NodeRow]):
     def __init__(self) -> None:
         super().__init__()
-        #: message for each tier that no node has
+        #: message for each tier without nodes
         self.missing_tiers: Mapping[Tier, str] = {}
         self._touched: set[NodeName] = set()
-        #: inputs that all rows depend on, as of the last look
+        #: common inputs of all rows, as of the last evaluation
         self._measured: Measured | None = None
         self._of: tuple[Away, tuple[str, ...]] | None = None
 
-    def changed(self, change: Change) -> None:
+    def observe_change(self, change: Change) -> None:
         for node in (change.node_before, change.node_after):
             if node is not None and change.node_before != change.node_after:
                 self._touched.add(node.name)
@@ -80,13 +80,15 @@ class NodeTable(RowTable[NodeRow]):
         of, touched = (reading.away, labels), set[str](self._touched)
         if snapshot.measured is not self._measured or of != self._of:
             touched = snapshot.nodes.keys() | self.rows.keys()
-        rows = {name: self._row(NodeName(name), reading, labels) for name in sorted(touched)}
+        rows = {name: self._make_row(NodeName(name), reading, labels) for name in sorted(touched)}
         self._measured, self._of, self._touched = snapshot.measured, of, set()
         if touched:
             self.missing_tiers = missing_tiers(snapshot.nodes.values(), configuration.tiers)
         return self.update(rows)
 
-    def _row(self, name: NodeName, reading: Reading, labels: tuple[str, ...]) -> NodeRow | None:
+    def _make_row(
+        self, name: NodeName, reading: Reading, labels: tuple[str, ...]
+    ) -> NodeRow | None:
         node = reading.snapshot.nodes.get(name)
         if node is None:
             return None
@@ -108,12 +110,12 @@ def _node_row(node: Node, used: Usage, away: Away, site_labels: tuple[str, ...])
         site=site_of(node, site_labels),
         state=node_state(node, away),
         cordoned=node.unschedulable,
-        cpu_used=_ratio(used.cpu, size.cpu),
-        memory_used=_ratio(used.memory, size.memory),
+        cpu_used=_round_ratio(used.cpu, size.cpu),
+        memory_used=_round_ratio(used.memory, size.memory),
     )
 
 
-def _ratio(used: float | None, of: int) -> float | None:
+def _round_ratio(used: float | None, of: int) -> float | None:
     return None if used is None or not of else round(used / of, 3)
 
 
@@ -121,7 +123,7 @@ class Reason(NamedTuple):
     """Reason why a pod waits for a node, as far as known."""
 
     message: str = ""
-    #: Filter plugins that reject nodes for the pod
+    #: rejecting Filter plugins for the pod
     rules: Collection[str] = ()
     #: node on which capacity is being freed for the pod
     room_on: str = ""
@@ -148,7 +150,7 @@ class PodTable(RowTable[PodRow]):
         self.workloads: set[Workload] = set()
 
     def touch(self, uids: Iterable[Uid]) -> None:
-        """Recompute these pods at the next look."""
+        """Schedule recomputation of the pods at the next evaluation."""
         self._touched.update(uids)
 
     def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
@@ -164,24 +166,24 @@ class PodTable(RowTable[PodRow]):
             self._moves = moves
         touched, self._touched, self.workloads = self._touched, set(), set()
         rows: dict[str, PodRow | None] = {}
-        # Sorted, so that the same run always gives the same messages.
+        # Sorted for reproducible messages.
         for uid in sorted(touched):
             pod = reading.snapshot.pods.get(uid)
             if pod is None or pod.finished:
-                rows.update(self._gone(uid))
+                rows.update(self._forget_pod(uid))
                 continue
             name = str(pod)
             self._known[uid] = name, pod.workload
             self._uids[name] = uid
             self.workloads.add(pod.workload)
-            rows[name] = self._row(pod, runtime, reading)
+            rows[name] = self._make_row(pod, runtime, reading)
         different = self.update(rows)
         for name, (before, after) in different.items():
-            self._count(name, before, -1)
-            self._count(name, after, 1)
+            self._count_row(name, before, -1)
+            self._count_row(name, after, 1)
         return different
 
-    def _gone(self, uid: Uid) -> dict[str, None]:
+    def _forget_pod(self, uid: Uid) -> dict[str, None]:
         self._reasons.pop(uid, None)
         if uid not in self._known:
             return {}
@@ -193,7 +195,7 @@ class PodTable(RowTable[PodRow]):
         del self._uids[name]
         return {name: None}
 
-    def _row(self, pod: Pod, runtime: Runtime, reading: Reading) -> PodRow:
+    def _make_row(self, pod: Pod, runtime: Runtime, reading: Reading) -> PodRow:
         snapshot, uid = reading.snapshot, pod.uid
         node, reason = snapshot.placed.get(uid), Reason()
         if node is not None and pod.node_name is None and runtime.dry_run:
@@ -208,7 +210,7 @@ class PodTable(RowTable[PodRow]):
             reason = reason._replace(room_on=room)
         return _pod_row(pod, node, snapshot.scheduler_name, reason, self._moves.get(uid, ""))
 
-    def _count(self, name: str, row: PodRow | None, times: int) -> None:
+    def _count_row(self, name: str, row: PodRow | None, times: int) -> None:
         if row is None or row.scheduler or row.state not in ("ready", "waiting"):
             return
         counts = self.ready if row.state == "ready" else self.waiting
@@ -222,7 +224,7 @@ class PodTable(RowTable[PodRow]):
 
 
 def _pod_row(pod: Pod, node: NodeName | None, ours: str, reason: Reason, move: str) -> PodRow:
-    """node: the node that the pod is on, or that is reserved; ours: our schedulerName."""
+    """node: the assigned or reserved node; ours: the schedulerName of this scheduler."""
     state = _pod_state(pod, node)
     waits = state == "waiting"
     theirs = "" if pod.scheduler_name == ours else pod.scheduler_name
@@ -259,7 +261,7 @@ def _pod_state(pod: Pod, node: NodeName | None) -> PodState:
 class WorkloadTable(RowTable[WorkloadRow]):
     def __init__(self) -> None:
         super().__init__()
-        #: inputs that all rows depend on, as of the last look at all, and its time
+        #: common inputs of all rows, as of the last complete evaluation, and the evaluation time
         self._measured: Measured | None = None
         self._generation = 0
         self._at = 0.0
@@ -308,11 +310,11 @@ def _workload_row(
         missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
         ready=pods.ready[key],
         waiting=pods.waiting[key],
-        edge_answers=_milliseconds(answers.get(Tier.EDGE)),
-        cloud_answers=_milliseconds(answers.get(Tier.CLOUD)),
+        edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),
+        cloud_answers=_to_milliseconds(answers.get(Tier.CLOUD)),
         edge_slower=workload in measured.slower,
     )
 
 
-def _milliseconds(answers: Answers | None) -> float | None:
+def _to_milliseconds(answers: Answers | None) -> float | None:
     return None if answers is None else round(1000 * answers.seconds, 1)

@@ -8,7 +8,7 @@ from kubedsm.dashboard.state.headline import Scenery, migration_route, nodes_by_
 from kubedsm.observability.reading import Reading
 from kubedsm.planner.plurals import counted, named
 
-#: seconds that a pod may wait, and for which a failed migration is reported
+#: permitted seconds of pending, and seconds for which failed migrations are reported
 PATIENCE, REMEMBERED = 10.0, 300.0
 #: milliseconds of event loop lag; every start has less
 LATE = 500.0
@@ -21,21 +21,21 @@ def troubles(
     if status.role == "standby" and not status.leader:
         yield "No scheduler is known to lead: no pod is scheduled, and none is migrated."
     if unknown := runtime.pause_switch.config_map.trouble:
-        yield f"The pause switch cannot be read, so no migration begins: {_end(unknown)}"
+        yield f"The pause switch cannot be read, so no migration begins: {_end_sentence(unknown)}"
     if status.refusal:
-        yield f"The latest configuration is refused: {_end(status.refusal)}"
+        yield f"The latest configuration is refused: {_end_sentence(status.refusal)}"
     for kind, watch in reading.watches.items():
         if watch.trouble:
-            yield f"The mirror of {kind} may be outdated: {_end(watch.trouble)}"
-    yield from (_end(text[:1].upper() + text[1:]) for text in tiers)
-    yield from _nodes(there)
+            yield f"The mirror of {kind} may be outdated: {_end_sentence(watch.trouble)}"
+    yield from (_end_sentence(text[:1].upper() + text[1:]) for text in tiers)
+    yield from _node_troubles(there)
     refused = {n: pod for n, pod in there.waiting.items() if pod.rules or not status.dry_run}
-    yield from _waiting(refused, reading.now)
-    yield from _migrations(there.moves.values(), reading.now)
-    yield from _own(status, reading)
+    yield from _waiting_troubles(refused, reading.now)
+    yield from _migration_troubles(there.moves.values(), reading.now)
+    yield from _scheduler_troubles(status, reading)
 
 
-def _nodes(there: Scenery) -> Iterator[str]:
+def _node_troubles(there: Scenery) -> Iterator[str]:
     for site, names in nodes_by_site(there.nodes, "cut off").items():
         yield f"Site {site} is cut off ({named(sorted(names))}): its pods are left alone."
     for state in ("unreachable", "not ready"):
@@ -46,15 +46,15 @@ def _nodes(there: Scenery) -> Iterator[str]:
             yield f"{len(names)} nodes are {state}: {named(names)}."
 
 
-def _waiting(waiting: Mapping[str, PodRow], now: float) -> Iterator[str]:
+def _waiting_troubles(waiting: Mapping[str, PodRow], now: float) -> Iterator[str]:
     long = [name for name, pod in waiting.items() if pod.message and now - pod.created > PATIENCE]
     if long:
         first = waiting[long[0]]
         more = f", and {counted(len(long) - 1, 'pod')} more" if long[1:] else ""
-        yield f"{long[0]}{more} cannot be scheduled: {_end(first.message)}"
+        yield f"{long[0]}{more} cannot be scheduled: {_end_sentence(first.message)}"
 
 
-def _migrations(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
+def _migration_troubles(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
     lost = [
         move
         for move in moves
@@ -67,7 +67,7 @@ def _migrations(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
         yield f"The migration of {migration_route(last)} {how}: {last.reason.rstrip('.')}{more}."
 
 
-def _own(status: StatusRow, reading: Reading) -> Iterator[str]:
+def _scheduler_troubles(status: StatusRow, reading: Reading) -> Iterator[str]:
     if status.loop_lag is not None and status.loop_lag > LATE:
         yield f"The scheduler is slow: its event loop was up to {status.loop_lag:.0f} ms late."
     if reading.events_lost:
@@ -78,5 +78,5 @@ def _own(status: StatusRow, reading: Reading) -> Iterator[str]:
         yield f"Internal errors of the scheduler were caught, {parts}; see the log."
 
 
-def _end(text: str) -> str:
+def _end_sentence(text: str) -> str:
     return f"{text.rstrip('.')}."

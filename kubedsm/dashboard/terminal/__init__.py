@@ -1,1 +1,1 @@
-"""The page on a terminal: a picture that is updated in place, or a line for each news."""
+"""The page in a terminal: a continuously updated picture, or a line per news."""

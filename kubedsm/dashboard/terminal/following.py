@@ -1,4 +1,4 @@
-"""Client of the page's stream: follows a scheduler over HTTP and reconnects where it stopped."""
+"""Client of the page's stream: follows a scheduler over HTTP, and reconnects without loss."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
@@ -17,12 +17,12 @@ FIRST, LONGEST = 0.5, 8.0
 #: seconds; a scheduler sends a sign of life every 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=25.0)
 _SAID = b"data: "
-#: characters of a server's response that are repeated
+#: quoted characters of a server's response
 _REPEATED = 200
 
 
 class NotShownError(Problem):
-    """There is nothing to follow, and a retry would not change that."""
+    """Permanently unavailable page: retrying is pointless."""
 
 
 @attrs.frozen
@@ -46,14 +46,14 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
             known = {} if seen is None else {"after": str(seen.version), "run": seen.run}
             try:
                 async with session.get(url, params=known) as answer:
-                    await _check(answer, server, token)
+                    await _check_response(answer, server, token)
                     if seen is not None:
                         yield seen
-                    async for message in _messages(answer):
-                        pause, seen = FIRST, _after(seen, message)
+                    async for message in _read_messages(answer):
+                        pause, seen = FIRST, _apply_message(seen, message)
                         yield seen
                 if seen is not None:
-                    # A stream that ends regularly is reopened.
+                    # Regularly finished streams are reopened.
                     await clock.sleep(FIRST)
                     continue
                 why = f"{server} closed the connection"
@@ -61,8 +61,8 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                 why = f"nothing answers at {server}"
                 if seen is None:
                     raise NotShownError(
-                        f"{why}: start a scheduler with `kubedsm run --page`, name it with"
-                        " --server, or follow the cluster itself with --kubeconfig"
+                        f"{why}: start a scheduler with `kubedsm run --page`, or name it with"
+                        " --server"
                     ) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise NotShownError(
@@ -73,7 +73,7 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
             pause = min(LONGEST, 2 * pause)
 
 
-async def _check(answer: aiohttp.ClientResponse, server: str, token: str | None) -> None:
+async def _check_response(answer: aiohttp.ClientResponse, server: str, token: str | None) -> None:
     """Raise NotShownError, or ClientError if a retry may succeed."""
     if answer.status == HTTPStatus.OK and answer.content_type == "text/event-stream":
         return
@@ -90,7 +90,7 @@ async def _check(answer: aiohttp.ClientResponse, server: str, token: str | None)
     raise NotShownError(f"{server} answers {answer.status}: {said}")
 
 
-async def _messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
+async def _read_messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
     text = b""
     async for piece in answer.content.iter_any():
         *parts, text = (text + piece).split(b"\n\n")
@@ -99,7 +99,7 @@ async def _messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
                 yield decode_message(part.removeprefix(_SAID))
 
 
-def _after(seen: Snapshot | None, message: Message) -> Snapshot:
+def _apply_message(seen: Snapshot | None, message: Message) -> Snapshot:
     if isinstance(message, Snapshot):
         return message
     if seen is None:

@@ -1,6 +1,6 @@
 """Picture of the scheduler in one terminal: headline, nodes, QoS targets, migrations, news.
 
-If not everything fits, the parts that need attention are kept.
+With insufficient space, the parts requiring attention take precedence.
 """
 
 from collections import Counter
@@ -44,13 +44,13 @@ from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
-#: news and waiting pods rendered at the most
+#: news and waiting pods render_rows at the most
 MOST = 8
-#: lines that problems leave to the sections; terminal lines from which on blank lines are used
+#: minimum lines for sections below problems; minimum terminal height for blank lines
 _LEAST, _ROOMY = 12, 30
-#: terminal lines below which the scheduler's figures are left out
+#: minimum terminal height for the scheduler's statistics
 _SMALL = 20
-#: rows of a list that are measured; no terminal shows more
+#: maximum number of measured list rows; no terminal displays more
 _MEASURED = 100
 #: unusual modes of the suggester
 _MODES = {"suggest": "migrations are only proposed", "off": "nothing is migrated"}
@@ -59,7 +59,7 @@ _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 @attrs.frozen
 class TypedSnapshot:
-    """Rows of a snapshot, each table with its own type."""
+    """Rows of a snapshot, with individually typed tables."""
 
     #: seconds since the epoch
     at: float
@@ -78,14 +78,14 @@ class TypedSnapshot:
 
 
 class NewsCursor:
-    """Position in the news, so that each is shown once."""
+    """Position in the news, for displaying each row once."""
 
     def __init__(self) -> None:
         self._run = ""
         self._last = -1
 
     def since(self, snapshot: Snapshot) -> Iterator[NewsRow]:
-        """Yield news not shown yet, the oldest first; another process counts its own."""
+        """Yield undisplayed news, oldest first; numbering is per process."""
         if snapshot.run != self._run:
             self._run, self._last = snapshot.run, -1
         rows = snapshot.rows.get("news", {})
@@ -101,19 +101,19 @@ def news_line(row: NewsRow) -> str:
 
 
 def news_text(row: NewsRow) -> str:
-    """Return the text, with the subject if the text does not name it."""
+    """Return the text, followed by the subject unless mentioned."""
     about = row.pod or row.node or row.workload
     return row.text if about in row.text else f"{row.text} ({about})"
 
 
 def news_json(row: NewsRow) -> dict[str, Any]:
-    """Return the fields that are set, with the time as RFC 3339."""
+    """Return all non-default fields, with the time as RFC 3339."""
     return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
 
 
 @attrs.frozen
 class _Section:
-    """Table or list of which as many rows are shown as fit."""
+    """Table or list, displayed with as many rows as possible."""
 
     #: lines of each row
     heights: Sequence[int]
@@ -122,10 +122,10 @@ class _Section:
     #: lines besides the rows
     beside: int
     #: renders the first rows, with a line for the others
-    rendered: Callable[[int], Sequence[RenderableType]]
+    render_rows: Callable[[int], Sequence[RenderableType]]
 
     def height(self, rows: int) -> int:
-        """Return the lines of that many rows, with the line for the others."""
+        """Return the number of lines for the rows, including the line about omitted rows."""
         left_out = rows < len(self.heights)
         return self.beside + sum(self.heights[:rows]) + left_out if rows else 0
 
@@ -140,7 +140,7 @@ def render_picture(
     status, proposal = seen.status, seen.status.proposal
     said = Text(status.headline, style="bold")
     top = [
-        Part(Text(f"KubeDSM at {where}{_role(status)}", style="dim")),
+        Part(Text(f"KubeDSM at {where}{_describe_role(status)}", style="dim")),
         Part(said),
         *([Part(Text(""), use=9)] * ((3 if width < NARROW else 2) - count_lines(said, width))),
         *([Part(Text(f"{away}; this is the last state", style=BAD))] if away else []),
@@ -157,31 +157,31 @@ def render_picture(
     figures = (
         []
         if status.role == "watching" or height < _SMALL
-        else [Text(_figures(status), style="dim")]
+        else [Text(_describe_figures(status), style="dim")]
     )
     shown = fit_parts(top, width, max(1, height - _LEAST))
     room = height - sum(count_lines(each, width) for each in (*shown, *figures))
-    # Blank lines only where there is room for them.
+    # Blank lines only with sufficient height.
     blank = [Text("")] if height >= _ROOMY else []
     short, explained = shorten_names(sorted(seen.nodes), max(12, width // 5))
     sections = [
-        _nodes(seen, short, explained, width),
-        _workloads(seen.workloads, width),
-        _listed("migrations", [*_moves(seen.moves, short, now)], "migration", width),
-        _listed("waiting for a node", [*_waiting(seen.pods)], "reason to wait", width),
-        attrs.evolve(_listed("lately", [*_news(seen.news)], "", width), least=0),
+        _nodes_section(seen, short, explained, width),
+        _workloads_section(seen.workloads, width),
+        _list_section("migrations", [*_list_moves(seen.moves, short, now)], "migration", width),
+        _list_section("waiting for a node", [*_list_waiting(seen.pods)], "reason to wait", width),
+        attrs.evolve(_list_section("lately", [*_list_news(seen.news)], "", width), least=0),
     ]
     sections = [attrs.evolve(each, beside=each.beside + len(blank)) for each in sections]
-    for section, rows in zip(sections, _allot(sections, room), strict=True):
+    for section, rows in zip(sections, _allot_rows(sections, room), strict=True):
         if rows:
-            shown = [*shown, *blank, *section.rendered(rows)]
-    # A guard: lines that still do not fit would scroll the picture away.
+            shown = [*shown, *blank, *section.render_rows(rows)]
+    # Safeguard: surplus lines would scroll the picture away.
     parts = [*(Part(each) for each in shown), *(Part(each, use=0) for each in figures)]
     return Group(*fit_parts(parts, width, height))
 
 
-def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
-    """Return the rows of each section: one of each, the least of each, then one more of each."""
+def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
+    """Return the number of rows per section: one each, the minimum, then further rows in turn."""
     rows = [0] * len(sections)
 
     def fits(at: int, number: int) -> bool:
@@ -197,20 +197,20 @@ def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
     while growing:
         growing = False
         for at, number in enumerate(rows):
-            # A line for one that is left out takes as much as that one.
+            # The line about a single omitted row takes the same space as the row.
             more = next((n for n in (number + 1, number + 2) if fits(at, n)), number)
             growing = growing or more > number
             rows[at] = more
     return rows
 
 
-def _role(status: StatusRow) -> str:
+def _describe_role(status: StatusRow) -> str:
     """Describe the scheduler's role and unusual settings."""
     said = {
         "leading": "leading",
         "standby": f"standby, {status.leader or 'another process'} leads",
         "alone": "",
-        "watching": "",  # its headline says so
+        "watching": "",  # visible in the headline
     }[status.role]
     more = [
         said,
@@ -221,21 +221,23 @@ def _role(status: StatusRow) -> str:
     return "".join(f", {each}" for each in more if each)
 
 
-def _listed(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
-    """Return a list under a title. noun: names the others; empty to leave them out silently."""
+def _list_section(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
+    """Return a titled list. noun: designation of omitted items; empty for silent omission."""
 
-    def rendered(rows: int) -> Sequence[RenderableType]:
+    def render_rows(rows: int) -> Sequence[RenderableType]:
         left = len(items) - rows if noun else 0
-        return [Text(title, style="bold"), *items[:rows], *_more(left, noun)]
+        return [Text(title, style="bold"), *items[:rows], *_count_others(left, noun)]
 
     heights = [count_lines(item, width) for item in items[:_MEASURED]]
-    return _Section([*heights, *[1] * (len(items) - len(heights))], 1, 1, rendered)
+    return _Section([*heights, *[1] * (len(items) - len(heights))], 1, 1, render_rows)
 
 
-def _nodes(seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int) -> _Section:
-    """Return the nodes, edge before cloud; if not all fit, those in an unusual state.
+def _nodes_section(
+    seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int
+) -> _Section:
+    """Return the nodes, edge before cloud; with insufficient space, nodes in unusual states.
 
-    short: names that fit; explained: a line on what was cut from them, if anything.
+    short: shortened names; explained: a line about omitted parts of names, if any.
     """
     here: dict[str, list[PodRow]] = {name: [] for name in seen.nodes}
     for pod in seen.pods.values():
@@ -253,16 +255,16 @@ def _nodes(seen: TypedSnapshot, short: Mapping[str, str], explained: str, width:
     urgent = sorted(order, key=lambda n: (not seen.nodes[n].state, n not in touched))
     legend = [Text(explained, style="dim")] if explained else []
 
-    def rendered(rows: int) -> Sequence[RenderableType]:
+    def render_rows(rows: int) -> Sequence[RenderableType]:
         first = set(urgent[:rows])
-        shown = [_line(short[n], seen.nodes[n], here[n]) for n in order if n in first]
-        return [nodes_table(shown, width), *_more(len(order) - rows, "node"), *legend]
+        shown = [_node_line(short[n], seen.nodes[n], here[n]) for n in order if n in first]
+        return [nodes_table(shown, width), *_count_others(len(order) - rows, "node"), *legend]
 
     beside = 1 + sum(count_lines(each, width) for each in legend)
-    return _Section([1] * len(order), 3, beside, rendered)
+    return _Section([1] * len(order), 3, beside, render_rows)
 
 
-def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
+def _node_line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
     tier = node.tier.value if node.tier else "none"
     pods = Counter(pod.workload.partition("/")[2] or pod.workload for pod in here)
     return NodeLine(
@@ -275,11 +277,11 @@ def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
     )
 
 
-def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
-    """Return the workloads, those with the most missing first."""
+def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
+    """Return the workloads in descending order of missing pods."""
     order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
 
-    def rendered(rows: int) -> Sequence[RenderableType]:
+    def render_rows(rows: int) -> Sequence[RenderableType]:
         shown = [workloads[name] for name in order[:rows]]
         names = [shorten(name, max(20, width - 40)) for name in order[:rows]]
         columns = [
@@ -292,25 +294,25 @@ def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
             targets = ["" if row.promise is None else f"{row.promise:.0%}" for row in shown]
             columns[3:3] = [
                 Column("target", targets, number=True),
-                Column("", [_met(row) for row in shown], 9),
+                Column("", [_target_cell(row) for row in shown], 9),
             ]
-        return [FittedTable(columns, look="plain"), *_more(len(order) - rows, "workload")]
+        return [FittedTable(columns, look="plain"), *_count_others(len(order) - rows, "workload")]
 
-    return _Section([1] * len(order), 3, 1, rendered)
+    return _Section([1] * len(order), 3, 1, render_rows)
 
 
-def _met(row: WorkloadRow) -> Text:
+def _target_cell(row: WorkloadRow) -> Text:
     return Text("") if row.promise is None else target_met(row.missing, row.total)
 
 
-def _more(number: int, what: str) -> list[RenderableType]:
+def _count_others(number: int, what: str) -> list[RenderableType]:
     return [Text(f"and {counted(number, f'more {what}')}", style="dim")] if number else []
 
 
-def _moves(
+def _list_moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
-    """Yield migrations in progress, then planned ones, then failed ones."""
+    """Yield unfinished migrations, then planned migrations, then failed migrations."""
     order = ("moving", "planned", "proposed", "failed", "rolled back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
@@ -321,15 +323,15 @@ def _moves(
         where = migration_route(msgspec.structs.replace(move, source=source, target=target))
         if move.state == "moving":
             since = f", {now - move.since:.0f} s" if move.since else ""
-            yield _item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
+            yield _list_item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
         elif move.state in ("planned", "proposed"):
-            yield _item(move.state, f"{where}: {move.purpose}")
+            yield _list_item(move.state, f"{where}: {move.purpose}")
         else:
-            yield _item(Text(move.state, style=WARNING), f"{where}: {move.reason}")
+            yield _list_item(Text(move.state, style=WARNING), f"{where}: {move.reason}")
 
 
-def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
-    """Yield waiting pods, together if they have the same message."""
+def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
+    """Yield pending pods, grouped by message."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, pod in pods.items():
         if pod.state == "waiting" and not pod.scheduler:
@@ -341,14 +343,16 @@ def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
         yield hang(f"  {subject}", f"{message or 'no attempt yet'}{by}")
 
 
-def _news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
+def _list_news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
     """Yield the news, the latest first."""
     for key in islice(sorted(news, key=int, reverse=True), MOST):
         row = news[key]
-        yield _item(clock_of(row.at), Text(news_text(row), style=WARNING if row.warning else ""))
+        yield _list_item(
+            clock_of(row.at), Text(news_text(row), style=WARNING if row.warning else "")
+        )
 
 
-def _item(lead: str | Text, said: str | Text) -> RenderableType:
+def _list_item(lead: str | Text, said: str | Text) -> RenderableType:
     return hang(Text("  ").append(lead), said)
 
 
@@ -357,7 +361,7 @@ def clock_of(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
-def _figures(status: StatusRow) -> str:
+def _describe_figures(status: StatusRow) -> str:
     said = [
         f"{counted(status.bound, 'pod')} bound",
         f"{counted(status.moves_done, 'migration')} completed",

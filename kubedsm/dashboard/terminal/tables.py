@@ -1,4 +1,4 @@
-"""Tables for terminals, and pictures that fit: parts of least use are left out."""
+"""Tables and pictures fitted to terminals: unimportant parts are omitted."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,18 @@ from kubedsm.planner.plurals import counted
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
-#: colours: as it should be, something is missing, much is missing
+#: colours: target met, slightly missed, considerably missed
 GOOD, WARNING, BAD = "green", "yellow", "red"
 BAR = 8
 #: columns of "999 pods of 99 services", of a table without its pods, and of a terminal in which
 #: all pods are listed
 COUNTED, BESIDE_PODS, WIDE = 23, 80, 1000
-#: columns of a terminal below which text needs more lines
+#: terminal width below which text requires additional lines
 NARROW = 60
 
 
 class Part(NamedTuple):
-    """Part of a picture that can be left out."""
+    """Optional part of a picture."""
 
     what: RenderableType
     #: the part of least use is left out first; None: never
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
-    """Return the parts that fit; of parts of the same use, the first is left out first."""
+    """Return the fitting parts; among equally important parts, the first is omitted first."""
     kept = [(part, count_lines(part.what, width)) for part in parts]
     while sum(number for _, number in kept) > height:
         spare = [each for each in kept if each[0].use is not None]
@@ -49,7 +49,7 @@ def count_lines(what: RenderableType, width: int) -> int:
 
 
 def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
-    """Return a lead, and text next to it with a hanging indent."""
+    """Return a lead, followed by text with a hanging indentation."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column()
@@ -63,7 +63,7 @@ class NodeLine:
 
     name: str
     tier: str
-    #: state that is shown in place of the tier
+    #: unusual state, displayed instead of the tier
     state: str
     #: requested, and allocatable
     cpu: tuple[int, int]
@@ -73,27 +73,27 @@ class NodeLine:
 
 
 def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
-    """Return a table with one line for each node; if narrow, pods are counted and not listed."""
+    """Return a table with a line per node; narrow tables count pods without listing workloads."""
     room = max(COUNTED, width - BESIDE_PODS)
     return FittedTable(
         [
             Column("node", [node.name for node in nodes]),
-            Column("tier", [_tier(node) for node in nodes], least=7, use=4),
-            Column("cpu", [_of(node.cpu, 1000) for node in nodes], 5, use=5),
+            Column("tier", [_tier_cell(node) for node in nodes], least=7, use=4),
+            Column("cpu", [_format_amounts(node.cpu, 1000) for node in nodes], 5, use=5),
             Column("", [bar(*node.cpu) for node in nodes], BAR, use=2),
-            Column("memory", [_memory(*node.memory) for node in nodes], 12, use=3),
+            Column("memory", [_format_memory(*node.memory) for node in nodes], 12, use=3),
             Column("", [bar(*node.memory) for node in nodes], BAR, use=1),
-            Column("pods", [_pods(node.pods, room) for node in nodes], least=COUNTED),
+            Column("pods", [_pods_cell(node.pods, room) for node in nodes], least=COUNTED),
         ],
         look="plain",
     )
 
 
 def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], str]:
-    """Return names of at most `width` characters, and a line that explains them if any was cut.
+    """Return names of at most `width` characters, and an explanatory line about shortened names.
 
-    The prefix and suffix that all names share are cut at dashes and dots. A name that is still too
-    long loses its middle.
+    The common prefix and suffix are omitted, delimited by dashes and dots. Otherwise overlong
+    names lose characters in the middle.
     """
     if max(map(len, names), default=0) <= width:
         return {name: name for name in names}, ""
@@ -105,36 +105,36 @@ def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], 
 
 
 def _shared_start(names: Sequence[str]) -> str:
-    """Return what all names begin with, up to the last dash or dot in it; empty for one name."""
+    """Return the common prefix, up to the last dash or dot; empty for a single name."""
     shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071  no paths
     return shared[: max(shared.rfind("-"), shared.rfind(".")) + 1]
 
 
 def shorten(name: str, width: int) -> str:
-    """Return the name without its middle if it is longer than `width`."""
+    """Return the name, without characters in the middle if longer than `width`."""
     if len(name) <= width:
         return name
     head = width // 2
     return f"{name[:head]}\N{HORIZONTAL ELLIPSIS}{name[head + 1 - width :]}"
 
 
-def _tier(node: NodeLine) -> Text:
+def _tier_cell(node: NodeLine) -> Text:
     return Text(node.state, style=BAD) if node.state else Text(node.tier)
 
 
-def _of(amounts: tuple[int, int], unit: float) -> str:
+def _format_amounts(amounts: tuple[int, int], unit: float) -> str:
     used, of = (amount / unit for amount in amounts)
     return f"{used:.3g}/{of:.3g}"
 
 
-def _memory(used: int, of: int) -> str:
-    """Return how much is used of how much, in the unit that suits the total."""
+def _format_memory(used: int, of: int) -> str:
+    """Return the requested amount and the allocatable total, in a suitable unit."""
     unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
     return f"{used / unit:.1f} of {of / unit:.3g} {name}"
 
 
-def _pods(pods: Mapping[str, int], room: int) -> str:
-    """Return the pods of each service, or their number if that takes more than `room`."""
+def _pods_cell(pods: Mapping[str, int], room: int) -> str:
+    """Return the number of pods per service, or only totals if wider than `room`."""
     listed = ", ".join(f"{count} {name}" for name, count in pods.items())
     if len(listed) <= room:
         return listed
@@ -142,7 +142,7 @@ def _pods(pods: Mapping[str, int], room: int) -> str:
 
 
 def bar(used: int, of: int) -> ProgressBar:
-    """Return a bar that is neither good nor bad."""
+    """Return a progress bar in neutral colours."""
     return ProgressBar(
         total=max(1, of),
         completed=used,
@@ -154,7 +154,7 @@ def bar(used: int, of: int) -> ProgressBar:
 
 
 def target_met(missing: int, pods: int) -> Text:
-    """Describe whether a workload with that many pods meets its QoS target."""
+    """Describe the compliance of a workload with the QoS target."""
     if not pods:
         return Text("-")
     if not missing:

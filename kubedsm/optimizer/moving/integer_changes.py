@@ -6,17 +6,15 @@ of the difference can be stated. Pods to the cloud have a place there, in free c
 that pods leave. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem, added_fragmentation, signed_row
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, signed_row
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
     NO_VARIABLE,
@@ -26,22 +24,6 @@ from kubedsm.optimizer.programming.programme import (
     Rows,
     Solver,
 )
-
-
-@attrs.frozen(eq=False)
-class _Steps:
-    """Edge pods of a workload: `lowest`, and one for each step taken."""
-
-    workload: Workload
-    lowest: int
-    #: numbers of variables
-    steps: Ints
-
-    def rises(self, gains: Gains) -> list[int]:
-        """Return what each step adds."""
-        differences = range(self.lowest, self.lowest + len(self.steps) + 1)
-        values = [gains.of_workload(self.workload, n) for n in differences]
-        return [after - before for before, after in pairwise(values)]
 
 
 class ChangesProgramme:
@@ -63,7 +45,11 @@ class ChangesProgramme:
         self._add_clashes()
         if limits.headroom:
             self._add_headroom()
-        self._steps = tuple(self._add_steps())
+        #: edge pods of each workload: the fewest, and the variables of a further pod each
+        self._steps = {
+            workload: self._add_steps(list(items))
+            for workload, items in problem.items_by_workload.items()
+        }
         counts = problem.cloud.packing.counts
         if not problem.cloud.holds(np.minimum(counts, limits.max_moves)):
             self._add_cloud()
@@ -96,10 +82,12 @@ class ChangesProgramme:
         """
         weights = np.zeros(self.size, dtype=np.int64)
         beside = 0
-        for each in self._steps:
-            if gains.level[each.workload] == level:
-                weights[each.steps] = each.rises(gains)
-                beside += gains.of_workload(each.workload, each.lowest)
+        for workload, (lowest, steps) in self._steps.items():
+            if gains.level[workload] == level:
+                differences = range(lowest, lowest + len(steps) + 1)
+                values = [gains.of_workload(workload, n) for n in differences]
+                weights[steps] = np.diff(values)
+                beside += values[0]
         weights[self._moved.ravel()] -= price
         weights[self._moved[1]] += price * (1 + self._limits.max_moves)
         return weights, beside
@@ -233,17 +221,16 @@ class ChangesProgramme:
         for requests, most in zip(problem.requests.T, problem.to_fill.tolist(), strict=True):
             self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
-    def _add_steps(self) -> Iterable[_Steps]:
+    def _add_steps(self, items: list[int]) -> tuple[int, Ints]:
+        """Add a variable for each further edge pod of a workload, each after the previous."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
-        for workload, items in problem.items_by_workload.items():
-            at = list(items)
-            lowest = -min(int(self._away[at].sum()), most)
-            highest = min(int(problem.supply[at].sum()), most)
-            steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
-            rows.add_chain(steps)
-            came, left = self._moved[1:3, at], self._moved[3, at]
-            rows.add((came, 1), (left, -1), (steps, -1), least=lowest, most=lowest)
-            yield _Steps(workload, lowest, steps)
+        lowest = -min(int(self._away[items].sum()), most)
+        highest = min(int(problem.supply[items].sum()), most)
+        steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
+        rows.add_chain(steps)
+        came, left = self._moved[1:3, items], self._moved[3, items]
+        rows.add((came, 1), (left, -1), (steps, -1), least=lowest, most=lowest)
+        return lowest, steps
 
     def _add_cloud(self) -> None:
         problem, most = self._problem, self._limits.max_moves
@@ -368,5 +355,5 @@ def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
         return None
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())
-    added = int(added_fragmentation(problem, nodes, problem.free, changes[nodes]).sum())
+    added = int(problem.added_fragmentation(nodes, problem.free, changes[nodes]).sum())
     return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)

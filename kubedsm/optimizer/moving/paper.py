@@ -28,14 +28,8 @@ from kubedsm.objective.gains import standing
 from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
 from kubedsm.optimizer.matching.match import UNREACHABLE, match
 from kubedsm.optimizer.matching.node_walk import walk_nodes
-from kubedsm.optimizer.moving.edge_problem import (
-    Changes,
-    EdgeProblem,
-    Proposal,
-    added_fragmentation,
-    list_changes,
-    split_options,
-)
+from kubedsm.optimizer.moving.best_changes import Changes, list_changes, split_options
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
 
@@ -220,7 +214,7 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
     which, touches = np.array(spans, dtype=np.int64).T
     states = np.column_stack((vectors[which], touches))
     nodes, kept = possible.nonzero()
-    added = added_fragmentation(problem, nodes, free, vectors[kept])
+    added = problem.added_fragmentation(nodes, free, vectors[kept])
     options = split_options(possible, np.column_stack((vectors, changes.touched)), added)
     walked = walk_nodes(states, np.full(len(states), UNREACHABLE), options, bounds)
     if walked is None:

@@ -21,7 +21,7 @@ from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
 from kubedsm_lab.chaos.trace import Injection, Outcome, describe_outcome, normalize_violations, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.replay.runner import spread
+from kubedsm_lab.replay.runner import Workers, spread
 
 Cell = tuple[str, str, str]
 #: outcome of evictions only
@@ -126,11 +126,11 @@ def judge(injection: Injection) -> Verdict:
 
 
 def run_sweep(
-    planned: Sequence[Injection], jobs: int, on_done: Callable[[], object]
+    planned: Sequence[Injection], workers: Workers, on_done: Callable[[], object]
 ) -> list[Verdict]:
     """Play all injections; `on_done` is called after each."""
     verdicts = []
-    for verdict in spread(judge, planned, jobs, _CHUNK):
+    for verdict in spread(judge, planned, workers, _CHUNK):
         on_done()
         verdicts.append(verdict)
     return verdicts

@@ -13,7 +13,7 @@ import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm.terminal.running import Commands, nearest
-from kubedsm_lab.cli.options import parse_names, parse_sizes, processes, show_progress
+from kubedsm_lab.cli.options import executor, parse_names, parse_sizes, processes, show_progress
 
 if TYPE_CHECKING:
     from kubedsm_lab.bench.burst.run import Plan
@@ -87,6 +87,7 @@ def site(output: str) -> None:
     help="Limit of the solver's search tree instead: results do not depend on the machine.",
 )
 @processes
+@executor
 @output
 def solve(
     number: int,
@@ -94,6 +95,7 @@ def solve(
     seconds: float,
     nodes: int | None,
     jobs: int | None,
+    executor: str | None,
     output: str,
 ) -> None:
     """Decisions above the exact limit, next to the best (20 min).
@@ -104,14 +106,14 @@ def solve(
     """
     from kubedsm.solvers.available import is_installed
     from kubedsm_lab.bench.solve import run
-    from kubedsm_lab.replay.runner import processors
+    from kubedsm_lab.replay.runner import choose_workers
 
     if not is_installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
     limit = math.inf if nodes else seconds
     planned = run.tasks(number, seed, seconds=limit, nodes=nodes)
     with show_progress("instances", sum(map(len, planned))) as advance:
-        result = run.run(*planned, jobs or processors(), advance)
+        result = run.run(*planned, choose_workers(jobs, executor), advance)
     show_report(result.report(), output)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kubedsm.cli.options import OneOf, output
-from kubedsm_lab.cli.options import paced, processes, show_progress
+from kubedsm_lab.cli.options import executor, paced, processes, show_progress
 
 if TYPE_CHECKING:
     from kubedsm_lab.chaos.faults import Fault
@@ -73,6 +73,7 @@ class _FaultName(click.ParamType["Fault"]):
 @click.option("--fault", type=_FaultName(), help="Replay this fault, and print the trace.")
 @paced
 @processes
+@executor
 @output
 def chaos(
     short: bool,
@@ -82,6 +83,7 @@ def chaos(
     fault: "Fault | None",
     paced: bool,
     jobs: int | None,
+    executor: str | None,
     output: str,
 ) -> None:
     """Inject faults, one at a time, into an emulated cluster.
@@ -94,14 +96,14 @@ def chaos(
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.hostile_connections import attack
     from kubedsm_lab.chaos.sweep import Report
-    from kubedsm_lab.replay.runner import processors
+    from kubedsm_lab.replay.runner import choose_workers
 
     if fault is not None:
         _replay_fault(_find_injection(workloads, fault, seed, paced=paced))
     found = sweep.list_injections(workloads or WORKLOADS, seed, paced=paced)
     planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
     with show_progress("faults", len(planned)) as advance:
-        verdicts = sweep.run_sweep(planned, jobs or processors(), advance)
+        verdicts = sweep.run_sweep(planned, choose_workers(jobs, executor), advance)
     report = Report(verdicts, found)
     violations = [] if workloads else attack()
     if output == "json":

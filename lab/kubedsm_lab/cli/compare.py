@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kubedsm_lab.cli.options import parse_names, processes
+from kubedsm_lab.cli.options import executor, parse_names, processes
 
 EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
 
@@ -38,8 +38,14 @@ EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
     help="Full size, as in docs/explanation/comparison.md; else a quick look.",
 )
 @processes
+@executor
 def compare(
-    out: Path, only: tuple[str, ...], policies: tuple[str, ...], full: bool, jobs: int | None
+    out: Path,
+    only: tuple[str, ...],
+    policies: tuple[str, ...],
+    full: bool,
+    jobs: int | None,
+    executor: str | None,
 ) -> None:
     """Compare KubeDSM with every scheduler of the papers, on one page.
 
@@ -56,7 +62,7 @@ def compare(
     from kubedsm_lab.comparison.experiments import EXPERIMENTS as EVERY
     from kubedsm_lab.comparison.experiments import Asked
     from kubedsm_lab.comparison.text import answer
-    from kubedsm_lab.replay.runner import processors
+    from kubedsm_lab.replay.runner import choose_workers
 
     log_to(level="ERROR")
     try:
@@ -66,7 +72,9 @@ def compare(
     results = run.Kept.within(out, {each.name: each for each in EVERY})
     try:
         with _interrupt_on_sigterm():
-            run.compare(planned, Asked(full, jobs or processors(), policies), results, remark)
+            run.compare(
+                planned, Asked(full, choose_workers(jobs, executor), policies), results, remark
+            )
     finally:
         if results.played:
             summary = answer(results.played)

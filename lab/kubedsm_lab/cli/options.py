@@ -6,6 +6,17 @@ from pathlib import Path
 
 import click
 
+
+def parse_executor(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Return the address of the Dask scheduler."""
+    if value is None:
+        return None
+    name, address = value.split("=", 1) if "=" in value else ("", "")
+    if name != "dask" or "://" not in address:
+        raise click.BadParameter(f"{value!r} is not dask=ADDRESS, such as dask=tcp://10.0.0.1:8786")
+    return address
+
+
 cluster_file = click.option(
     "--cluster",
     "cluster_name",
@@ -20,6 +31,12 @@ paced = click.option(
 )
 processes = click.option(
     "--jobs", type=click.IntRange(1, 1024), show_default="one per processor", help="Processes."
+)
+executor = click.option(
+    "--executor",
+    metavar="dask=ADDRESS",
+    callback=parse_executor,
+    help="Run on the workers of a Dask scheduler instead, such as dask=tcp://10.0.0.1:8786.",
 )
 report_folder = click.option(
     "--out",

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from kubedsm.cli.options import OneOf, collect, output
-from kubedsm_lab.cli.options import cluster_file, paced, processes, report_folder
+from kubedsm_lab.cli.options import cluster_file, executor, paced, processes, report_folder
 from kubedsm_lab.replay.options import ReplayOptions
 
 PRESETS = ("paper", "packing", "load-aware", "hpa")
@@ -93,6 +93,7 @@ SOLVERS = ("highs", "cp-sat", "off")
     ),
     paced,
     processes,
+    executor,
     report_folder,
     click.option(
         "--page",

@@ -30,7 +30,7 @@ from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import EMULATED, encode_report, report
-from kubedsm_lab.replay.runner import carry_out, progress, spread
+from kubedsm_lab.replay.runner import Workers, carry_out, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import recipe, runs
 from kubedsm_lab.replay.standings import Standing
@@ -44,7 +44,7 @@ class Asked:
     #: as docs/explanation/comparison.md has it; else a quick look
     full: bool
     #: processes
-    jobs: int
+    workers: Workers
     #: KubeDSM and the chosen policies; empty: the experiment's own
     policies: Sequence[str] = ()
 
@@ -108,7 +108,7 @@ def _run_hpa(asked: Asked) -> Findings:
     if asked.policies:
         contenders = list(dict.fromkeys([*asked.policies, REFERENCE]))
         plan = attrs.evolve(plan, contenders=contenders)
-    return hpa.run(plan, asked.jobs)
+    return hpa.run(plan, asked.workers)
 
 
 def _run_nodes(asked: Asked) -> Findings:
@@ -133,7 +133,7 @@ def _run_paper(asked: Asked) -> Findings:
     setup = Setup(paper_cluster(), PAPER_SERVICES, Configuration())
     scenarios = [recipe(name, *demand) for name, demand in presets.PAPER_SCENARIOS.items()]
     planned = runs(scenarios, asked.policies or presets.MAIN_POLICIES, seeds, setup)
-    outcomes = spread(carry_out, planned, asked.jobs)
+    outcomes = spread(carry_out, planned, asked.workers)
     found = report(list(progress("paper", outcomes, len(planned))))
     return Findings(
         method=f"{EMULATED.capitalize()}; runs of each scenario and policy: {len(seeds)}",
@@ -146,13 +146,13 @@ def _run_paper(asked: Asked) -> Findings:
 
 def _run_load_aware(asked: Asked) -> Findings:
     look = load_aware.Plan(list(GRAPHS)[:1], (50,), seeds=1)
-    return load_aware.run(load_aware.PRESET.short if asked.full else look, asked.jobs)
+    return load_aware.run(load_aware.PRESET.short if asked.full else look, asked.workers)
 
 
 def _run_packing(asked: Asked) -> Findings:
     # As many seeds as docs/explanation/packing.md has, or a look.
     plan = attrs.evolve(packing.PRESET.short, seeds=4 if asked.full else 1)
-    return packing.run(plan, asked.jobs)
+    return packing.run(plan, asked.workers)
 
 
 class _Description(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import write_with_pictures
 from kubedsm_lab.replay.provenance import describe_runs
 from kubedsm_lab.replay.report import Report, encode_report, report, tables
-from kubedsm_lab.replay.runner import Outcome, carry_out, processors, progress, spread
+from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, choose_workers, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
 from kubedsm_lab.replay.sources import runs, sources
@@ -52,9 +52,9 @@ def replay(options: ReplayOptions) -> None:
     """Run an experiment, or scenarios under several policies, and print the report."""
     _check_usage(options)
     preset, out, page = options.preset, options.out, options.page
-    jobs = options.jobs or processors()
+    workers = choose_workers(options.jobs, options.executor)
     if preset is not None and preset in EXPERIMENTS:
-        _run_experiment(EXPERIMENTS[preset], options, jobs)
+        _run_experiment(EXPERIMENTS[preset], options, workers)
         return
     with _report_problems():
         setup = _make_setup(options)
@@ -69,7 +69,7 @@ def replay(options: ReplayOptions) -> None:
         _make_folders(out, page and page.parent)
     if page is not None:
         planned = _film_first(planned)
-    outcomes = list(progress("replaying", spread(carry_out, planned, jobs), len(planned)))
+    outcomes = list(progress("replaying", spread(carry_out, planned, workers), len(planned)))
     found = report(outcomes)
     # The full preset also has other loads and autoscalers than the paper's.
     said = answer(found, presets.PAPER_SCENARIOS if preset else None)
@@ -85,7 +85,7 @@ def replay(options: ReplayOptions) -> None:
             write_with_pictures(found, out, title, told)
 
 
-def _run_experiment(experiment: Preset[Any], options: ReplayOptions, jobs: int) -> None:
+def _run_experiment(experiment: Preset[Any], options: ReplayOptions, workers: Workers) -> None:
     plan = experiment.full if options.full else experiment.short
     if options.seeds is not None:
         plan = attrs.evolve(plan, seeds=options.seeds)
@@ -94,7 +94,7 @@ def _run_experiment(experiment: Preset[Any], options: ReplayOptions, jobs: int) 
         plan = attrs.evolve(plan, limits=limits, solver=options.solver, out=options.out)
     with _report_problems():
         _make_folders(options.out)
-        experiment.run(plan, jobs).publish(str(options.preset), options.out, options.output)
+        experiment.run(plan, workers).publish(str(options.preset), options.out, options.output)
 
 
 def _film_first(planned: Sequence[Run]) -> list[Run]:

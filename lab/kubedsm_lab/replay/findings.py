@@ -13,7 +13,7 @@ import msgspec
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.replay.page import Pictures, write_report
 from kubedsm_lab.replay.provenance import render_report
-from kubedsm_lab.replay.runner import progress, spread
+from kubedsm_lab.replay.runner import Workers, progress, spread
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, as_markdown
 
@@ -66,13 +66,13 @@ class Preset(Generic[P]):
     short: P
     full: P
     #: carries the plan out in several processes
-    run: Callable[[P, int], Findings]
+    run: Callable[[P, Workers], Findings]
 
 
 def play_trials(
-    name: str, play: Callable[[T], Outcome], trials: Sequence[T], jobs: int
+    name: str, play: Callable[[T], Outcome], trials: Sequence[T], workers: Workers
 ) -> list[Outcome]:
-    return list(progress(name, spread(play, trials, jobs), len(trials)))
+    return list(progress(name, spread(play, trials, workers), len(trials)))
 
 
 def encode_trials(done: Sequence[_Tried]) -> bytes:

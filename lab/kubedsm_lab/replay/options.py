@@ -26,6 +26,8 @@ class ReplayOptions:
     seeds: int | None
     paced: bool
     jobs: int | None
+    #: address of a Dask scheduler
+    executor: str | None
     out: Path | None
     page: Path | None
     output: str

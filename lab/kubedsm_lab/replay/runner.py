@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -14,13 +15,20 @@ import structlog
 from rich.progress import Progress
 
 from kubedsm.terminal.console import Console
+from kubedsm.terminal.problems import Problem
 from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.measures import Measures, measure
 from kubedsm_lab.replay.world import Run, play
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: processes of this machine, or the address of a Dask scheduler
+Workers = int | str
 Placements = dict[str, list[tuple[float, int, int]]]
+
+
+#: seconds
+_DASK_ANSWERS_WITHIN = 10
 
 
 @attrs.frozen
@@ -63,9 +71,21 @@ def carry_out(run: Run) -> Outcome:
     )
 
 
-def spread(work: Callable[[T], R], items: Sequence[T], jobs: int, chunk: int = 1) -> Iterator[R]:
-    """Map `work` over the items in up to `jobs` processes, `chunk` items at a time."""
-    jobs = min(jobs, len(items))
+def choose_workers(jobs: int | None, executor: str | None) -> Workers:
+    """Return the workers of the options --jobs and --executor. Raise Problem for both."""
+    if jobs and executor:
+        raise Problem("--executor excludes --jobs: a Dask scheduler knows its workers")
+    return executor or jobs or processors()
+
+
+def spread(
+    work: Callable[[T], R], items: Sequence[T], workers: Workers, chunk: int = 1
+) -> Iterator[R]:
+    """Map `work` over the items, `chunk` at a time; results have the order of the items."""
+    if isinstance(workers, str):
+        yield from _spread_over_dask(work, items, workers)
+        return
+    jobs = min(workers, len(items))
     if jobs <= 1:
         silence_schedulers()
         yield from map(work, items)
@@ -77,6 +97,26 @@ def spread(work: Callable[[T], R], items: Sequence[T], jobs: int, chunk: int = 1
         yield from executor.map(work, items, chunksize=chunk)
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+def _spread_over_dask(work: Callable[[T], R], items: Sequence[T], address: str) -> Iterator[R]:
+    """Map over a Dask cluster. If a worker is lost, its items run again on another worker."""
+    try:
+        from distributed import Client  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise Problem("--executor needs Dask: pip install kubedsm-lab[dask]") from None
+    try:
+        client = Client(address, timeout=_DASK_ANSWERS_WITHIN)
+    except (OSError, ValueError) as error:
+        raise Problem(f"no Dask scheduler answers at {address}: {error}") from None
+    # Closing the client cancels what has not ended.
+    with client, client.get_executor() as executor:
+        yield from executor.map(partial(_run_silently, work), items)
+
+
+def _run_silently(work: Callable[[T], R], item: T) -> R:
+    silence_schedulers()
+    return work(item)
 
 
 def begin_worker() -> None:

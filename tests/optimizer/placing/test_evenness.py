@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
-from kubedsm.objective.objective import Objective, Prospect, QosTarget, even_scores
+from kubedsm.objective.objective import Objective, Prospect, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_instances import drawn, even_scores, node, pod, resources, snapshot
 from support.placement_literal import literal_decision, worth
 
 SHARE = Objective()

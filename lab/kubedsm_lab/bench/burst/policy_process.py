@@ -53,7 +53,7 @@ def build_runtime(
     batch = _BATCH if name.endswith(BATCHED) else attrs.evolve(_BATCH, size=1)
     configuration = Configuration(scheduler_name=name, batch=batch)
     instruments = Instruments(clock, name, host="")
-    measured = MeasuredCluster(PlainBindings(cluster), clock, instruments.answered)
+    measured = MeasuredCluster(PlainBindings(cluster), clock, instruments.count_request)
     return Runtime(measured, configuration, clock, rng, policy=policy, listener=instruments)
 
 

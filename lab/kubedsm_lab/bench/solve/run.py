@@ -27,7 +27,7 @@ from kubedsm_lab.bench.report import DisagreementError, measure_cpu
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import ROUNDING, Best, best_moves, best_placement
 from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
-from kubedsm_lab.replay.runner import spread
+from kubedsm_lab.replay.runner import Workers, spread
 
 T = TypeVar("T")
 
@@ -69,11 +69,11 @@ def run(
     plain: Sequence[Task],
     with_rules: Sequence[Task],
     clusters: Sequence[Task],
-    jobs: int,
+    workers: Workers,
     on_done: Callable[[], object],
 ) -> SolveResult:
     def run_all(work: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[T]:
-        for result in spread(work, tasks, jobs):
+        for result in spread(work, tasks, workers):
             on_done()
             yield result
 

@@ -29,6 +29,7 @@ from kubedsm_lab.replay.plots import (
 )
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.runner import Workers
 from loadgen.recovery import FIND_SECONDS, HOLD_SECONDS, WINDOW_SECONDS
 
 METHOD = (
@@ -76,8 +77,8 @@ class Plan:
         ]
 
 
-def run(plan: Plan, jobs: int) -> Findings:
-    done = play_trials("hpa", play, plan.all, jobs)
+def run(plan: Plan, workers: Workers) -> Findings:
+    done = play_trials("hpa", play, plan.all, workers)
     return Findings(
         answer=answer(done),
         origin=MODELLED,

@@ -25,6 +25,7 @@ from kubedsm_lab.replay.plots import (
 )
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 
@@ -59,8 +60,8 @@ class Plan:
         ]
 
 
-def run(plan: Plan, jobs: int) -> Findings:
-    done = play_trials("load-aware", play, plan.all, jobs)
+def run(plan: Plan, workers: Workers) -> Findings:
+    done = play_trials("load-aware", play, plan.all, workers)
     return Findings(
         answer=answer(done),
         origin=MODELLED,

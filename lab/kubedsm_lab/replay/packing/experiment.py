@@ -17,7 +17,7 @@ from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.packing.attempts import Attempt, attempt
 from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, seeds, shapes
 from kubedsm_lab.replay.packing.tables import answer, sections, standings
-from kubedsm_lab.replay.runner import processors, progress, spread
+from kubedsm_lab.replay.runner import Workers, processors, progress, spread
 
 _ORIGIN = "**Computed** on snapshots: nothing here was measured on a real cluster."
 _METHOD = "Computed on snapshots: nothing is emulated, or measured on a cluster"
@@ -39,10 +39,10 @@ class Plan:
     #: directory of the file of attempts
     out: Path | None = None
 
-    def cases(self, jobs: int) -> list[Case]:
+    def cases(self, workers: Workers) -> list[Case]:
         """Return all shapes with one seed, then with the next: a stopped plan is a smaller plan."""
         planned = list(shapes([1]))
-        drawing = spread(partial(seeds, number=self.seeds), planned, jobs)
+        drawing = spread(partial(seeds, number=self.seeds), planned, workers)
         chosen = list(progress("drawing instances", drawing, len(planned)))
         return [
             (msgspec.structs.replace(shape, priorities=priorities), seed)
@@ -52,25 +52,25 @@ class Plan:
         ]
 
 
-def run(plan: Plan, jobs: int) -> Findings:
+def run(plan: Plan, workers: Workers) -> Findings:
     """Raises OSError, and UsageError if the solver is not installed."""
     solver = plan.solver or ("highs" if is_installed("highs") else "off")
     if missing := explain_missing(solver):
         raise click.UsageError(missing)
     kept = None if plan.out is None else plan.out / f"calls-{solver}.jsonl"
-    cases = plan.cases(jobs)
-    packing = attempts(cases, plan.limits, solver, jobs, kept)
+    cases = plan.cases(workers)
+    packing = attempts(cases, plan.limits, solver, workers, kept)
     try:
         done = list(progress("packing", packing, len(cases)))
     except msgspec.DecodeError as error:
         raise click.ClickException(f"{kept}: {error}") from None
     done.sort(key=lambda each: (each.shape, each.seed))
     solved_by = "the heuristic alone" if solver == "off" else f"the heuristic and {solver}"
-    results = {"emulated": False, "solver": solver, "jobs": jobs, "instances": done}
+    results = {"emulated": False, "solver": solver, "jobs": workers, "instances": done}
     return Findings(
         answer=answer(done),
         origin=_ORIGIN,
-        method=f"{_METHOD}; {solved_by}, on {processors()} processors, {jobs} calls at a time",
+        method=f"{_METHOD}; {solved_by}, on {processors()} processors, {workers} calls at a time",
         sections=sections(done),
         standings=standings(done, min(plan.limits)),
         results=msgspec.json.encode(results) + b"\n",
@@ -95,7 +95,11 @@ def _encode_reproducible(done: Sequence[Attempt]) -> bytes:
 
 
 def attempts(
-    cases: Sequence[Case], limits: Sequence[float], solver: SolverKind, jobs: int, kept: Path | None
+    cases: Sequence[Case],
+    limits: Sequence[float],
+    solver: SolverKind,
+    workers: Workers,
+    kept: Path | None,
 ) -> Iterator[Attempt]:
     """Yield the attempts in the file, then the others, which are appended to it.
 
@@ -110,7 +114,7 @@ def attempts(
     found = {case: _select_calls(wanted, done[case]) for case in cases if case in done}
     yield from (each for each in found.values() if each is not None)
     left = [case for case in cases if found.get(case) is None]
-    for each in spread(partial(_attempt_case, limits=limits, solver=solver), left, jobs):
+    for each in spread(partial(_attempt_case, limits=limits, solver=solver), left, workers):
         if kept is not None:
             append_whole(kept, msgspec.json.encode(each) + b"\n")
         yield each
