@@ -12,7 +12,8 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import group_kinds
 from kubedsm.optimizer.moving import best_changes
-from kubedsm.optimizer.moving.edge_problem import Changes, EdgeProblem, list_changes
+from kubedsm.optimizer.moving.best_changes import Changes, list_changes
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.within_tier import find_concentrated
 from support.ruled_instances import ruled_case
