@@ -4,7 +4,7 @@ After "Optimising Kubernetes pod placement with constraint programming", with pl
 where the paper evicts first, and with edge shares. Most pods by priority; then the greatest QoS;
 then the fewest evictions and migrations. A result counts only if it places more pods of some
 priority, and no fewer of any higher one. A migrating pod is on two nodes for a while, so each
-migration needs free capacity in turn; cycles are broken by stopovers.
+migration needs available capacity in turn; cycles are broken by stopovers.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -43,7 +43,7 @@ from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.plugins.plugins import open_nodes
 
-#: Placements that rules between pods rejected.
+#: Placements that constraints between pods rejected.
 Refused = tuple[tuple[Pod, NodeName], ...]
 
 
@@ -142,7 +142,7 @@ def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tu
     tier_of = {node.name: node.tier for node in problem.nodes}
     changes = loads - problem.old
     room = problem.free - problem.old @ problem.requests
-    moving = problem.kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
+    moving = problem.count_kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
     for kind in np.flatnonzero((changes != 0).any(axis=0)).tolist():
         column, number = changes[:, kind], int(moving[kind])
         leaving = [
@@ -197,7 +197,7 @@ def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeN
 
 
 def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves:
-    """Place pending pods in the free capacity, intended pods on intended nodes first."""
+    """Place pending pods in the available capacity, intended pods on intended nodes first."""
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(
@@ -233,7 +233,7 @@ class Part:
 def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
-    """Yield the parts: no two touch the same node, or wait for each other's legs."""
+    """Enumerate the parts: no two touch the same node, or wait for each other's legs."""
     legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
     by_name = {leg.name: leg for leg in legs}
     linked = [
@@ -252,8 +252,8 @@ def split_parts(
 def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
     """Return the refused pods for which capacity exists, but fragmented.
 
-    That is if an open node would hold the pod empty, and the free capacity of all nodes together
-    suffices: migrations do not increase it.
+    That is if an open node would hold the pod empty, and the available capacity of all nodes
+    together suffices: migrations do not increase it.
     """
     waiting = snapshot.schedulable(snapshot.pods.values())
     waiting = [pod for pod in waiting if pod.uid in refused]
@@ -278,7 +278,7 @@ def _has_total_capacity(snapshot: Snapshot, pod_class: PodClass) -> bool:
 
 #: Parts of the remaining time for small steps, and for the search before the solver.
 _STEPPING, _SEARCHING = 0.2, 0.4
-#: Attempts under rules between pods.
+#: Attempts under constraints between pods.
 _TRIES, _EVEN = 4, 0.5
 
 
@@ -360,8 +360,8 @@ def pack_cluster(
     found = known[0] if known else None
     plan = choice.trim(bounds.deadline)
     return Packed(
-        _by_priority(problem, problem.placed(problem.old)),
-        _by_priority(problem, problem.placed(choice.loads)),
+        _by_priority(problem, problem.count_placed(problem.old)),
+        _by_priority(problem, problem.count_placed(choice.loads)),
         plan.moves,
         plan.legs,
         plan.awaited,
@@ -378,7 +378,7 @@ def _search_loads(
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Offer results of the search and the solver; return what rules between pods reject."""
+    """Offer results of the search and the solver; return what constraints between pods reject."""
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -402,7 +402,7 @@ class _Choice:
         """Offer loads; return whether their plan places as many pods as the loads."""
         plan = self._offer_plan(loads)
         after = count_loads_after(self._problem, plan)
-        return self._problem.placed(after) >= self._problem.placed(loads)
+        return self._problem.count_placed(after) >= self._problem.count_placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
         """Take the plan of the loads if it is better; return its rejections."""
@@ -412,7 +412,7 @@ class _Choice:
         """Return the plan; take it if it places more pods than now, and is the best such plan."""
         problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
         after = count_loads_after(problem, plan)
-        if problem.placed(after) > problem.placed(problem.old) and (
+        if problem.count_placed(after) > problem.count_placed(problem.old) and (
             self._rank_plan(plan, after) > self._rank_plan(self.plan, self.loads)
         ):
             self.plan, self.loads = plan, after

@@ -1,9 +1,9 @@
 """Large-neighbourhood search for packings: some nodes are emptied and refilled, again and again.
 
 A few random nodes at a time: their pods and pending pods are placed again by best fit, in a noisy
-order. A result is kept if it is no worse: most placed pods by priority, and free capacity in large
-pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and local
-search methods to solve vehicle routing problems".)
+order. A result is kept if it is no worse: most placed pods by priority, and available capacity in
+large pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and
+local search methods to solve vehicle routing problems".)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,13 +17,13 @@ from kubedsm.optimizer.packing.problem import ClusterProblem
 
 #: Most nodes refilled at a time.
 _NODES = 4
-#: Rounds, and further rounds a node; the deadline may come before.
+#: Rounds, and additional rounds a node; the deadline may come before.
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
 #: Part of the rounds for migrating less.
 _RESTORING = 0.3
 #: Greatest noise of orders and fits; and how often pods return to former nodes.
 _NOISE, _HOMING = 0.4, 0.95
-#: Nodes of which the one with the most free capacity is refilled.
+#: Nodes of which the one with the most available capacity is refilled.
 _LOOKED_AT = 3
 #: Probability of each of two alternatives.
 _EVEN = 0.5
@@ -59,9 +59,9 @@ class Search:
         self._most = problem.most.tolist()
         self._old = problem.old.tolist()
         self._spare = (problem.counts - problem.least).tolist()
-        #: kinds of the pods by row; unplaced kinds are in `_out`
+        #: kinds of the pods by row; unschedulable kinds are in `_out`
         self._on: list[list[int]] = []
-        #: free capacity by row
+        #: available capacity by row
         self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
@@ -240,7 +240,7 @@ class Search:
         return counted
 
     def _keeps_running(self, out: Sequence[int]) -> bool:
-        """Return whether all running pods have a node."""
+        """Determine whether all running pods have a node."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
     def _rate_gaps(self, on: _Nodes) -> float:

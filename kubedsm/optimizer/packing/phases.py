@@ -86,7 +86,7 @@ class _Steps:
     #: edge nodes and kinds of the workload, of the N x S loads
     cells: tuple[Ints, ...]
     steps: Ints
-    #: QoS of each further edge pod, in nano-units
+    #: QoS of each additional edge pod, in nano-units
     benefits: Ints
 
 
@@ -130,7 +130,8 @@ class Phases:
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
         """Return the optimality of the loads.
 
-        found: certificates of other loads that are no worse; they hold as far as values are equal.
+        found: certificates of other loads that are no worse; they hold as far as values are
+        identical.
         """
         goals, values = self.goals(loads), self.values(loads)
         certificates = []
@@ -162,7 +163,7 @@ class Phases:
             rows.add((self._y[:, kind], 1), ([kept], -1), least=0)
 
     def _add_steps(self, rows: Rows, gains: Gains) -> Iterator["_Steps"]:
-        """Yield the steps of workloads whose edge share has a benefit."""
+        """Enumerate the steps of workloads whose edge share has a benefit."""
         problem = self._problem
         edge = [row for row, n in enumerate(problem.nodes) if n.tier is Tier.EDGE]
         for workload in dict.fromkeys(filter(None, problem.workloads)):
@@ -179,7 +180,7 @@ class Phases:
 
     def goals(self, loads: Ints) -> list[Goal]:
         """Return the goals in order, with upper bounds given the pods placed by `loads`."""
-        placed = self._problem.placed(loads)
+        placed = self._problem.count_placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
             for tier, most in enumerate(bound_placed(self._problem, placed))
@@ -228,7 +229,7 @@ class Phases:
         )
 
     def _must_disturb(self, placed: Sequence[int]) -> bool:
-        """Return whether the numbers can be placed only if some pod leaves its node."""
+        """Determine whether the numbers can be placed only if some pod leaves its node."""
         problem = self._problem
         had = problem.old.sum(axis=0)
         free = problem.free - problem.old @ problem.requests
@@ -245,7 +246,7 @@ class Phases:
         values = self._zero_weights()
         values[self._y] = loads
         values[self._stay] = np.minimum(loads, self._problem.old)[self._homes]
-        values[self._kept] = self._problem.kept(loads)[self._loose]
+        values[self._kept] = self._problem.count_kept(loads)[self._loose]
         for of in self._steps:
             values[of.steps[: int(loads[of.cells].sum())]] = 1
         return values

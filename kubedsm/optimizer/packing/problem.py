@@ -37,14 +37,14 @@ class ClusterProblem(PlacementProblem):
     priorities: tuple[int, ...]
     #: S, workload of each kind; None without benefit of edge shares
     workloads: tuple[Workload | None, ...]
-    #: None without rules between pods
+    #: None without constraints between pods
     rules: EdgeRules | None
 
     @classmethod
     def pose(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """Build the problem; movable: the reason why a pod must stay, or None.
+        """Construct the problem; movable: the reason why a pod must stay, or None.
 
         Fixed pods only hold capacity. Others may be evicted, if allowed, for pending pods of a
         higher priority.
@@ -123,7 +123,7 @@ class ClusterProblem(PlacementProblem):
         return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return N x R, the free capacity with the loads, negative amounts included."""
+        """Return N x R, the available capacity with the loads, negative amounts included."""
         room: Ints = self._free - (loads - self.old) @ self.requests
         return room
 
@@ -132,7 +132,7 @@ class ClusterProblem(PlacementProblem):
         return self.rows_of(self.snapshot.free)
 
     def list_fitting(self, pod: Pod, room: Ints) -> list[int]:
-        """Return the rows that accept the pod with this free capacity."""
+        """Return the rows that accept the pod with this available capacity."""
         kind = self.kind_of[pod.uid]
         asks = self.requests[kind]
         enough = ((room >= asks) | (asks == 0)).all(axis=1)
@@ -140,19 +140,19 @@ class ClusterProblem(PlacementProblem):
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem with no further pods of the kinds on the nodes."""
+        """Return the problem with no additional pods of the kinds on the nodes."""
         most = self.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
             most[at] = self.old[at]
         return attrs.evolve(self, most=most)
 
-    def placed(self, loads: Ints) -> tuple[int, ...]:
+    def count_placed(self, loads: Ints) -> tuple[int, ...]:
         """Return the number of placed pods of each tier."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
-    def kept(self, loads: Ints) -> Ints:
+    def count_kept(self, loads: Ints) -> Ints:
         """Return S, the running pods that have a node, the same or another."""
         kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
         return kept
@@ -161,7 +161,7 @@ class ClusterProblem(PlacementProblem):
 def _empty_nodes(
     rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
 ) -> Room:
-    """Return the free capacity of the requested resources without the pods."""
+    """Return the available capacity of the requested resources without the pods."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:

@@ -55,7 +55,7 @@ class Demand:
         return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
     def wants(self, number: int) -> bool:
-        """Return whether `number` pods of the batch are wanted on the edge."""
+        """Determine whether `number` pods of the batch are wanted on the edge."""
         most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 
@@ -174,7 +174,7 @@ class Split:
 def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
     """Return the best sharing of every vector up to the limits.
 
-    None above the exact-search limit.
+    None above the exact-search threshold.
     """
     greatest = tuple(limits.tolist())
     components = []

@@ -53,7 +53,7 @@ class KubeDSM:
     most_declared: float = 0.0
     #: whether replicas of a workload are spread as far as costs no QoS
     default_spread: bool = True
-    #: for problems above the exact-search limit
+    #: for problems above the exact-search threshold
     solver: Solver | None = None
     #: latency targets; None without any
     latency: LatencyGoal | None = None
@@ -133,7 +133,7 @@ class KubeDSM:
 
         Return the decision and the pods that must wait.
 
-        With rules between pods no pod waits: leaving pods still count for the rules.
+        With constraints between pods no pod waits: leaving pods still count for the constraints.
         """
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]

@@ -44,7 +44,7 @@ class Goal:
     weights: Ints
     #: part of the remaining time that this level may take
     part: float = 0.5
-    #: later levels may lower the value by this much: rounding of the weights
+    #: subsequent levels may lower the value by this much: rounding of the weights
     slack: int = 0
     #: known upper bound; a solution that reaches it needs no solver
     most: int | None = None
@@ -157,7 +157,7 @@ def maximise_in_order(
         certificates.append(level.certificate(seconds))
         value = certificates[-1].value
         if value is None:
-            # Without a solution later goals have no limit to keep.
+            # Without a solution subsequent goals have no limit to keep.
             continue
         columns = np.flatnonzero(goal.weights)
         # Only a lower limit: between two great numbers a solver may find nothing.

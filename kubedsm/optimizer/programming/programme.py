@@ -40,7 +40,7 @@ class Programme:
     most: Ints
 
     def allows(self, values: Ints) -> bool:
-        """Return whether the values, V, satisfy all rows exactly."""
+        """Determine whether the values, V, satisfy all rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
@@ -82,7 +82,7 @@ class Programme:
 
 
 class Rows:
-    """Builder of a programme."""
+    """Builder of a programme, row by row."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []

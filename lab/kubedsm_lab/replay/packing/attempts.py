@@ -205,7 +205,7 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     problem = ClusterProblem.pose(start, default_movable(start), gains, allow_evictions=True)
     phases = Phases(problem, gains, order="by tier")
     loads, found = phases.solve_goals(solver, NO_DEADLINE, problem.old)
-    placed = dict(zip(problem.priorities, problem.placed(loads), strict=True))
+    placed = dict(zip(problem.priorities, problem.count_placed(loads), strict=True))
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 
 
