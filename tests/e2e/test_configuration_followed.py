@@ -69,18 +69,3 @@ def test_an_edited_file_holds(server, tmp_path):
         running.until("synced")
         path.write_text("batch: {size: 8}")
         assert running.until("configuration taken")["changed"] == "batch.size"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--configmap", "kubedsm"), "kubedsm is no namespace and name, such as kubedsm/kubedsm"),
-        (("--configmap", "a/b/c"), "a/b/c is no namespace and name"),
-        (("--configmap", "a/b", "--config", "x"), "--config and --configmap: only one of them"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(arguments, said):
-    done = kubedsm("run", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1

@@ -7,7 +7,6 @@ import urllib.request
 
 import pytest
 
-from support.command_line import kubedsm
 from support.processes import PATIENCE, Process, Server
 
 pytestmark = pytest.mark.http
@@ -109,21 +108,3 @@ def test_without_the_namespace_of_the_lease_it_says_so(server):
         said = heard(scheduler, "not elected")
         assert said["error"] == "no lease nowhere/kubedsm: namespace nowhere is not there"
         assert scheduler.stop(signal.SIGTERM)[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--leader-elect-lease-duration", "15"), "'15' is not a duration"),
-        (("--leader-elect-lease-duration", "10s"), "lease-duration must be more than"),
-        (("--leader-elect-renew-deadline", "2s"), "renew-deadline must be more than"),
-        (("--leader-elect-retry-period", "0s"), "retry-period must be more than 0"),
-        (("--leader-elect-resource-name", "A/b"), "resource-name: 'A/b'"),
-        (("--grace-period", "soon"), "'soon' is not a duration"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused_in_a_line(arguments, told):
-    done = kubedsm("run", *arguments)
-    assert done.returncode == 2
-    [line] = done.stderr.splitlines()
-    assert told in line
