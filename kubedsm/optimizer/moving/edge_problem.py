@@ -1,7 +1,7 @@
 """Migration problem of the edge as arrays, with its objective and limits, for all engines.
 
-A change of the edge is an integer matrix, one row a node and one column an item: how many pods of
-the item come (positive) or leave. QoS depends on its column sums only. Replica spread counts the
+A change of the edge is an integer matrix with a row for each node and a column for each item: the
+number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
 pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as before any migration.
 """
 
@@ -53,9 +53,9 @@ _BLOCK = 2**14
 class EdgeSpread:
     """Replica spread of I items, of W workloads, on N nodes."""
 
-    #: I x W: 1 for the workload of the item; 0 if its pods have spread constraints of their own
+    #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
-    #: N x W: replicas on the node, and on the edge nodes of its zone, capped
+    #: N x W: replicas on the node, and on edge nodes in the same zone, capped
     company: Ints
     neighbours: Ints
 
@@ -89,13 +89,13 @@ class EdgeSpread:
         )
 
     def most_added(self, touches: int) -> int:
-        """Return an upper bound on the spread that changes add or remove on all nodes together."""
+        """Return an upper bound on the spread difference over all nodes together."""
         if not self.company.size:
             return 0
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
-        """Return the spread that each of K changes, K x I, adds on its node, K."""
+        """Return the additional spread of K changes, K x I, on their nodes, K."""
         more = changes @ self.workloads
         on_node = more * (2 * self.company[nodes] + more - 1) // 2
         added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
@@ -130,7 +130,7 @@ class EdgeProblem:
     cloud: CloudHold
     #: free capacity of all nodes
     room: Mapping[NodeName, Resources]
-    #: fixed pods of ours, pending ones included
+    #: immovable pods of this scheduler, including pending pods
     others: Sequence[Pod]
     #: None without rules between pods
     rules: EdgeRules | None
@@ -139,7 +139,7 @@ class EdgeProblem:
     worths: Gains
     limits: SuggestLimits
     bounds: Bounds
-    #: whether pods may wait for cloud capacity that other pods leave
+    #: whether migrations may wait for cloud capacity released by other migrations
     vacating: bool = True
 
     @classmethod
@@ -211,7 +211,7 @@ class EdgeProblem:
 
     @cached_property
     def present(self) -> Ints:
-        """N x I: pods that may leave."""
+        """N x I: movable pods on each node."""
         present = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             for name, pods in item.here.items():
@@ -220,7 +220,7 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """N x I: most pods that may come, capacity aside."""
+        """N x I: maximum arrivals, capacity aside."""
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
@@ -230,12 +230,12 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """I: pods on the edge that may leave."""
+        """I: movable pods on the edge."""
         return np.array([len(item.on_edge) for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
-        """I: pods that may come to the edge."""
+        """I: candidates for migration or placement on the edge."""
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
@@ -245,7 +245,7 @@ class EdgeProblem:
 
     @cached_property
     def changeable(self) -> Ints:
-        """Indices of nodes that a pod may leave or come to."""
+        """Indices of nodes with possible arrivals or departures."""
         changeable = self.present.any(axis=1)
         for requests, most in zip(self.requests, self.most.T, strict=True):
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
@@ -254,7 +254,7 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Pairs of items that cannot share a node."""
+        """Incompatible pairs of items."""
         pods = [item.like for item in self.items]
         deadline = self.bounds.deadline
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
@@ -286,7 +286,7 @@ class EdgeProblem:
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Return whether any migration could pay by what it brings to the workload."""
+        """Return whether any migration to the edge could be beneficial for the workload."""
         share = self.gains.shares[workload]
         more = min(self.limits.max_moves, share.total - share.edge)
         waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
@@ -311,16 +311,16 @@ class EdgeProblem:
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
         """Return the benefits less the price of the migrations, T x L.
 
-        A pod's first node is no migration, and capacity for it is worth any price.
+        The initial placement of a pod is no migration, and its capacity is worth any price.
         """
         return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """Return the fragmentation of T nodes, given by index, with this free capacity, T x R."""
+        """Return the fragmentation of T nodes, given by index, with free capacity `room`, T x R."""
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
     def added_fragmentation(self, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
-        """Return the fragmentation that each of K changes, K x I, adds to its node, K.
+        """Return the additional fragmentation of K changes, K x I, on their nodes, K.
 
         free: N x R.
         """
@@ -334,7 +334,7 @@ class EdgeProblem:
         return added
 
     def fragmentation_added(self, moves: Iterable[Move]) -> int:
-        """Return the fragmentation that migrations add to the edge."""
+        """Return the additional fragmentation of the edge after the migrations."""
         room = self.free.copy()
         for move in moves:
             requests = np.array(signed_row(move.pod.requests, self.axes))
@@ -346,7 +346,7 @@ class EdgeProblem:
         return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
-        """Return the capacity that the pods hold in the cloud, as rows of its packing."""
+        """Return the capacity occupied by the pods in the cloud, as rows of the packing."""
         packing = self.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
@@ -356,7 +356,7 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:
-        """Return how many pods of each cloud kind leave the edge; None if one has no cloud node.
+        """Return the departures of each cloud kind; None for departures without a cloud node.
 
         differences: I, negative where pods leave.
         """
@@ -378,7 +378,7 @@ class Proposal:
     proven: bool = True
     #: how many states were compared
     states: int = 0
-    #: better solutions that rules between pods rejected
+    #: better solutions, rejected by rules between pods
     refused: tuple[Impasse, ...] = ()
     #: upper bound, if not proven
     certificate: Certificate | None = None

@@ -1,9 +1,9 @@
 """Best change of the edge as an integer programme, for the solver above the exact-search limit.
 
 Variables count, for each item, the pods coming to and leaving each node. QoS gained by a workload
-is a sum of steps, one for each further pod on the edge, each after the previous, so any function
-of the difference can be stated. Pods to the cloud have a place there, in free capacity or capacity
-that pods leave. Migration cycles and rules between pods, clashes aside, are checked afterwards.
+is a sum of consecutive steps, a variable for each additional pod on the edge, for arbitrary
+functions of the difference. Departures to the cloud need capacity there, available or released by
+other migrations. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ from kubedsm.optimizer.programming.programme import (
 
 
 class ChangesProgramme:
-    """Builder of the programme. Numbers are those of variables."""
+    """Builder of the integer programme; variables are identified by number."""
 
     def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
@@ -70,7 +70,7 @@ class ChangesProgramme:
         return changes
 
     def moves(self) -> Ints:
-        """Return the weights, V, that count migrations."""
+        """Return the weights, V, of the number of migrations."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights
@@ -93,7 +93,7 @@ class ChangesProgramme:
         return weights, beside
 
     def keep(self, level: int) -> None:
-        """Fix the gains of that level at zero."""
+        """Fix the gains of the priority level at zero."""
         problem = self._problem
         for gains in (problem.gains, problem.worths)[: 2 if problem.price else 1]:
             weights, beside = self.gain_weights(gains, level)
@@ -101,7 +101,7 @@ class ChangesProgramme:
             self._rows.add((columns, weights[columns]), least=-beside, most=-beside)
 
     def forbid(self, changes: Ints) -> None:
-        """Exclude all changes that contain these."""
+        """Exclude all changes containing the given changes."""
         rows, here = self._rows, changes[self._nodes]
         made = []
         for numbers, amounts in ((self._come, here), (self._leave, -here)):
@@ -166,7 +166,7 @@ class ChangesProgramme:
             rows.add((self._come[:, item], 1), (moved[:3, item], -1), least=0, most=0)
             rows.add((self._leave[:, item], 1), (moved[[0, 3], item], -1), least=0, most=0)
             if self._away[item] and waited[item] + fetched[item]:
-                # An item has arrivals or departures, not both: else they are moves within the edge.
+                # Simultaneous arrivals and departures of an item are migrations within the edge.
                 comes, away = rows.variables([1]), int(self._away[item])
                 rows.add((moved[1:3, item], 1), (comes, -waited[item] - fetched[item]), most=0)
                 rows.add((moved[3:, item], 1), (comes, away), most=away)
@@ -194,7 +194,7 @@ class ChangesProgramme:
                     rows.add(*taken, most=free)
 
     def _add_clashes(self) -> None:
-        """Forbid one item to come while there is a pod of the other."""
+        """Forbid arrivals of an item next to pods of an incompatible item."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         coming: dict[int, int] = {}
         for on, comes, there in problem.clashes:
@@ -292,9 +292,9 @@ class SolvedChanges:
         self.proven = True
 
     def __call__(self, problem: EdgeProblem) -> Iterator[Solution]:
-        """Yield changes that gain QoS, best first; none contains an earlier one.
+        """Yield beneficial changes, best first, without supersets of previous changes.
 
-        A change that is not proven optimal is the last.
+        A change without proof of optimality is the last.
         """
         made = ChangesProgramme(problem)
         gains, first, number = problem.gains, self.certificate is None, 0
@@ -346,7 +346,7 @@ class SolvedChanges:
 
 
 def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
-    """Return the solution; None if it gains no QoS."""
+    """Return the solution; None without QoS gain."""
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
     gains, worths, awaited = problem.gain_arrays(difference[None])

@@ -55,7 +55,7 @@ def restart_batch(
     """
 
     def count_served(placed: Container[Uid]) -> list[int]:
-        """How many pods, those of the greatest turn first: greater is better."""
+        """Return the number of pods by turn, the greatest turn first: greater is better."""
         number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 

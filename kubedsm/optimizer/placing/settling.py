@@ -441,7 +441,7 @@ class Settling:
 
 
 def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
-    """Those of the nodes that cost least."""
+    """Return the nodes of least cost."""
     least: Positions = nodes[costs == costs.min()]
     return least
 

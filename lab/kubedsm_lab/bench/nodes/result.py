@@ -120,7 +120,7 @@ class Side:
 
     @property
     def is_fair(self) -> bool:
-        """Whether no node was scored more than once more than another."""
+        """Return True if no node was scored more than once more than another."""
         return all(each.most - each.least <= 1 for each in self.rounds)
 
     def as_json(self) -> dict[str, Any]:
