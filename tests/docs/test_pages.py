@@ -25,7 +25,9 @@ TYPED = re.compile(r"\b(kubedsm|loadgen) ((?:[^`\n#|&;>]|\\\n)*)")
 PROGRAMS = {"kubedsm": commands, "loadgen": loadgen}
 OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 NAME = re.compile(r"`((?:kubedsm|kubedsm_lab|plans|loadgen)(?:\.\w+)+)`")
-PATH = re.compile(r"`((?!\S*NAME)(?:kubedsm|lab|plans|loadgen|docs|tests|manifests|k3s-lab)/[\w./-]+)`")
+PATH = re.compile(
+    r"`((?!\S*NAME)(?:kubedsm|lab|plans|loadgen|docs|tests|manifests|k3s-lab)/[\w./-]+)`"
+)
 TEXTS = "\n".join(page.read_text() for page in PAGES)
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
