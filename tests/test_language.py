@@ -55,14 +55,11 @@ GOALS = {
     "functions named by a participle": 0.03,
     "functions with a one-word name": 0.45,
 }
-#: reached so far, where a goal is not met yet: raise it, never lower it
-REACHED = {LONG: 0.078}
-
 #: not written in docstrings and comments, with occurrences that are left: lower them only
 WORDS = {
     r"anew": 4,
     r"anybody|nobody|somebody|whoever": 2,
-    r"beside": 6,
+    r"beside": 5,
     r"beyond the bounds": 0,
     r"by leave of": 0,
     r"dealt out|evened out": 0,
@@ -167,8 +164,7 @@ def count_shares() -> dict[str, float]:
 def test_counters_meet_their_goals():
     shares, missed = count_shares(), []
     for label, goal in GOALS.items():
-        bound = REACHED.get(label, goal)
-        good = shares[label] >= bound if label == LONG else shares[label] <= bound
+        good = shares[label] >= goal if label == LONG else shares[label] <= goal
         sign = ">=" if label == LONG else "<="
         sys.stdout.write(
             f"{'ok  ' if good else 'MISS'} {shares[label]:6.1%}  goal {sign} {goal:.0%}  {label}\n"

@@ -1,6 +1,6 @@
 """Heuristic placement: best fit, and ejection chains that make room for more pods.
 
-Best fit is the fallback of `match` above the exact-search threshold. Pods come in order of
+Best fit is the fallback of `match` above the exact-search limit. Pods come in order of
 increasing size, since the number of placed pods counts.
 """
 

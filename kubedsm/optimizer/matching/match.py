@@ -329,7 +329,7 @@ class MatchTable:
 def build_table(
     problem: PlacementProblem, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
-    """Return the table of all reachable vectors; None above the exact-search threshold.
+    """Return the table of all reachable vectors; None above the exact-search limit.
 
     Without a fragmentation measure every placement costs nothing.
     """
@@ -420,7 +420,7 @@ def match(
 ) -> Match:
     """Place as many of the pods as possible, then with the least fragmentation (Algorithm 8).
 
-    Above the exact-search threshold the placement is best-fit increasing, and not proven: it places
+    Above the exact-search limit the placement is best-fit increasing, and not proven: it places
     0.98 of the optimal number, where decreasing order places 0.76.
     """
     rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)

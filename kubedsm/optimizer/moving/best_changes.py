@@ -9,7 +9,8 @@ replica spread cost, then least fragmentation.
 
 Departures are limited to nodes with scarce capacity; with headroom, to the edge as a whole.
 Differences are tried in batches by their upper bound of net benefit, and a DP only passes states
-with a reachable difference of the batch within the limits.
+with a reachable difference of the batch within the limits. A relaxation prunes differences first:
+with weights for items, a difference exceeding the sum of all node contributions is unreachable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,12 +26,19 @@ from kubedsm.objective.fragmentation import SCALE, Ints
 from kubedsm.objective.gains import Gain, standing, worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, place_values
 from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
+from kubedsm.optimizer.matching.problem import group_equal_rows
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 
 #: Greatest cost.
 _GREATEST = UNREACHABLE // 2
 #: Differences tried at once; the last batch takes the rest.
 _BATCHES = (6, 48, 384)
+_FAR = -(2**61)
+#: Resolution of weights, and their limit: any weights are valid, if sums are exact.
+_UNIT = 10**6
+_MOST_PARTS = 2**45
+#: Migrations above which the relaxation costs more time than it saves.
+_MOST_RELAXED = 16
 #: Vector comparisons in the time of one DP step.
 _DISTANCES_A_STEP = 50
 
@@ -235,6 +243,11 @@ class _Search:
         worths, awaited = self.worths[differences], self.awaited[differences]
         return self.problem.net_benefits(worths, awaited, moves)
 
+    def _allowed(self, differences: Ints) -> Ints:
+        """Return the maximum number of touches of each difference, given by index."""
+        touched, limits = self.changes.touched[differences], self.problem.limits
+        return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
+
     def _list_candidates(self) -> tuple[Ints, Ints]:
         """Return potentially beneficial differences, T, with upper bounds, T x L, in order."""
         problem, vectors, touched = self.problem, self.changes.vectors, self.changes.touched
@@ -250,6 +263,11 @@ class _Search:
             & (brought @ problem.requests <= problem.to_fill).all(axis=1)
         )
         found = found[worthwhile(self._net(found, touched[found]))]
+        if len(found) and problem.limits.max_moves <= _MOST_RELAXED:
+            weighing = item_weights(problem)
+            added = bound_weights(vectors, self._worthwhile, weighing, problem.limits.max_moves)
+            reachable = filter_reachable(vectors[found], self._allowed(found), added, weighing)
+            found = found[reachable]
         most = self._net(found, touched[found])
         order = np.lexsort((found, touched[found], -standing(most)))
         return found[order], most[order]
@@ -286,10 +304,7 @@ class _Search:
 
     def _solve_batch(self, batch: Ints) -> list[_Solved]:
         """Return the reachable and worthwhile differences of the batch, in any order."""
-        limits, touched = self.problem.limits, self.changes.touched
-        allowed = np.minimum(
-            2 * limits.max_moves - touched[batch], 2 * limits.max_edge_reorder + touched[batch]
-        )
+        touched, allowed = self.changes.touched, self._allowed(batch)
         states, walked = self._walk(batch, allowed)
         costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
         costs[states] = walked.costs
@@ -407,6 +422,65 @@ def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[O
     ends = kept.sum(axis=1).cumsum().tolist()
     parts = (slice(start, end) for start, end in pairwise([0, *ends]))
     return [Options(vectors[which[part]], costs[part]) for part in parts]
+
+
+def item_weights(problem: EdgeProblem) -> Ints:
+    """Return W x I: each resource, mixtures of CPU and memory, each item, and all items alike."""
+    number = len(problem.items)
+    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
+    parts = np.array(
+        [
+            [min(n * _UNIT // most, _MOST_PARTS) for n, most in zip(row, largest, strict=True)]
+            for row in problem.requests.tolist()
+        ],
+        dtype=np.int64,
+    ).reshape(number, len(problem.axes))
+    cpu, memory = parts[:, 0], parts[:, 1]
+    mixed = [cpu + memory, 2 * cpu + memory, cpu + 2 * memory, 4 * cpu + memory, cpu + 4 * memory]
+    return np.vstack((problem.requests.T, *mixed, np.eye(number, dtype=np.int64), cpu * 0 + 1))
+
+
+def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
+    """Return the most that the nodes can add to each weight, (most + 1) x (most + 1) x W.
+
+    vectors: X x I. options: N x X, possible changes of each node next to no change. The first index
+    is the number of pods that may come, the second the number that may leave.
+    """
+    coming = np.maximum(vectors, 0).sum(axis=1)
+    leaving = np.maximum(-vectors, 0).sum(axis=1)
+    weight = vectors @ weighing.T
+    total = np.full((most + 1, most + 1, len(weighing)), _FAR, dtype=np.int64)
+    total[0, 0] = 0
+    first, which = group_equal_rows(np.packbits(options, axis=1).astype(np.int64))
+    for kept, times in zip(options[first], np.bincount(which).tolist(), strict=True):
+        at = np.flatnonzero(kept)
+        here = np.full_like(total, _FAR)
+        np.maximum.at(here, (coming[at], leaving[at]), weight[at])
+        parts = np.argwhere(here[:, :, 0] > _FAR).tolist()
+        for _ in range(times):
+            following = total.copy()
+            for come, leave in parts:
+                target = following[come:, leave:]
+                source = total[: most + 1 - come, : most + 1 - leave]
+                np.maximum(target, source + here[come, leave], out=target)
+            if (following == total).all():
+                break  # a fixed point: further equal nodes add nothing
+            total = np.maximum(following, _FAR)
+    for axis in (0, 1):
+        np.maximum.accumulate(total, axis=axis, out=total)
+    return total
+
+
+def filter_reachable(
+    differences: Ints, touches: Ints, added: Ints, weighing: Ints
+) -> NDArray[np.bool_]:
+    """Return which differences, T x I, are not proven unreachable within these touches, T."""
+    surplus = differences.sum(axis=1)
+    most = added.shape[0] - 1
+    come = np.clip((touches + surplus) // 2, 0, most)
+    leave = np.clip((touches - surplus) // 2, 0, most)
+    kept: NDArray[np.bool_] = (differences @ weighing.T <= added[come, leave]).all(axis=1)
+    return kept
 
 
 def bound_gain(problem: EdgeProblem) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Integer programme of a batch above the exact-search threshold, its upper bounds, and its parts.
+"""Integer programme of a batch above the exact-search limit, its upper bounds, and its parts.
 
 The goals are those of `make_decision`: pods placed by turn; QoS by level; evenness by level;
 penalties. Variables count the pods of a kind on a node; additional ones count whose pods are on the

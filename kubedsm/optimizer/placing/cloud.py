@@ -207,7 +207,7 @@ class CloudRoom:
     problem: PlacementProblem
     #: placement of the whole batch, possibly incomplete
     whole: Ints
-    #: exact table, if the placement is incomplete; None above the exact-search threshold
+    #: exact table, if the placement is incomplete; None above the exact-search limit
     table: MatchTable | None
 
     @classmethod
@@ -329,7 +329,7 @@ class CloudHold:
 
     @property
     def certain(self) -> bool:
-        """False if some test exceeded the exact-search threshold."""
+        """False if some test exceeded the exact-search limit."""
         return self._exact and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:

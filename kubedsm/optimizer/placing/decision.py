@@ -132,7 +132,7 @@ def make_decision(
 
     Lexicographically: most pods placed by priority; greatest QoS by level; most even shares; least
     penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
-    threshold heuristics and a solver take over, and certificates state the gaps.
+    limit heuristics and a solver take over, and certificates state the gaps.
     """
     members = list_demands(edge, shares, qos_targets, objective)
     made = choose_counts(

@@ -1,4 +1,4 @@
-"""Heuristics above the exact-search threshold: greedy, best fit, one by one, ejection chains.
+"""Heuristics above the exact-search limit: greedy, best fit, one by one, ejection chains.
 
 Each fills edge and cloud as one; then ejection chains make room, and cloud pods with the greatest
 gain come to the available capacity of the edge. One heuristic is kube-scheduler's one pod at a

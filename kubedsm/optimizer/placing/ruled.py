@@ -369,7 +369,7 @@ class _Ruled:
     def first_choice(self) -> tuple[Choice, bool]:
         """Return the selection, and whether penalties were ignored.
 
-        Penalties make more kinds, so the exact-search threshold is met sooner. Then the selection
+        Penalties make more kinds, so the exact-search limit is met sooner. Then the selection
         is also made without: penalties must cost no placement and no QoS.
         """
         liked = self.group_kinds()

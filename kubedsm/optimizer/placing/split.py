@@ -174,7 +174,7 @@ class Split:
 def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
     """Return the best sharing of every vector up to the limits.
 
-    None above the exact-search threshold.
+    None above the exact-search limit.
     """
     greatest = tuple(limits.tolist())
     components = []

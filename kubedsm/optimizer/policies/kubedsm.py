@@ -53,7 +53,7 @@ class KubeDSM:
     most_declared: float = 0.0
     #: whether replicas of a workload are spread as far as costs no QoS
     default_spread: bool = True
-    #: for problems above the exact-search threshold
+    #: for problems above the exact-search limit
     solver: Solver | None = None
     #: latency targets; None without any
     latency: LatencyGoal | None = None

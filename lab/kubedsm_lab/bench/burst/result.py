@@ -144,7 +144,9 @@ class Side:
 
     @property
     def cache_use(self) -> dict[str, Any] | None:
-        """Passes over all nodes, hit rate and lookups of the score cache, all rounds together."""
+        """Return scoring passes over all nodes, hit rate and lookup outcomes of the score cache,
+        over all rounds.
+        """
         if self.lookups is None:
             return None
         total, hits = sum(self.lookups.values()), self.lookups.get(Why.HIT, 0)

@@ -170,7 +170,9 @@ def call(
 
 
 def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) -> Category:
-    """proven: no packing places more. holds: no node has more than its capacity."""
+    """Classify a solver call by the paper's categories. proven: the number of placed pods is
+    optimal. holds: no node exceeds its capacity.
+    """
     if not holds:
         return Category.FAILURE
     if ours > theirs:
@@ -214,6 +216,6 @@ def _sum_requests(snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _sum_resources(amounts: Iterable[Resources]) -> tuple[int, int]:
-    """Return total cpu and memory."""
+    """Return total CPU and memory requests of the pods."""
     listed = list(amounts)
     return sum(each.cpu for each in listed), sum(each.memory for each in listed)
