@@ -6,7 +6,7 @@ import pytest
 
 from support.command_line import kubedsm
 
-pytestmark = pytest.mark.http
+pytestmark = [pytest.mark.http, pytest.mark.long]
 
 
 def figures(*arguments):

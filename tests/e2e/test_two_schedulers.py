@@ -51,7 +51,7 @@ def led_by_another(server, identity):
     return holder(server)
 
 
-def test_a_scheduler_that_is_killed_or_stopped_is_replaced(server):
+def test_a_scheduler_that_is_killed_or_paused_or_told_to_stop_is_replaced(server):
     """Meanwhile a standby is ready, and says who leads."""
     with scheduler(server) as first:
         leader = heard(first, "leading")["identity"]
@@ -69,25 +69,19 @@ def test_a_scheduler_that_is_killed_or_stopped_is_replaced(server):
                 heard(third, "standing by")
                 other.process.send_signal(signal.SIGSTOP)
                 server.deploy("after-the-stop", 3)
-                led_by_another(server, second)
+                leader = led_by_another(server, second)
                 server.until(lambda: server.bound() == 6)
                 other.process.send_signal(signal.SIGCONT)
                 _, err = other.process.communicate(timeout=60)
                 assert other.process.returncode == 1
                 assert err.strip().startswith("kubedsm: error: not leading any more: the lease")
-                assert third.stop(signal.SIGTERM)[0] == 0
+                with scheduler(server) as fourth:
+                    heard(fourth, "standing by")
+                    assert third.stop(signal.SIGTERM)[0] == 0
+                    led_by_another(server, leader)
+                    assert heard(fourth, "leading")["transitions"] >= 1
+                    assert fourth.stop(signal.SIGINT)[0] == 0
     assert holder(server) == ""
-
-
-def test_told_to_stop_it_hands_over(server):
-    with scheduler(server) as first:
-        leader = heard(first, "leading")["identity"]
-        with scheduler(server) as other:
-            heard(other, "standing by")
-            assert first.stop(signal.SIGTERM)[0] == 0
-            led_by_another(server, leader)
-            assert heard(other, "leading")["transitions"] >= 1
-            assert other.stop(signal.SIGINT)[0] == 0
 
 
 def said_at(url):
