@@ -84,11 +84,7 @@ def test_pods_of_lower_priority_go_only_if_that_is_allowed(said_of):
 
 
 def test_pods_that_must_stay_do(said_of):
-    said = said_of(
-        *IN_PIECES,
-        waiting("large"),
-        configuration="migration: {mode: 'off'}",
-    )
+    said = said_of(*IN_PIECES, waiting("large"), configuration="migration: {mode: 'off'}")
     assert (said["moves"], said["waiting"]) == ([], ["shop/large"])
 
 

@@ -144,10 +144,7 @@ def test_what_was_done_before_an_interruption_is_there(compare, tmp_path, signal
         time.sleep(10)
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    chosen = [
-        experiment("paper", lambda _: found(75, 100)),
-        experiment("packing", interrupted),
-    ]
+    chosen = [experiment("paper", lambda _: found(75, 100)), experiment("packing", interrupted)]
     code, out, err = compare(chosen)
     assert code == 130
     assert err.endswith("kubedsm: error: interrupted\n")

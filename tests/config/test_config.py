@@ -288,11 +288,7 @@ def test_the_dumped_defaults_name_every_key():
 
 @pytest.mark.parametrize(
     ("name", "qos", "weight"),
-    [
-        ("cart", 0.5, 1),
-        ("video", pytest.approx(2 / 3), 1),
-        ("anything", 1.0, 1),
-    ],
+    [("cart", 0.5, 1), ("video", pytest.approx(2 / 3), 1), ("anything", 1.0, 1)],
 )
 def test_promises(name, qos, weight):
     promise = load(FULL, "x").promise(workload(name))

@@ -12,14 +12,7 @@ from kubedsm.model.measured import Measured, Usage
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import (
-    LARGE_CLOUD,
-    MERGE,
-    migrating,
-    open_edge,
-    quiet,
-    settle_on_cloud,
-)
+from support.move_scenes import LARGE_CLOUD, MERGE, migrating, open_edge, quiet, settle_on_cloud
 from support.sites import cordon
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated

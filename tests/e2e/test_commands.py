@@ -46,7 +46,7 @@ def test_place_reads_standard_input_and_prints_json_only():
     assert placed["bindings"] == placed["unplaced"] == []
     assert placed["proven"] is True
     assert done.stderr.splitlines() == [
-        "kubedsm: no Pod in standard input: assumed that there is none",
+        "kubedsm: no Pod in standard input: assumed that there is none"
     ]
 
 
@@ -105,11 +105,7 @@ BAD = {
         2,
         "--page-token-file",
     ),
-    "no duration": (
-        ["run", "--leader-elect-lease-duration", "15"],
-        2,
-        "'15' is not a duration",
-    ),
+    "no duration": (["run", "--leader-elect-lease-duration", "15"], 2, "'15' is not a duration"),
     "a short lease": (
         ["run", "--leader-elect-lease-duration", "10s"],
         2,

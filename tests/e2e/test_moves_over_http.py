@@ -112,16 +112,10 @@ def is_ready(pod):
 async def serving(tmp_path, configuration, *nodes):
     clock, rng = SystemClock(), random.Random(0)
     spec = ClusterSpec(nodes, Timing(start_delay=0.1, stop_delay=0.1))
-    async with (
-        EmulatedCluster(spec, clock, rng) as cluster,
-        HttpFront(cluster.routes) as front,
-    ):
+    async with EmulatedCluster(spec, clock, rng) as cluster, HttpFront(cluster.routes) as front:
         path = tmp_path / "kubeconfig"
         path.write_text(json.dumps(kubeconfig(front.url)))
-        async with (
-            await KubernetesCluster.connect(path) as client,
-            asyncio.TaskGroup() as tasks,
-        ):
+        async with await KubernetesCluster.connect(path) as client, asyncio.TaskGroup() as tasks:
             runtime = Runtime(client, configuration, clock, rng)
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
