@@ -129,12 +129,6 @@ async def test_prometheus_gone_and_back():
         assert scene.told() == [UNKNOWN, KNOWN]
 
 
-async def test_when_it_is_not_there_at_the_start_that_is_told_at_once():
-    async with measured_world(failure=DOWN) as scene:
-        assert scene.told() == [UNKNOWN]
-        await scene.still_places("web")
-
-
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -160,15 +154,6 @@ async def test_one_query_without_use_is_left_out_and_told_once(said, why):
         count = scene.metered("kubedsm_load_queries_total", query="node_net", result=result)
         assert count == len(scene.prometheus.asked)
         await scene.still_places("web")
-
-
-async def test_of_one_node_without_use_the_others_are_used():
-    said = BUSY | {"node_net": {(("node", "e1"),): -1.0, (("node", "c1"),): 5.0}}
-    async with measured_world(said) as scene:
-        assert scene.measured.nodes["e1"].net is None
-        assert scene.measured.nodes["c1"].net == 5.0
-        assert scene.metered("kubedsm_load_queries_total", query="node_net", result="partial") == 1
-        assert scene.told() == []
 
 
 @pytest.mark.parametrize("age", [31.0, -31.0])
@@ -253,11 +238,6 @@ async def test_what_was_asked_before_a_change_is_not_taken_in():
         await scene.after(30)
         assert scene.measured == NOTHING_MEASURED
         assert scene.metered("kubedsm_load_queries_total") is None
-
-
-async def test_answers_that_take_their_time_keep_nobody_waiting():
-    async with measured_world(delay=100.0) as scene:
-        await scene.still_places("web")
 
 
 async def test_a_standby_asks_nobody():

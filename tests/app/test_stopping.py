@@ -100,16 +100,6 @@ async def test_events_are_written_before_the_end():
         assert len(several.world.events("Scheduled")) == bound == 20
 
 
-async def test_what_became_of_moves_is_told_on_their_workload_before_the_end():
-    async with replicas(LARGE_CLOUD, busy=False, timing=BRISK) as several:
-        first = await moving(several, grace=25)
-        first.stopping.set()
-        await several.world.until(lambda: first.over, 26)
-        [event] = several.world.events("Migrated", about="Deployment")
-        assert event["involvedObject"]["name"] == "web"
-        assert first.runtime.events_lost == 0
-
-
 async def test_without_an_election_it_stops_in_the_same_way():
     async with replicas(LARGE_CLOUD, busy=False) as several:
         first = several.start("first", times=None)

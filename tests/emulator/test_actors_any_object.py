@@ -10,7 +10,6 @@ from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
-    NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_QUOTAS,
@@ -109,29 +108,6 @@ async def test_a_pod_that_does_not_say_since_when_it_is_ready_is_ready_but_not_f
             status = world.get(DEPLOYMENTS, app)["status"]
             assert status["readyReplicas"] == 1
             assert status.get("availableReplicas", 0) == available
-
-
-@pytest.mark.parametrize(
-    ("resource", "status"),
-    [
-        (PODS, {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "now"}]}),
-        (PODS, {"conditions": ["Ready"]}),
-        (PODS, {"containerStatuses": [{"restartCount": "often"}]}),
-        (DEPLOYMENTS, {"availableReplicas": 2**31}),
-        (DEPLOYMENTS, {"conditions": "Available"}),
-        (NODES, {"addresses": ["10.0.0.1"]}),
-        (POD_DISRUPTION_BUDGETS, {"disruptedPods": {"web": "yesterday"}}),
-        (HORIZONTAL_POD_AUTOSCALERS, {"lastScaleTime": "2026-01-01"}),
-    ],
-)
-async def test_a_status_of_the_wrong_type_is_refused(resource, status):
-    async with emulated() as world:
-        furnish(world)
-        await world.pass_time()
-        name = world.api.list(resource)[0]["metadata"]["name"]
-        with pytest.raises(ApiError) as refused:
-            world.patch(resource, name, {"status": status}, subresource="status")
-        assert refused.value.status == 400
 
 
 @pytest.mark.parametrize("odd", ["many", "-1", "150", {"of": 1}])

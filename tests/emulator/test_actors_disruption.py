@@ -101,24 +101,6 @@ async def test_a_detached_pod_counts_as_healthy_but_not_as_expected():
         assert status(world) == (2, 1, 3, 2)
 
 
-async def test_no_selector_selects_nothing():
-    async with emulated() as world:
-        await running(world, 2)
-        body = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1}}
-        world.api.create(POD_DISRUPTION_BUDGETS, body, namespace=NS)
-        await world.pass_time()
-        assert status(world) == (0, 0, 0, 0)
-
-
-async def test_the_expectation_follows_the_deployments_scale():
-    async with emulated() as world:
-        await running(world, 2)
-        budget(world, maxUnavailable=1)
-        world.scale("web", 4)
-        await world.pass_time(1.0)
-        assert status(world) == (4, 3, 4, 1)
-
-
 async def test_an_allowed_disruption_that_never_happens_is_forgotten():
     async with emulated() as world:
         await running(world, 2)
@@ -134,25 +116,3 @@ async def test_an_allowed_disruption_that_never_happens_is_forgotten():
         await world.pass_time(70.0)
         assert status(world) == (2, 1, 2, 1)
         assert "disruptedPods" not in world.get(POD_DISRUPTION_BUDGETS, "web")["status"]
-
-
-async def test_a_controller_nobody_knows_of_fails_the_sync():
-    async with emulated() as world:
-        budget(world, maxUnavailable=1)
-        config = world.api.create(
-            POD_DISRUPTION_BUDGETS,
-            {"metadata": {"name": "owner"}, "spec": {"maxUnavailable": 1}},
-            namespace=NS,
-        )
-        owner = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "name": "owner",
-            "uid": config["metadata"]["uid"],
-            "controller": True,
-        }
-        world.pod("p", labels={"app": "web"}, ownerReferences=[owner])
-        await world.pass_time()
-        found = world.get(POD_DISRUPTION_BUDGETS, "web")
-        assert condition(found, "DisruptionAllowed") == ("False", "SyncFailed")
-        assert found["status"]["disruptionsAllowed"] == 0

@@ -21,18 +21,6 @@ async def running_deployment(world):
     assert len(world.running("web")) == 2
 
 
-async def test_background_deletes_the_owner_first():
-    async with emulated(stop_delay=1.0) as world:
-        await running_deployment(world)
-        world.api.delete(DEPLOYMENTS, NS, "web", propagation="Background")
-        assert world.names(DEPLOYMENTS) == []
-        await world.pass_time(0.5)
-        assert world.names(REPLICA_SETS) == []
-        assert len(world.pods("web")) == 2
-        await world.pass_time(1.0)
-        assert world.pods("web") == []
-
-
 async def test_foreground_deletes_the_owner_last():
     async with emulated(stop_delay=1.0) as world:
         await running_deployment(world)

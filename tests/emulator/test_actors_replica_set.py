@@ -3,7 +3,7 @@ import pytest
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
-from support.actor_world import NS, condition, emulated, owner_of, set_node_ready, template
+from support.actor_world import NS, condition, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime
 
@@ -40,23 +40,6 @@ async def test_it_makes_the_pods_that_are_missing():
                     "blockOwnerDeletion": True,
                 }
             ]
-
-
-async def test_status_counts_and_leaves_out_what_is_zero():
-    async with emulated() as world:
-        replica_set(world)
-        await world.pass_time()
-        status = {
-            "replicas": 2,
-            "fullyLabeledReplicas": 2,
-            "terminatingReplicas": 0,
-            "observedGeneration": 1,
-        }
-        assert world.get(REPLICA_SETS, "web")["status"] == status
-        world.bind_all()
-        await world.pass_time()
-        ready = {**status, "readyReplicas": 2, "availableReplicas": 2}
-        assert world.get(REPLICA_SETS, "web")["status"] == ready
 
 
 async def test_a_ready_pod_is_available_after_min_ready_seconds():
@@ -124,18 +107,6 @@ async def test_a_terminating_orphan_is_not_adopted():
         await world.pass_time()
         assert owner_of(world.get(PODS, "orphan")) == ""
         assert len(world.pods("web")) == 2
-
-
-async def test_scaling_to_zero_and_back():
-    async with emulated() as world:
-        replica_set(world, replicas=3)
-        await world.pass_time()
-        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 0}})
-        await world.pass_time()
-        assert world.pods() == []
-        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 1}})
-        await world.pass_time()
-        assert len(world.pods()) == 1
 
 
 async def scaled_to_one(world, prepare):
@@ -263,17 +234,3 @@ async def test_a_quota_refusal_is_reported_and_tried_again():
         await world.pass_time(11.0)
         assert len(world.pods("web")) == 1
         assert "conditions" not in world.get(REPLICA_SETS, "web")["status"]
-
-
-async def test_unready_pods_of_a_lost_node_count_as_such():
-    async with emulated() as world:
-        replica_set(world)
-        await world.pass_time()
-        for pod in world.pods():
-            world.bind(pod, "n1")
-        await world.pass_time()
-        set_node_ready(world, "n1", "Unknown")
-        await world.pass_time()
-        status = world.get(REPLICA_SETS, "web")["status"]
-        assert status["replicas"] == 2
-        assert "readyReplicas" not in status

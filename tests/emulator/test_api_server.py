@@ -3,8 +3,6 @@
 The recording of a real one is replayed in `test_transcripts`.
 """
 
-import copy
-import random
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import (
-    CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -55,13 +52,6 @@ def test_identity_is_the_servers(api: ApiServer) -> None:
     assert (metadata["namespace"], metadata["generation"]) == ("shop", 1)
 
 
-def test_creating_changes_nothing_that_was_handed_in(api: ApiServer) -> None:
-    given = deployment(strategy={"rollingUpdate": {"maxSurge": 1}})
-    before = copy.deepcopy(given)
-    api.create(DEPLOYMENTS, given, namespace="shop")
-    assert given == before
-
-
 def test_generated_names(api: ApiServer) -> None:
     long = {"generateName": "w" * 80 + "-", "name": ""}
     names = [
@@ -70,22 +60,6 @@ def test_generated_names(api: ApiServer) -> None:
     ]
     assert len(set(names)) == 20
     assert {len(name) for name in names} == {63}
-
-
-def test_a_generated_name_that_is_taken_is_generated_anew() -> None:
-    class Stuck(random.Random):
-        """The same name three times, then others."""
-
-        turns = 0
-
-        def choices(self, *args: Any, **kwargs: Any) -> list[Any]:
-            self.turns += 1
-            return list("bbbbb") if self.turns < 6 else super().choices(*args, **kwargs)
-
-    server = ApiServer(FixedClock(), Stuck(0))
-    config = {"metadata": {"generateName": "a-"}}
-    first, second = (server.create(CONFIGMAPS, config) for _ in range(2))
-    assert first["metadata"]["name"] == "a-bbbbb" != second["metadata"]["name"]
 
 
 def test_what_a_pod_gets(api: ApiServer) -> None:
@@ -101,22 +75,6 @@ def test_what_a_pod_gets(api: ApiServer) -> None:
     assert container["imagePullPolicy"] == "IfNotPresent"
     assert container["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
     assert spec["volumes"][0]["name"].startswith("kube-api-access-")
-
-
-def test_what_a_pod_says_itself_stays(api: ApiServer) -> None:
-    toleration = {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}
-    given = pod(
-        tolerations=[toleration],
-        automountServiceAccountToken=False,
-        terminationGracePeriodSeconds=0,
-        priorityClassName="system-node-critical",
-    )
-    spec = api.create(PODS, given, namespace="shop")["spec"]
-    assert len(spec["tolerations"]) == 2
-    assert spec["tolerations"][0] == toleration
-    assert "volumes" not in spec
-    assert spec["terminationGracePeriodSeconds"] == 0
-    assert spec["priority"] == 2_000_001_000
 
 
 @pytest.mark.parametrize(
@@ -184,15 +142,6 @@ def test_what_a_service_gets(api: ApiServer) -> None:
     assert first["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
     assert 30_000 <= second["ports"][0]["nodePort"] < 32_768
     assert service("three", clusterIP="None")["clusterIPs"] == ["None"]
-
-
-def test_a_service_keeps_its_address(api: ApiServer) -> None:
-    given = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}], "type": "NodePort"}}
-    created = api.create(SERVICES, given, namespace="shop")
-    changed = {**given, "metadata": {"name": "web", "namespace": "shop", "labels": {"x": "1"}}}
-    assert api.update(SERVICES, changed)["spec"] == created["spec"]
-    moved = {"spec": {"clusterIP": "10.96.9.9"}}
-    refused(422, lambda: api.patch(SERVICES, "shop", "web", moved, MERGE_PATCH))
 
 
 def test_a_node_keeps_the_status_it_registers_with(api: ApiServer) -> None:
@@ -379,15 +328,6 @@ def test_quotas(api: ApiServer, hard: Object, message: str) -> None:
     api.create(PODS, pod("second"), namespace="default")
 
 
-def test_a_finished_pod_uses_no_quota(api: ApiServer) -> None:
-    api.create(PODS, pod("first"), namespace="shop")
-    done = {"status": {"phase": "Succeeded"}}
-    api.patch(PODS, "shop", "first", done, MERGE_PATCH, subresource="status")
-    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
-    api.create(RESOURCE_QUOTAS, quota, namespace="shop")
-    api.create(PODS, pod("second"), namespace="shop")
-
-
 def test_an_event_is_one_in_two_forms(api: ApiServer) -> None:
     new = {
         "metadata": {"name": "e"},
@@ -408,24 +348,6 @@ def test_an_event_is_one_in_two_forms(api: ApiServer) -> None:
     patched = api.patch(NEW_EVENTS, "shop", "e", {"note": "again"}, MERGE_PATCH)
     assert patched["note"] == "again" == api.get(EVENTS, "shop", "e")["message"]
     assert api.list(NEW_EVENTS, "shop", fields="involvedObject.name=a") == [patched]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"regarding": {"namespace": "default"}}, {"action": ""}, {"type": "Odd"}, {"reason": None}],
-)
-def test_what_is_no_event(api: ApiServer, change: Object) -> None:
-    event = {
-        "metadata": {"name": "e"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingController": "kubedsm",
-        "reportingInstance": "x",
-        "action": "Binding",
-        "reason": "Scheduled",
-        "regarding": {"kind": "Pod", "namespace": "shop", "name": "a"},
-        "type": "Normal",
-    }
-    refused(422, lambda: api.create(NEW_EVENTS, {**event, **change}, namespace="shop"))
 
 
 def test_lists_are_selected(api: ApiServer) -> None:

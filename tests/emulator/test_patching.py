@@ -53,31 +53,6 @@ def test_merge_patch(target: Any, patch: Any, result: Any) -> None:
     assert merge_patch(target, patch) == result
 
 
-def difference(before: Any, after: Any) -> Any:
-    """The merge patch from one document to another, which must not hold nulls."""
-    if not (isinstance(before, dict) and isinstance(after, dict)):
-        return after
-    patch = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        if key not in before or before[key] != value or type(before[key]) is not type(value):
-            patch[key] = difference(before.get(key), value)
-    return patch
-
-
-def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: without_nulls(v) for k, v in value.items() if v is not None}
-    return value
-
-
-@given(JSON, JSON)
-def test_the_merge_patch_between_two_documents_leads_from_one_to_the_other(
-    before: Any, after: Any
-) -> None:
-    before, after = without_nulls(before), without_nulls(after)
-    assert merge_patch(before, difference(before, after)) == after
-
-
 @given(JSON, JSON)
 def test_a_merge_patch_applied_twice_is_one_applied_once_and_changes_no_input(
     target: Any, patch: Any

@@ -87,17 +87,6 @@ async def test_following_ends_with_the_pod():
         assert await rest_of(stream) == []
 
 
-async def test_following_does_not_go_on_with_another_pod_of_that_name():
-    async with emulated() as world:
-        world.pod("a", on="n1")
-        await world.pass_time()
-        stream = following(world)
-        await anext(stream)
-        world.api.delete(PODS, NS, "a", grace_seconds=0)
-        world.pod("a", on="n1")
-        assert await rest_of(stream) == []
-
-
 async def test_following_ends_where_there_is_nothing_more_to_say():
     runtime = Talking()
     async with emulated(runtime=runtime) as world:

@@ -16,11 +16,6 @@ from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime
 NOW = 10_000.0
-NO_API = (
-    "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch "
-    "metrics from resource metrics API: the server could not find the requested resource "
-    "(get pods.metrics.k8s.io)"
-)
 
 
 def cpu(**target):
@@ -78,13 +73,6 @@ def test_the_percentage_of_requests_over_the_target_and_the_tolerance(used, expe
     assert replicas(ABC, dict(zip("abc", used, strict=True))) == expected
 
 
-def test_what_the_status_says():
-    found = proposed(ABC, {"a": 101, "b": 100, "c": 100})
-    current = {"averageUtilization": 50, "averageValue": "100m"}
-    assert found.status == {"type": "Resource", "resource": {"name": "cpu", "current": current}}
-    assert found.description == "cpu resource utilization (percentage of request)"
-
-
 def test_an_average_value_needs_no_request():
     pods = [pod("a", requests={"memory": "1"}), pod("b", requests={"memory": "1"})]
     found = proposed(pods, {"a": 700, "b": 500}, cpu(type="AverageValue", averageValue="200m"))
@@ -110,12 +98,6 @@ def test_a_pod_without_a_figure_is_what_is_against_the_change():
     assert replicas(ABC, {"a": 20, "b": 20}) == 3
     # Two use 20 % of 400m a pod; the third is taken to use the target: 47 %.
     assert replicas(ABC, {"a": 80, "b": 80}, cpu(averageValue="400m")) == 2
-
-
-def test_above_a_target_of_its_request_a_pod_without_a_figure_uses_the_target():
-    twice = cpu(averageUtilization=200)
-    # 400m a pod: 25 %, and with 400m of the third 50 %; with 200m it would be 33 %, and 1.
-    assert replicas(ABC, {"a": 100, "b": 100}, twice) == 2
 
 
 @pytest.mark.parametrize(
@@ -177,12 +159,6 @@ def test_pods_that_bring_the_ratio_within_the_tolerance_are_enough(waiting):
     assert replicas(pods, dict.fromkeys(names, 208)) == 10
 
 
-def test_exactly_at_an_average_value_what_has_no_figure_counts_as_nothing():
-    """As the original has it, other than for a percentage."""
-    assert replicas([pod("a"), pod("b")], {"a": 200}, cpu(averageValue="200m")) == 1
-    assert replicas([pod("a"), pod("b")], {"a": 100}) == 2
-
-
 NO_FIGURES = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
 UNREADY = "did not receive metrics for targeted pods (pods might be unready)"
 
@@ -234,16 +210,6 @@ def seen(world):
     """Replicas, and the autoscaler."""
     hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
     return world.get(DEPLOYMENTS, "web")["spec"]["replicas"], hpa
-
-
-async def test_without_metrics_server_it_says_so():
-    async with emulated() as world:
-        scaling(world)
-        await world.pass_time(40.0)
-        count, hpa = seen(world)
-        active = next(c for c in hpa["status"]["conditions"] if c["type"] == "ScalingActive")
-        assert (count, active["reason"]) == (2, "FailedGetResourceMetric")
-        assert active["message"] == f"the HPA was unable to compute the replica count: {NO_API}"
 
 
 async def test_pods_are_looked_at_every_15_s_and_count_when_they_have_run_for_so_long():

@@ -126,17 +126,3 @@ def test_fields_of_other_kinds() -> None:
     assert selection(EVENTS, "", "", wanted).matches(event)
     terminating = {"metadata": {}, "status": {"phase": "Terminating"}}
     assert selection(NAMESPACES, "", "", "status.phase=Terminating").matches(terminating)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("spec.nope=1", "field label not supported: spec.nope"),
-        ("involvedObject.name=a", "field label not supported: involvedObject.name"),
-        ("spec.nodeName", "invalid selector: 'spec.nodeName'; can't understand 'spec.nodeName'"),
-    ],
-)
-def test_a_pod_cannot_be_selected_by_just_anything(text: str, message: str) -> None:
-    with pytest.raises(ApiError) as refused:
-        selection(PODS, "", "", text)
-    assert (refused.value.status, refused.value.message) == (400, message)

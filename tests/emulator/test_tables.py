@@ -182,42 +182,6 @@ def test_workload_rows() -> None:
     assert cells["MinPods"] == "<unset>"
 
 
-def test_a_service_row() -> None:
-    service = {
-        "metadata": {},
-        "spec": {
-            "type": "NodePort",
-            "clusterIP": "10.96.0.1",
-            "ports": [{"port": 80, "nodePort": 30080}, {"port": 53, "protocol": "UDP"}],
-            "selector": {"tier": "front", "app": "web"},
-        },
-    }
-    cells = row(resources.SERVICES, service)
-    assert cells["Port(s)"] == "80:30080/TCP,53/UDP"
-    assert cells["Selector"] == "app=web,tier=front"
-    assert cells["External-IP"] == "<none>"
-
-
-def test_both_apis_of_events_make_the_same_row() -> None:
-    old = {
-        "metadata": {},
-        "involvedObject": {"kind": "Pod", "name": "a"},
-        "source": {"component": "kubedsm"},
-        "message": "assigned",
-        "eventTime": "2025-12-31T23:59:30Z",
-    }
-    new = {
-        "metadata": {},
-        "regarding": {"kind": "Pod", "name": "a"},
-        "reportingController": "kubedsm",
-        "note": "assigned",
-        "eventTime": "2025-12-31T23:59:30Z",
-    }
-    cells = row(resources.EVENTS, old)
-    assert cells == row(resources.NEW_EVENTS, new)
-    assert (cells["Object"], cells["Last Seen"], cells["Count"]) == ("pod/a", "30s", 1)
-
-
 def test_a_row_carries_what_was_asked_for() -> None:
     obj = {"metadata": {"name": "x", "creationTimestamp": CREATED}, "data": {"a": "1"}}
     version = {"resourceVersion": "7"}

@@ -58,13 +58,6 @@ async def test_too_old_is_an_error_in_the_stream(routes: Routes, api: ApiServer)
     assert lines[0]["object"]["message"] == f"too old resource version: 1 ({api.store.revision})"
 
 
-async def test_a_version_of_the_future_is_waited_for(routes: Routes, api: ApiServer) -> None:
-    stream = watching(routes, resourceVersion=str(api.store.revision + 1))
-    api.create(PODS, pod("too-early"))
-    api.create(PODS, pod("after"))
-    assert await seen(stream) == [("ADDED", "after")]
-
-
 async def test_leaving_a_selection_is_a_deletion(routes: Routes, api: ApiServer) -> None:
     stream = watching(routes, labelSelector="app=web")
     merge = "application/merge-patch+json"
@@ -81,19 +74,6 @@ async def test_leaving_a_selection_is_a_deletion(routes: Routes, api: ApiServer)
     assert int(left["resourceVersion"]) > int(lines[0]["object"]["metadata"]["resourceVersion"])
 
 
-async def test_a_watch_by_field(routes: Routes, api: ApiServer) -> None:
-    stream = watching(routes, "/api/v1/pods", fieldSelector="spec.nodeName=n2")
-    api.create(PODS, pod("a"))
-    api.bind("default", "a", {"target": {"name": "n2"}})
-    assert await seen(stream) == [("ADDED", "a")]
-
-
-async def test_a_watch_in_one_namespace(routes: Routes, api: ApiServer) -> None:
-    stream = watching(routes)
-    api.create(PODS, pod("a"), namespace="kube-system")
-    assert await seen(stream) == []
-
-
 async def test_an_event_is_watched_in_both_forms(routes: Routes, api: ApiServer) -> None:
     old = watching(routes, "/api/v1/namespaces/default/events")
     new = watching(routes, "/apis/events.k8s.io/v1/namespaces/default/events")
@@ -107,14 +87,6 @@ async def test_watches_in_one_form_share_their_lines(routes: Routes, api: ApiSer
     one, other = watching(routes), watching(routes, "/api/v1/pods")
     api.create(PODS, pod())
     assert await anext(one) is await anext(other)
-
-
-async def test_a_closed_watch_hears_nothing_more(routes: Routes, api: ApiServer) -> None:
-    stream = watching(routes)
-    await stream.aclose()
-    await stream.aclose()
-    api.create(PODS, pod())
-    assert [line async for line in stream] == []
 
 
 async def test_a_reader_that_does_not_keep_up_loses_its_watch(

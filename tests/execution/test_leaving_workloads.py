@@ -18,7 +18,6 @@ from support.tenants import (
     TENANT,
     Asked,
     Tenant,
-    how_often,
     marked,
     neighbour_is_served,
     neighbour_settles,
@@ -174,48 +173,3 @@ async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbag
 def complaints(logs):
     told = [entry for entry in logs if entry["log_level"] in {"warning", "error"}]
     return [entry for entry in told if "being terminated" in entry.get("error", "")]
-
-
-def deployment(world, change):
-    """Answers with the tenant's Deployment as its own controllers have not seen it yet."""
-
-    def answer(request):
-        if request.method != "GET" or not request.path.endswith(f"/{TENANT}/deployments/web"):
-            return None
-        found = world().api.get(DEPLOYMENTS, TENANT, "web")
-        return Response(200, orjson.dumps(change(found)))
-
-    return answer
-
-
-LEAVING = {
-    "being deleted": (
-        lambda d: {**d, "metadata": {**d["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
-        "its owner is gone",
-    ),
-    "scaled below": (
-        lambda d: {**d, "spec": {**d["spec"], "replicas": 1}},
-        "it has more than it wants",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", LEAVING)
-async def test_a_workload_on_its_way_out_is_not_moved_and_tried_ever_more_rarely(case):
-    change, reason = LEAVING[case]
-    worlds = []
-    asked = Asked(deployment(lambda: worlds[0], change))
-    async with migrating() as world, world.scheduler(faults=asked):
-        worlds.append(world)
-        tenant = Tenant.of(world)
-        tenant.deploy("web")
-        await neighbour_settles(world)
-        moved = []
-        world.api.store.subscribe(lambda _: moved.extend(detached(world)))
-        await neighbour_is_served(world)
-        await asyncio.sleep(300)
-        assert not moved
-        told = tenant.events("MigrationFailed")
-        assert all(reason in event["message"] for event in told)
-        # After 10 seconds, then 20, 40, 80, 160; two pods each.
-        assert 4 <= how_often(told) <= 12

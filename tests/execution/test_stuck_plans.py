@@ -159,21 +159,6 @@ async def test_a_detached_pod_that_nothing_takes_is_tried_ever_more_rarely():
             await world.until(lambda: not detached(world), 700)
 
 
-async def test_a_deployment_that_is_slow_to_be_ready_holds_up_only_itself():
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        made = world.deploy("web", 1)
-        slow = {"spec": {"minReadySeconds": 60}}
-        world.api.patch(DEPLOYMENTS, "default", made["metadata"]["name"], slow, MERGE)
-        await world.until_bound(1, 2)
-        await asyncio.sleep(62)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: detached(world), 10)
-        await served(world, seconds=2)
-        await moved(world)
-        assert detached(world), "its own move goes on"
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 90)
-
-
 async def test_one_namespaces_slow_moves_leave_others_theirs():
     async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
         for name in "abcd":

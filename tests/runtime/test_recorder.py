@@ -269,17 +269,6 @@ async def test_a_write_waits_for_a_bind_call_but_not_for_long():
         assert scene.paper.tries == {"binding": 1, "status": 1}
 
 
-async def test_a_write_does_not_wait_for_a_bind_to_be_seen():
-    async with recording() as scene:
-        scene.add(A, B)
-        scene.manager.place([Binding(A, E1, Tier.EDGE)])
-        await asyncio.sleep(0.005)
-        scene.recorder.record_unschedulable(B, "no room")
-        await asyncio.sleep(0.006)
-        assert scene.paper.tries == {"binding": 1, "status": 1}
-        assert not scene.manager.quiet.is_set()
-
-
 async def tried_each_second(scene, seconds, text="no room"):
     for second in range(seconds):
         scene.recorder.record_unschedulable(A, text.format(second))
@@ -307,16 +296,6 @@ async def test_another_number_is_no_other_event_and_shown_now_and_then():
         assert [name for name, _ in scene.paper.counts] == ["e1"] * (
             len(scene.paper.conditions) - 1
         )
-
-
-async def test_another_reason_is_another_event():
-    async with recording() as scene:
-        scene.add(A)
-        scene.recorder.record_unschedulable(A, "no room")
-        await asyncio.sleep(CHANGED)
-        scene.recorder.record_unschedulable(A, "no port")
-        await asyncio.sleep(1)
-        assert [text for _, _, text in scene.paper.events] == ["no room", "no port"]
 
 
 async def test_an_event_that_is_gone_is_written_anew():

@@ -100,16 +100,6 @@ async def test_an_outage_for_both_changes_nothing_but_that_nothing_is_written():
         assert not several.ledger.by("other")
 
 
-async def test_a_lease_that_somebody_deletes_is_made_again_by_its_holder():
-    async with replicas() as several:
-        first, other = await first_and_other(several)
-        several.world.api.delete(LEASES, LEASE.namespace, LEASE.name)
-        await asyncio.sleep(20)
-        assert first.elector.leading
-        assert not other.elector.leading
-        assert not several.ledger.wrong
-
-
 async def test_a_write_without_an_answer_keeps_the_lease_from_being_given_back_too_soon():
     async with replicas(busy=False) as several:
         first = several.start("first", grace=1.0)

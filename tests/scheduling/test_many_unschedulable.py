@@ -9,7 +9,7 @@ import pytest
 
 from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from support.waiting_pods import SOON, Counting, Waiting, pod, zoned
+from support.waiting_pods import Counting, Waiting, pod, zoned
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -80,23 +80,3 @@ async def test_a_crowd_is_told_once_and_then_left_alone():
         assert scene.policy.pods <= MINUTES * FLUSH_LIMIT * len(CLASSES)
         assert scene.writes.seen.total() <= 2 * scene.policy.pods
         assert not scene.bound()
-
-
-async def test_room_for_one_goes_to_the_first_and_costs_a_few_tries():
-    async with crowd(("2500m",)) as scene:
-        scene.policy.pods = 0
-        scene.writes.seen.clear()
-        scene.remove("one")
-        await scene.world.until(lambda: scene.bound() == ["p000"], 2 * SOON)
-        await asyncio.sleep(5)
-        assert scene.policy.pods <= 3
-        assert scene.writes.seen.total() <= 6
-
-
-async def test_all_are_served_as_room_comes_free():
-    async with crowd() as scene:
-        scene.world.api.create(NODES, zoned("e2", "y", cpu=str(3 * CROWD)))
-        await scene.world.until(lambda: len(scene.bound()) == 81, 5)  # then memory is short
-        more = {"status": {"allocatable": {"memory": "64Gi", "pods": "500"}}}
-        scene.patch(NODES, "e2", more, "status")
-        await scene.world.until(lambda: len(scene.bound()) == CROWD, 5)

@@ -343,29 +343,6 @@ class Refusing:
         return None
 
 
-@pytest.mark.parametrize(
-    "plural",
-    [
-        "namespaces",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "storageclasses",
-        "csinodes",
-    ],
-)
-async def test_what_may_not_be_seen_is_taken_as_unknown(plural, capsys):
-    faults = Refusing(plural)
-    async with emulated(*ONE) as world, world.scheduler(faults=faults):
-        world.api.create(PODS, pod("plain"), namespace="default")
-        await world.until_bound(1, 2)
-        await asyncio.sleep(300)
-        assert faults.asked > 5
-    said = capsys.readouterr()
-    warned = [line for line in (said.out + said.err).splitlines() if "forbidden" in line]
-    assert len(warned) == 1
-    assert "taken as unknown" in warned[0]
-
-
 async def test_a_claim_that_may_not_be_seen_is_taken_for_bound():
     async with emulated(*ONE) as world, world.scheduler(Refusing("persistentvolumeclaims")):
         world.api.create(PODS, pod("mounting", **MOUNTED), namespace="default")
@@ -379,24 +356,3 @@ async def test_limits_that_may_not_be_seen_are_none():
         world.api.create(PODS, pod("waiting", **MOUNTED), namespace="default")
         await world.until(lambda: scene.bound, 2)
         assert runtime.mirror.surroundings.csi_nodes is None
-
-
-async def test_a_right_that_is_granted_later_is_used():
-    faults = Refusing("persistentvolumeclaims")
-    async with emulated(*ONE) as world, world.scheduler(faults=faults) as runtime:
-        await asyncio.sleep(5)
-        assert runtime.synced.is_set()
-        assert runtime.mirror.surroundings.claims is None
-        faults.on_request = lambda _request: None
-        await asyncio.sleep(40)
-        assert runtime.mirror.surroundings.claims == {}
-
-
-async def test_nodes_that_may_not_be_seen_are_waited_for():
-    faults = Refusing("nodes")
-    async with emulated(*ONE) as world, world.scheduler(faults=faults) as runtime:
-        world.api.create(PODS, pod("plain"), namespace="default")
-        await asyncio.sleep(60)
-        assert not runtime.synced.is_set()
-        faults.on_request = lambda _request: None
-        await world.until_bound(1, 40)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.model.model import DELETION_COST_ANNOTATION
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -28,22 +28,6 @@ async def test_a_burst_fills_the_edge_and_the_rest_goes_to_the_cloud():
         world.deploy("web", 6)
         await world.until_bound(6, 2)
         assert world.placed() == {"e1": 4, "c1": 2}
-
-
-async def test_a_burst_is_one_batch():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        await runtime.synced.wait()
-        batches = []
-        place = runtime.manager.place
-
-        def counting(placements):
-            batches.append(len(placements))
-            place(placements)
-
-        runtime.manager.place = counting
-        world.deploy("web", 12)
-        await world.until_bound(12, 2)
-        assert batches == [12]
 
 
 async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
@@ -184,18 +168,6 @@ async def test_an_idle_scheduler_writes_nothing():
         before = world.invariants.writes
         await asyncio.sleep(3600)
         assert world.invariants.writes == before
-
-
-async def test_nothing_is_remembered_of_what_was_told_of_a_pod_that_is_gone():
-    async with emulated(CLOUD) as world, world.scheduler():
-        world.deploy("huge", 1, cpu="64")
-        await world.until(lambda: world.events("FailedScheduling"), 10)
-        await asyncio.sleep(1)
-        assert world.runtime.recorder._written
-        world.api.delete(DEPLOYMENTS, "default", "huge")
-        await world.until(lambda: not world.pods("huge"), 30)
-        await asyncio.sleep(1)
-        assert not world.runtime.recorder._written
 
 
 async def test_a_large_pod_that_has_waited_for_a_minute_is_placed_before_newer_ones():

@@ -14,11 +14,7 @@ from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.events import Change, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
-from kubedsm.model.sites import Away
-from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.protocol import dump_message, load_message
-from kubedsm.planner.rebalancing_requests import SuggestRequest
+from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.process.clock import VirtualClock
 from kubedsm.scheduling.site_monitor import Sites
 from support.metered import Metered
@@ -36,7 +32,6 @@ from support.sites import (
 )
 
 pytestmark = pytest.mark.looptime
-WEB = Workload("default", "Deployment", "web")
 
 
 def pinned(site):
@@ -119,21 +114,6 @@ async def test_the_room_of_what_is_cut_off_is_not_given_away():
             # What fits nowhere else need not wait until the site is steady.
             await asyncio.sleep(30.0)
             assert where(world)["n"] == 8
-
-
-async def test_stand_ins_do_not_compete_for_the_edge_with_what_comes_with_them():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-        there = where(world)["n"]
-        await cut_until_evicted(world, *NORTH)
-        free = 8 - where(world)["s"]
-        world.deploy("burst", free + 1)
-        async with world.scheduler():
-            await asyncio.sleep(30.0)
-            assert where(world, "burst") == {"s": free, "c": 1}
-            assert where(world, "web") == {"n-": there, "s": 6 - there, "c": there}
 
 
 async def test_a_workload_that_goes_on_serving_there_has_its_share_of_the_edge():
@@ -268,19 +248,6 @@ async def test_a_site_that_flaps_waits_longer_each_time():
     assert await alone.unsteady_after_a_cut() == 10
 
 
-async def test_each_cut_is_told_of_once():
-    alone, told = Alone(), []
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(alone.sites.run(told.append))
-        for heard in (True, False, False, True, False):
-            alone.heard(heard)
-            await asyncio.sleep(5.0)
-            alone.sites.observe(Change(node_after=alone.mirror.nodes()[0]))
-            await asyncio.sleep(5.0)
-        running.cancel()
-    assert told == [set(NORTH), set(NORTH)]
-
-
 async def test_a_site_cut_off_again_before_it_is_steady_is_left_alone_all_the_while():
     async with two_sites() as world:
         world.deploy("web", 6)
@@ -341,12 +308,6 @@ async def test_how_many_sites_are_away_is_measured():
             assert metered("kubedsm_sites", state="unsteady") == 1
             await asyncio.sleep(SETTLE)
             assert metered("kubedsm_sites", state="unsteady") == 0
-
-
-def test_a_question_about_moves_takes_to_the_worker_process_what_is_away():
-    away = Away({"north": frozenset({"n1"})}, {}, frozenset({WEB}), {WEB: 2})
-    question = SuggestRequest(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0, away)
-    assert load_message(dump_message(question)) == question
 
 
 async def test_what_to_move_now_is_told_without_what_is_away():
