@@ -6,6 +6,7 @@ import random
 import pytest
 
 from kubedsm_lab.emulator.processes.usage import Accounts, Counters, Look, held_by, measure_usage
+from support.drawing import drawn_cases
 
 
 def proc(tmp_path, **files):
@@ -59,7 +60,7 @@ def test_what_passed_a_proxy_is_added():
     assert accounts.pods["a"] == accounts.nodes["e1"] == Counters(user=5.0, received=11, sent=20)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", drawn_cases(range(20)))
 def test_nothing_is_lost_nor_counted_twice_nor_ever_less(seed):
     rng = random.Random(seed)
     accounts, running, used = Accounts(), {}, {"e1": 0, "c1": 0}

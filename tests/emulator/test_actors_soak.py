@@ -14,6 +14,7 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICES,
 )
 from support.actor_world import NODE_NAMES, NS, condition, emulated, owner_of, set_node_ready
+from support.drawing import drawn_cases
 
 pytestmark = pytest.mark.looptime
 APPS = ("a", "b", "c")
@@ -121,7 +122,7 @@ def furnish(world):
         world.api.create(SERVICES, {"metadata": {"name": app}, "spec": spec}, namespace=NS)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", drawn_cases(range(25)))
 async def test_it_converges_and_then_is_quiet(seed):
     async with emulated(cpu="100", seed=seed) as world:
         world.schedule_always()

@@ -138,16 +138,6 @@ async def test_a_pod_that_its_named_owner_never_let_go_is_ignored(case):
         assert told.count("forged") == 1
 
 
-async def test_a_pod_whose_owner_is_gone_is_evicted_though_another_has_the_owners_name():
-    async with migrating() as world, world.scheduler():
-        tenant = Tenant.of(world)
-        replica_set(tenant, 1, **{"pod-template-hash": "x"})
-        tenant.create(PODS, marked("left", uid="of the former", app="x"))
-        await neighbour_settles(world)
-        assert "left" not in [p["metadata"]["name"] for p in tenant.pods()]
-        await neighbour_is_served(world)
-
-
 SELECTORS = {
     "migrating in the selector": ({LABEL: "x"}, ()),
     "tier in the selector": ({"kubedsm.io/tier": "edge"}, ()),

@@ -15,7 +15,7 @@ from support.move_scenes import (
     open_edge,
     settle_on_cloud,
 )
-from support.preemptions import SMALL, Evictions, filled, preempting, settled, urgent
+from support.preemptions import Evictions, filled, preempting, settled, urgent
 from support.slow_planning import SlowPlanner
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -78,14 +78,6 @@ async def test_a_move_to_a_node_that_is_another_one_now_is_not_begun():
         assert "suggestion" not in said
         await asyncio.sleep(30)
         assert world.placed() == {"c1": 1}
-
-
-async def test_a_move_of_a_pod_that_is_another_one_now_is_not_begun():
-    async with moving() as world, world.scheduler() as runtime:
-        said = await overtaken(
-            world, runtime, lambda move: world.api.delete(PODS, "default", move.pod.name)
-        )
-        assert "move" not in said
 
 
 async def test_moves_that_are_paused_meanwhile_are_not_begun():
@@ -168,15 +160,3 @@ async def test_victims_that_left_while_they_were_found_are_found_anew():
         assert set(gone) < names
         assert not set(gone) & set(calls.asked)
         assert world.placed("low")["e1"] == 1
-
-
-async def test_without_an_answer_room_is_looked_for_again():
-    calls = Evictions()
-    async with preempting(SMALL, faults=calls) as world, world.scheduler() as runtime:
-        planner = slow(runtime, 0.2, silent=2)
-        await filled(world)
-        urgent(world)
-        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
-        assert (planner.silent, len(calls.done)) == (0, 1)
-        await asyncio.sleep(30)
-        assert settled(world)

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
-from kubedsm.model.sites import Away
 from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.asked import as_sent
@@ -160,17 +159,6 @@ async def test_nothing_is_thought_about_while_moving_is_paused():
         assert planner.asked == []
         paused[0] = False
         await world.until(lambda: placed(world) == 1, 30)
-
-
-async def test_pods_of_a_site_that_is_away_are_not_moved():
-    async with in_pieces(tier="edge") as world, world.scheduler() as runtime:
-        await half_full(world)
-        away = Away({"north": frozenset({"n1", "n2"})})
-        runtime.migrator.sites = type("Cut", (), {"away": lambda _: away})()
-        large(world)
-        await asyncio.sleep(60)
-        assert placed(world) == 0
-        assert not world.events("Migrated")
 
 
 async def test_without_an_answer_it_is_asked_again():

@@ -16,7 +16,6 @@ from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
-from plans.advance import bind_plan
 from plans.events import PodGone
 from plans.steps import Plan, Step, StepKind
 from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud
@@ -150,22 +149,6 @@ async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
             await world.until(lambda: len(on_edge()) == 4, 2)
             world.deploy("web", 4)
             await world.until(lambda: world.placed("web") == {"e1": 4}, 60)
-
-
-async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way():
-    async with emulated(CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
-        await asyncio.sleep(1)
-        thinks, [pod] = runtime.suggester._is_due, runtime.mirror.pods()
-        runtime.suggester._nothing_at = None
-        assert thinks()
-        runtime.preemptor._nominate(pod, "c1")
-        assert not thinks()
-        runtime.preemptor._end_nomination(pod.uid)
-        assert thinks()
-        runtime.manager.begin(bind_plan("p", "elsewhere", "c1", 10.0))
-        assert not thinks()
 
 
 def waiting_plan(plan, *pods):

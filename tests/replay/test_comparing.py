@@ -92,36 +92,6 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
     assert "load, old: the effect of 0 of 4 moves was measured; not measured: too few" in text
 
 
-def test_what_one_run_does_not_know_is_not_known_of_all(folder):
-    found = join_reports(
-        [
-            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
-            folder("2", "kubedsm", edge_until=6.0),
-            folder("3", "kube-scheduler", edge_until=6.0),
-        ]
-    )
-    ours, theirs = found["means"]
-    assert ours["edgeRatio"] == 0.7
-    assert ours["latencyMs"]["a"]["mean"] is None
-    assert theirs["latencyMs"] == {}
-    assert "| policy | service | edge share |\n" in plain_tables(found)
-
-
-def test_pictures_are_drawn_of_what_is_known(folder):
-    found = join_reports(
-        [
-            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
-            folder("2", "kube-scheduler", edge_until=6.0),
-        ]
-    )
-    assert set(draw_report(found)) == {
-        "edge-ratio-by-scenario.svg",
-        "edge-share-by-service.svg",
-        "placements.svg",
-        "response-times.svg",
-    }
-
-
 def test_what_was_measured_otherwise_is_not_compared(folder):
     real = folder("1", "kubedsm", edge_until=8.0)
     replayed = folder("2", "kubedsm", edge_until=8.0, how={"emulated": True})
@@ -131,12 +101,6 @@ def test_what_was_measured_otherwise_is_not_compared(folder):
         f"{replayed}: found on an emulated cluster in virtual time, and the first ones were"
         " measured on a cluster (Kubernetes v1)"
     )
-
-
-def test_two_clusters_are_both_named(folder):
-    other = MEASURED | {"measured": "measured on a cluster (Kubernetes v2)"}
-    folders = [folder("1", "a", edge_until=8.0), folder("2", "b", edge_until=8.0, how=other)]
-    assert join_reports(folders)["measured"] == f"{MEASURED['measured']} and {other['measured']}"
 
 
 @pytest.mark.parametrize(

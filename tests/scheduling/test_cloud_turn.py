@@ -72,17 +72,6 @@ async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
         assert load_message(dump_message(planner.asked[0])) == planner.asked[0]
 
 
-async def test_what_went_on_meanwhile_is_not_taken_back():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await world.until(lambda: planner.asked, 5)
-        await placed_in_turn(world, "a", "b")
-        assert turn(runtime) == 4
-        await world.until_bound_of("hard", 1, THOUGHT + 1)
-        assert turn(runtime) == 4
-
-
 async def test_an_answer_that_is_thrown_away_moves_nothing():
     async with clouded() as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)

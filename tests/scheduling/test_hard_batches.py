@@ -228,6 +228,7 @@ async def test_without_an_answer_it_is_decided_in_haste():
         assert len(planner.asked) == 1
 
 
+@pytest.mark.long
 async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
     # On a busy machine every look at the clock is past the deadline.
     monkeypatch.setattr(scheduling_cycle, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))

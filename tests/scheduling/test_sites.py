@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.cli.migration_advice import advise
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
+from kubedsm.config.sections import MigrationSettings, SiteSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.events import Change, NodeApplied
@@ -174,22 +174,6 @@ async def test_a_stand_in_says_why_it_is_in_the_cloud():
             world.scale("web", 8)
             await asyncio.sleep(5.0)
             assert where(world)["s"] == at_south + 2
-
-
-async def test_a_stand_in_waits_for_no_others():
-    patient = Configuration(batch=BatchSettings(idle=30.0, max=30.0))
-    async with two_sites(configuration=patient) as world:
-        world.deploy("web", 6)
-        world.deploy("other", 1)
-        async with world.scheduler():
-            await world.until_bound(7, 40)
-            await asyncio.sleep(30.0)
-            world.cluster.disconnect(*NORTH)
-            await asyncio.sleep(GRACE + TOLERATION - 5.0)
-            await world.until(lambda: len(world.pods()) > 7, 20.0)
-            await asyncio.sleep(1.0)
-            assert where(world).get("c")
-            assert "?" not in where(world)
 
 
 async def test_a_single_lost_node_is_no_cut():
