@@ -7,7 +7,7 @@ import nox
 
 ROOT = Path(__file__).parent
 nox.options.default_venv_backend = "none"
-nox.options.sessions = ["lint", "types", "test_changed"]
+nox.options.sessions = ["lint", "types", "test-changed"]
 
 
 @nox.session
@@ -30,7 +30,7 @@ def test(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", "-m", "not browser", *session.posargs)
 
 
-@nox.session
+@nox.session(name="test-changed")
 def test_changed(session: nox.Session) -> None:
     """Run the tests of the packages that differ from `main`."""
     folders = list_test_folders()

@@ -83,7 +83,7 @@ def loadgen() -> None:
 
 @loadgen.group()
 def generate() -> None:
-    """Make a scenario for the paper's services."""
+    """Generate a load scenario for the paper's services."""
 
 
 @generate.command("normal")

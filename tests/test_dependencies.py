@@ -77,7 +77,8 @@ def test_each_dependency_is_imported_and_each_import_is_a_dependency_or_an_extra
 
 def test_the_lab_depends_on_what_it_imports():
     dependencies = {normal(requirement) for requirement in LAB["dependencies"]} - {"kubedsm"}
-    assert distributions("lab/kubedsm_lab", "k3s-lab") == dependencies
+    optional = {normal(requirement) for requirement in LAB["optional-dependencies"]["dask"]}
+    assert distributions("lab/kubedsm_lab", "k3s-lab") == dependencies | optional
 
 
 def test_developers_have_every_extra_but_those_for_a_browser_and_the_site():

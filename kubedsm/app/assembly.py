@@ -119,6 +119,7 @@ class Runtime:
         # Binds, Events, and ends of attempts and migrations.
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
+        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
         self.recorder = EventRecorder(
             cluster,
             clock,
@@ -127,12 +128,10 @@ class Runtime:
             binds.none_under_way,
             self.supervisor,
             said,
-            instance,
+            writer,
             self.decisions.summary,
-            listener,
         )
         recorder = self.recorder
-        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
         self.workload_events = WorkloadEvents(writer, self.supervisor)
         self.preemptor = Preemptor(
             mirror=mirror,
@@ -324,7 +323,7 @@ class Runtime:
     @property
     def events_lost(self) -> int:
         """Number of unwritten Events."""
-        return self.recorder.lost + self.workload_events.lost
+        return self.recorder.lost
 
     def summary(self) -> dict[str, int]:
         """Count the verified binds and ended migrations, for the last log line."""

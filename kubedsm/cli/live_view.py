@@ -1,22 +1,14 @@
 """Live view of `kubedsm watch`: a picture in the terminal, or one line per news."""
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
-from pathlib import Path
 
 import attrs
 from rich.live import Live
 
-from kubedsm.app.assembly import Runtime
-from kubedsm.cli.cluster import connect_cluster, wait_until_synced
 from kubedsm.cli.console import print_json, remark
-from kubedsm.config.documents import DocumentError
-from kubedsm.config.settings import KEY, Configuration, load
 from kubedsm.dashboard.rows import Snapshot
-from kubedsm.dashboard.server.stream import LOOK
-from kubedsm.dashboard.state.scene import Scene
 from kubedsm.dashboard.terminal.following import Away
 from kubedsm.dashboard.terminal.picture import (
     NewsCursor,
@@ -25,10 +17,6 @@ from kubedsm.dashboard.terminal.picture import (
     news_line,
     render_picture,
 )
-from kubedsm.kube.calls.reads import get_config_map
-from kubedsm.kube.client.port import Cluster, ClusterError, ObjectName
-from kubedsm.kube.joining import TIMEOUT, greet
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
@@ -45,48 +33,6 @@ async def show_updates(server: str, updates: Updates, output: str) -> None:
         await _Picture(server, console, SystemClock()).draw_updates(updates)
     else:
         await _print_news(updates, server, as_json=output == "json")
-
-
-async def show_cluster(
-    kubeconfig: Path | None,
-    context: str | None,
-    configuration: Configuration | None,
-    config_map: ObjectName,
-    output: str,
-) -> None:
-    """Follow and display the cluster, without a scheduler, until cancelled."""
-    clock = SystemClock()
-    async with connect_cluster(kubeconfig, context) as cluster:
-        await greet(cluster, timeout=TIMEOUT)
-        known = configuration or await _read_configuration(cluster, config_map)
-        scene = Scene(clock, knows_targets=known is not None)
-        runtime = Runtime(cluster, known or Configuration(), clock, random.Random(), listener=scene)
-        async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(runtime.follow())
-            await wait_until_synced(runtime)
-            await show_updates(cluster.server, _poll_scene(runtime, scene, clock), output)
-            following.cancel()
-
-
-async def _read_configuration(cluster: Cluster, name: ObjectName) -> Configuration | None:
-    """Read the scheduler's configuration; None, with a remark, if unreadable."""
-    try:
-        found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
-        if KEY in found.data:
-            return load(found.data[KEY], f"ConfigMap {name}, {KEY}")
-        why = f"it has no {KEY}"
-    except (ClusterError, WireError, DocumentError) as error:
-        why = str(error)
-    remark(f"QoS targets are not shown, for ConfigMap {name} cannot be read: {why}; see --config")
-    return None
-
-
-async def _poll_scene(runtime: Runtime, scene: Scene, clock: Clock) -> Updates:
-    """Yield a snapshot whenever the followed cluster has changed."""
-    while True:
-        if scene.look(runtime, None, clock.wall()) is not None:
-            yield scene.snapshot()
-        await clock.sleep(LOOK)
 
 
 @attrs.define

@@ -145,11 +145,6 @@ def _config_map(text: str, **settings: Any) -> Decorator:
     )
 
 
-def scheduler_config_map(use: str) -> Decorator:
-    """Add `--configmap` for the ConfigMap of a running scheduler."""
-    return _config_map(f"The scheduler's ConfigMap: {use}.", default="kubedsm/kubedsm")
-
-
 config_map_name = _config_map(
     "ConfigMap whose key config.yaml is the configuration.", show_default="none"
 )
@@ -344,7 +339,10 @@ EXIT_CODES = (
     " 1 and 2, as always, an error and wrong usage."
 )
 migration_requests = combine(
-    scheduler_config_map("approvals go to the one whose name ends in -approvals"),
+    _config_map(
+        "The scheduler's ConfigMap: approvals go to the one whose name ends in -approvals.",
+        default="kubedsm/kubedsm",
+    ),
     click.option(
         "--wait",
         type=DurationType(),

@@ -23,7 +23,6 @@ from kubedsm.explain.event_notes import (
     note_left_to_collector,
     note_orphan,
 )
-from kubedsm.explain.listener import Listener
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     Cluster,
@@ -46,7 +45,6 @@ from kubedsm.process.supervisor import Supervisor
 log = structlog.get_logger()
 
 WRITERS = 4
-REQUEST_TIMEOUT = 10.0
 #: maximum wait for bind requests in flight, in seconds
 BINDS_FIRST = 1.0
 #: token bucket of writes: burst size, and seconds per additional write
@@ -149,6 +147,7 @@ def merge_counters(entry: Entry, older: Entry | None) -> Entry:
     return attrs.evolve(entry, times=entry.times + older.times) if same else entry
 
 
+@attrs.define(eq=False)
 class EventRecorder:
     """Queue of unwritten entries.
 
@@ -156,45 +155,32 @@ class EventRecorder:
     whose binds are reported on completion. `binds_idle` is set without bind requests in flight.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        clock: Clock,
-        mirror: ClusterMirror,
-        followed: Container[Uid],
-        binds_idle: asyncio.Event,
-        supervisor: Supervisor,
-        said: SaidByCause,
-        instance: str,
-        why: Callable[[Pod], str],
-        listener: Listener,
-    ) -> None:
-        self._cluster = cluster
-        self._clock = clock
-        self._events = EventWriter(cluster, clock, said, instance, REQUEST_TIMEOUT, listener)
-        self._mirror = mirror
-        self._followed = followed
-        self._binds_idle = binds_idle
-        self._supervisor = supervisor
-        self._why = why
-        self._said = said
-        #: newest unwritten entry by key
-        self._newest: dict[Key, Entry] = {}
-        #: keys ready for writing, as an ordered set
-        self._ready: dict[Key, None] = {}
-        self._writing: set[Key] = set()
-        self._arrived = asyncio.Event()
-        #: timers of postponed entries
-        self._postponed: dict[Key, asyncio.TimerHandle] = {}
-        #: last written Event with a repetition counter, and the time of writing
-        self._written: dict[Key, tuple[Notice, float]] = {}
-        #: failed attempts by key
-        self._failures: dict[Key, int] = {}
-        self._rate = TokenBucket(BURST, EACH)
-        #: entries dropped after the deletion of the pod
-        self._passed_over = 0
-        #: terminating namespaces, already logged
-        self._ending: set[str] = set()
+    _cluster: Cluster
+    _clock: Clock
+    _mirror: ClusterMirror
+    _followed: Container[Uid]
+    _binds_idle: asyncio.Event
+    _supervisor: Supervisor
+    _said: SaidByCause
+    _events: EventWriter
+    _why: Callable[[Pod], str]
+    #: newest unwritten entry by key
+    _newest: dict[Key, Entry] = attrs.field(factory=dict, init=False)
+    #: keys ready for writing, as an ordered set
+    _ready: dict[Key, None] = attrs.field(factory=dict, init=False)
+    _writing: set[Key] = attrs.field(factory=set, init=False)
+    _arrived: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: timers of postponed entries
+    _postponed: dict[Key, asyncio.TimerHandle] = attrs.field(factory=dict, init=False)
+    #: last written Event with a repetition counter, and the time of writing
+    _written: dict[Key, tuple[Notice, float]] = attrs.field(factory=dict, init=False)
+    #: failed attempts by key
+    _failures: dict[Key, int] = attrs.field(factory=dict, init=False)
+    _rate: TokenBucket = attrs.field(factory=lambda: TokenBucket(BURST, EACH), init=False)
+    #: entries dropped after the deletion of the pod
+    _passed_over: int = attrs.field(default=0, init=False)
+    #: terminating namespaces, already logged
+    _ending: set[str] = attrs.field(factory=set, init=False)
 
     @property
     def lost(self) -> int:
@@ -375,7 +361,7 @@ class EventRecorder:
     async def _write(self, entry: Entry) -> bool:
         """Write the entry; return True if visible to users. Raises ClusterError before a retry."""
         if isinstance(entry, Retiered):
-            timeout = REQUEST_TIMEOUT
+            timeout = self._events.timeout
             await self._await_rate()
             known_by = await reads.owner_knows_by(self._cluster, entry.about, timeout=timeout)
             labels = {key: value for key, value in entry.labels.items() if key not in known_by}
@@ -414,7 +400,7 @@ class EventRecorder:
         now = self._clock.wall()
         try:
             await writes.set_pod_condition(
-                self._cluster, pod, reason, text, since=now, timeout=REQUEST_TIMEOUT
+                self._cluster, pod, reason, text, since=now, timeout=self._events.timeout
             )
         except Forbidden as error:
             self._said.log(log.warning, "condition not written", error, pod=str(pod))

@@ -194,11 +194,6 @@ class WorkloadEvents:
     _notes: dict[Workload, Note] = attrs.field(factory=dict, init=False)
     _arrived: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
-    @property
-    def lost(self) -> int:
-        """Number of Events dropped without writing."""
-        return self.writer.lost
-
     def add_migration(self, ended: MoveOutcome) -> None:
         """Collect a completed or failed migration."""
         workload = ended.move.pod.workload

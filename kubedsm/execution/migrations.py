@@ -249,14 +249,14 @@ class Migrations:
         if not left and not move.ended:
             self._end_migration(move, steps)
             wait = 0.0
+            if all(each.ended for each in self._moves.values() if each.plan_id == plan.id):
+                self._end_group(plan)
         elif left - {StepKind.RESTORE} == {StepKind.AWAIT_GONE}:
             wait = soon
             if move.underway is not None:
                 slow_since = self._clock.monotonic() + soon - self.limits.deadline
                 since = min(move.underway.since, slow_since)
                 move.underway = attrs.evolve(move.underway, since=since)
-        if plan.finished:
-            self._end_group(plan)
         return wait
 
     def _end_migration(self, move: Migration, steps: Sequence[Step]) -> None:
@@ -273,10 +273,8 @@ class Migrations:
             self._on_released(replacement)
 
     def _end_group(self, plan: Plan) -> None:
-        """Forget the migrations of a finished plan, and begin the cooldowns of their workloads."""
-        ended = self.groups.pop(plan.id, None)
-        if ended is None:
-            return
+        """Forget the ended migrations of a plan, and begin the cooldowns of their workloads."""
+        ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
             del self._moves[order.id]

@@ -254,7 +254,7 @@ class PlacementManager:
         return not any(
             running.begun > slow
             and not running.plan.restores_only
-            and (self.migrations.for_others(plan_id) or not running.is_slow(now))
+            and (not running.is_slow(now) or self.migrations.for_others(plan_id))
             for plan_id, running in self._plans.items()
         )
 
@@ -315,7 +315,8 @@ class PlacementManager:
             return
         if any(step.state in TERMINAL for step in effects):
             running.progressed = now
-        if running.plan.finished:
+        finished = running.plan.finished
+        if finished:
             own = {
                 Uid(s.pod) for s in running.plan.steps if self._followed.get(Uid(s.pod)) == plan_id
             }
@@ -330,7 +331,7 @@ class PlacementManager:
                     only = None if step.move else step.id  # migrations need all steps
                     failed = Abandoned("internal error of the scheduler", only)
                     self._inbox.appendleft((plan_id, failed, now))
-        if running.plan.finished:
+        if finished:
             del self._plans[plan_id]
             self._listener.plan_ended(running.plan, self._clock.monotonic() - running.begun)
             if not self._plans:
@@ -352,8 +353,6 @@ class PlacementManager:
 
     def _ask(self, plan_id: str, step: Step) -> None:
         """Carry out an asked step."""
-        pod = self._mirror.pod(Uid(step.pod))
-        migration = self.migrations.find(step.move) if step.move else None
         pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
         match step.kind:
             case StepKind.START:
@@ -370,18 +369,22 @@ class PlacementManager:
             case StepKind.DETACH:
                 call: MigrationCall | None = self._calls.detach
             case StepKind.AWAIT_REPLACEMENT:
-                call, pod = self._calls.await_replacement, migration.pod if migration else None
+                call = self._calls.await_replacement
             case StepKind.EVICT:
                 call = self._calls.evict
             case StepKind.RESTORE:
                 call = self._calls.restore
             case StepKind.AWAIT_READY | StepKind.SETTLE | StepKind.AWAIT_GONE:
                 call = None
+        migration = self.migrations.find(step.move)
+        # A replacement is awaited without a pod: then the old pod describes the owner.
+        old = migration.pod if migration is not None else None
+        pod = self._mirror.pod(Uid(step.pod)) if step.pod else old
         if pod is None or call is None:
             # The step may be done already.
             report(PodGone(step.pod) if pod is None else observation(pod))
             return
-        accepted = migration.accepted if migration else None
+        accepted = migration.accepted if migration is not None else None
         self._spawn(
             self._run_step(plan_id, step, partial(call, step, pod, accepted, pending, report))
         )

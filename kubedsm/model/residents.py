@@ -194,14 +194,16 @@ class Residents:
     def after(self, steps: Iterable[Step]) -> Self:
         """Return the counts after these arrivals and departures."""
         drafts: dict[str, _Draft[Any]] = {name: _Draft(getattr(self, name)) for name in _BOOKS}
-        known = _Columns(self, dict(self._known))
+        known = {selections: column.copy() for selections, column in self._known.items()}
         for pod, node, by in steps:
             rules = pod.pod_class.rules
             if self.keys is not None:
                 peer = Peer(*self.visible_labels(pod), pod.terminating)
                 drafts["peers"].count((peer,), node, by)
-                if self._known:
-                    known.count(peer, node, by)
+                position = self.nodes.positions.get(node) if known else None
+                for selections, column in known.items() if position is not None else ():
+                    if self.is_covered(selections, peer):
+                        column[position] += by
                 if rules.anti_affinity:
                     drafts["holders"].count(rules.anti_affinity, node, by)
                 if (rules.affinity or rules.spread) and not pod.terminating:
@@ -218,7 +220,7 @@ class Residents:
                 bound = self.surroundings.csi_volumes_at((claim,))
                 _attach_volumes((drafts["volumes"], drafts["attached"]), bound, node, by)
         books: dict[str, Any] = {name: draft.books for name, draft in drafts.items()}
-        return attrs.evolve(self, known=known.columns, **books)
+        return attrs.evolve(self, known=known, **books)
 
     def counts(self, selections: tuple[Selection, ...]) -> Ints:
         """Return the number of pods per node that satisfy all selections."""
@@ -297,21 +299,3 @@ def _attach_volumes(
         came = (node in volumes.books.get(volume, ())) - there
         if came:
             attached.count((volume.driver,), node, came)
-
-
-class _Columns:
-    """Copy-on-write update of cached selection results."""
-
-    def __init__(self, residents: Residents, known: dict[tuple[Selection, ...], Ints]) -> None:
-        self._residents = residents
-        self._own: set[tuple[Selection, ...]] = set()
-        self.columns = known
-
-    def count(self, peer: Peer, node: NodeName, by: int) -> None:
-        position = self._residents.nodes.positions.get(node)
-        for selections in self.columns if position is not None else ():
-            if self._residents.is_covered(selections, peer):
-                if selections not in self._own:
-                    self._own.add(selections)
-                    self.columns[selections] = self.columns[selections].copy()
-                self.columns[selections][position] += by

@@ -41,8 +41,7 @@ def resolve_qos_targets(
         targets = apply_latency_targets(targets, latency, snapshot.measured)
     targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
     if rates is not None:
-        rates = add_measured_rates(rates, snapshot.measured)
-        rates = add_declared_rates(rates, snapshot, max_declared_rate)
+        rates = complete_rates(rates, snapshot, max_declared_rate)
         targets = weigh_by_traffic(targets, snapshot.shares(), rates)
     if namespace_weights is not None:
         targets = share_namespace_weights(targets, snapshot.shares(), namespace_weights)
@@ -125,30 +124,19 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
     return _override_targets(targets, changed)
 
 
-def add_measured_rates(rates: Rates, measured: Measured) -> Rates:
-    """Return the rates; unknown ones are the sum of the measured rates at all tiers."""
+def complete_rates(rates: Rates, snapshot: Snapshot, max_declared: float) -> Rates:
+    """Return the rates; unknown ones as measured at all tiers, or else as tenants declare.
+
+    max_declared: limit of declared rates; 0: they are ignored.
+    """
+    newest = newest_requesting_pods(snapshot) if max_declared else {}
 
     def rate(workload: Workload) -> float | None:
-        known = rates(workload)
-        answers = measured.steady.get(workload)
-        if known is not None or answers is None:
-            return known
-        return sum(each.rate for each in answers.values())
-
-    return rate
-
-
-def add_declared_rates(rates: Rates, snapshot: Snapshot, max_rate: float) -> Rates:
-    """Return the rates; unknown ones are as tenants declare, up to `max_rate` (0: ignored)."""
-    declared = {
-        workload: min(pod.wishes.rate, max_rate)
-        for workload, pod in newest_requesting_pods(snapshot).items()
-        if max_rate and pod.wishes is not None and pod.wishes.rate is not None
-    }
-
-    def rate(workload: Workload) -> float | None:
-        known = rates(workload)
-        return declared.get(workload) if known is None else known
+        known, answers = rates(workload), snapshot.measured.steady.get(workload)
+        if known is not None or answers is not None:
+            return sum(each.rate for each in (answers or {}).values()) if known is None else known
+        wishes = newest[workload].wishes if workload in newest else None
+        return None if wishes is None or wishes.rate is None else min(wishes.rate, max_declared)
 
     return rate
 

@@ -27,7 +27,8 @@ from kubedsm.model.model import (
     Uid,
 )
 from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
-from kubedsm.model.residents import Keeper, Residents, Selection, keys_looked_at
+from kubedsm.model.residents import Keeper, Residents, keys_looked_at
+from kubedsm.model.selectors import selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, TIER
 from kubedsm.plugins.plugin import EquivalenceClass, Plugin, Rejection, Scene
@@ -61,10 +62,10 @@ def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
 
 def _selects_pod(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
     rules = candidate.rules
-    selections = [Selection.of(term) for term in rules.affinity]
-    selections += [Selection(c.selector, (c.namespace,)) for c in rules.spread]
-    labels = pod.label_map()
-    return any(s.covers(pod.namespace, labels, scene.surroundings) for s in selections)
+    surroundings, labels = scene.surroundings, pod.label_map
+    return any(pod.is_selected(term, surroundings) for term in rules.affinity) or any(
+        c.namespace == pod.namespace and selects(c.selector, labels) for c in rules.spread
+    )
 
 
 def _list_broken(
@@ -190,16 +191,13 @@ class Feasibility:
         """Return True without penalties, wherever pods with these preferences are placed."""
         scene = self._widen(pod).scene
         candidate = _class_in(scene, pod)
-        rules, labels = candidate.rules, candidate.label_map()
+        rules = candidate.rules
         if rules.preferences or any(
             count_disliked(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
         ):
             return False
         terms = {*wishes, *(term for _, term in scene.residents.wishes)}
-        return not any(
-            Selection.of(term).covers(candidate.namespace, labels, scene.surroundings)
-            for term in terms
-        )
+        return not any(candidate.is_selected(term, scene.surroundings) for term in terms)
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
         """Return the penalty of each node, relative to the best given node."""

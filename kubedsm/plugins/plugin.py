@@ -13,9 +13,17 @@ import attrs
 import numpy as np
 
 from kubedsm.model.events import Change, Matter
-from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    Resources,
+    SchedulingRules,
+)
 from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
-from kubedsm.model.residents import Residents
+from kubedsm.model.residents import Residents, Selection
 from kubedsm.model.surroundings import UNLIMITED, Surroundings
 
 
@@ -50,13 +58,19 @@ class EquivalenceClass:
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     rules: SchedulingRules = attrs.field(init=False, eq=False, repr=False)
+    label_map: Mapping[str, str] = attrs.field(init=False, eq=False, repr=False)
 
     @rules.default
     def _rules(self) -> SchedulingRules:
         return self.pod_class.rules
 
-    def label_map(self) -> Mapping[str, str]:
+    @label_map.default
+    def _label_map(self) -> Mapping[str, str]:
         return dict(self.labels)
+
+    def is_selected(self, term: PodAffinityTerm, surroundings: Surroundings) -> bool:
+        """Return True if the term selects such pods."""
+        return Selection.of(term).covers(self.namespace, self.label_map, surroundings)
 
 
 @attrs.frozen(slots=True, eq=False)

@@ -47,7 +47,7 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
         found = found or bool(there.any())
         labelled &= column.present
         near &= there[column.codes] > 0
-    if found or not _selects_itself(candidate, selections, scene):
+    if found or not _selects_itself(candidate, scene):
         return ~near
     # The first pod of an affinity group has no constraint.
     return ~labelled
@@ -58,7 +58,7 @@ def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Position
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
-    itself = _selects_itself(candidate, selections, scene)
+    itself = _selects_itself(candidate, scene)
     alone, near = True, np.ones(len(positions), dtype=np.bool_)
     for term in terms:
         column = scene.nodes.label(term.topology_key)
@@ -68,11 +68,9 @@ def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Position
     return ~near if not (alone and itself) else np.zeros(len(positions), dtype=np.bool_)
 
 
-def _selects_itself(
-    candidate: EquivalenceClass, selections: tuple[Selection, ...], scene: Scene
-) -> bool:
-    labels = candidate.label_map()
-    return all(s.covers(candidate.namespace, labels, scene.surroundings) for s in selections)
+def _selects_itself(candidate: EquivalenceClass, scene: Scene) -> bool:
+    terms = candidate.rules.affinity
+    return all(candidate.is_selected(term, scene.surroundings) for term in terms)
 
 
 def _nodes_too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
@@ -86,9 +84,8 @@ def _nodes_too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
     away = scene.nodes.none()
-    labels = candidate.label_map()
     for term, holders in scene.residents.holders.items():
-        if not Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
+        if not candidate.is_selected(term, scene.surroundings):
             continue
         column = scene.nodes.label(term.topology_key)
         held = np.zeros(len(column.values), dtype=np.bool_)
@@ -100,11 +97,9 @@ def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
     """Return True if rules or preferences of running pods concern the candidate."""
-    residents, labels = scene.residents, candidate.label_map()
+    residents = scene.residents
     terms = (*residents.holders, *(term for _, term in residents.wishes))
-    return any(
-        Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
-    )
+    return any(candidate.is_selected(term, scene.surroundings) for term in terms)
 
 
 def scale_neighbours(scores: Sequence[int]) -> list[int]:
@@ -128,9 +123,8 @@ def _score_neighbours(
             column = scene.nodes.label(term.topology_key)
             there = column.sums(residents.counts((Selection.of(term),)))
             total += sign * weight * there[column.codes]
-    labels = candidate.label_map()
     for (weight, term), holders in residents.wishes.items():
-        if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
+        if candidate.is_selected(term, scene.surroundings):
             column = scene.nodes.label(term.topology_key)
             total += weight * column.sums(residents.column(holders))[column.codes]
     return scale_neighbours(total[chosen].tolist()) if total.any() else None
@@ -158,12 +152,9 @@ def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
         """Return the anti-affinity terms separating the candidate from the other pod."""
         if pod is None:
             return set()
-        labels = candidate.label_map()
         theirs = pod.pod_class.rules.anti_affinity
         return {term for term in rules.anti_affinity if covers(term, pod)} | {
-            term
-            for term in theirs
-            if Selection.of(term).covers(candidate.namespace, labels, surroundings)
+            term for term in theirs if candidate.is_selected(term, surroundings)
         }
 
     # Departures are relevant, too: the first pod of a group has no constraint.

@@ -85,7 +85,7 @@ def _selection_of(constraint: SpreadConstraint) -> Selection:
 
 
 def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    own = candidate.label_map()
+    own = candidate.label_map
     for constraint, domains in domains_of(candidate, scene):
         column = domains.column
         yield RejectedNodes(~column.present, (NO_LABEL,))
@@ -253,7 +253,7 @@ class Skews:
         known = self._open.get(candidate)
         if known is None:
             known = np.ones(self._codes.shape[1], dtype=np.bool_)
-            labels = candidate.label_map()
+            labels = candidate.label_map
             for row in self._rows[candidate]:
                 newcomer = selects(self._selections[row].selector, labels)
                 kept = self._matching[row] + newcomer - self._least[row] <= self._skew[row]
@@ -295,7 +295,7 @@ class Skews:
         """Return the row numbers of constraints selecting such pods."""
         key = candidate.namespace, candidate.labels
         if key not in self._covering:
-            labels = candidate.label_map()
+            labels = candidate.label_map
             self._covering[key] = np.array(
                 [
                     row

@@ -49,22 +49,22 @@ class WorkloadChanges:
         pod = after or before
         if pod is None or pod.scheduler_name != self.scheduler_name:
             return
-        now, due = self.clock.wall(), self.clock.monotonic() + SETTLING
         ends = after is None or after.terminating or after.finished
         if before is None:
+            now = self.clock.wall()
             if now - pod.created >= _NEW:
                 self._periods[pod.workload] = _begin_at(
                     self._periods.get(pod.workload), pod.created
                 )
                 self._edge = _begin_at(self._edge, pod.created)
                 return
-            self._starting[pod.uid] = due
+            self._starting[pod.uid] = self.clock.monotonic() + SETTLING
             if self.claimant(pod.uid) is None:
                 self._note_change(pod.workload, now)
         elif ends and not (before.terminating or before.finished):
             if not (before.detached or pod.uid in self.followed):
-                self._note_change(pod.workload, now)
-            self._stopping[pod.uid] = due
+                self._note_change(pod.workload, self.clock.wall())
+            self._stopping[pod.uid] = self.clock.monotonic() + SETTLING
         if after is None or after.ready or ends:
             self._starting.pop(pod.uid, None)
         if after is None or after.finished:

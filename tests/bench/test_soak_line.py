@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from yarl import URL
 
-from kubedsm.kube.client.connection import NO_LINGERING
+from kubedsm.kube.client.connections import NO_LINGERING
 from kubedsm_lab.bench.soak.line import Line
 
 pytestmark = pytest.mark.http

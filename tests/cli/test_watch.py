@@ -2,19 +2,13 @@
 
 import asyncio
 import json
-import re
 import sys
 
 import pytest
 
-from kubedsm.process.clock import SystemClock
-from kubedsm_lab.cli.credentials import written_kubeconfig
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
-from kubedsm_lab.emulator.http.server import HttpFront
 from support.command_line import kubedsm
 from support.terminal import Terminal
 from support.watched import watched
-from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = pytest.mark.http
 
@@ -66,55 +60,3 @@ async def test_in_a_pipe_it_begins_by_saying_how_things_stand():
     assert said.startswith(f"kubedsm: {url}: ")
     assert all(json.loads(line)["text"] for line in out.splitlines())
     assert code == 0
-
-
-async def test_a_cluster_is_followed_without_a_scheduler(tmp_path):
-    kubeconfig = tmp_path / "kubeconfig"
-    async with emulated(EDGE, CLOUD, clock=SystemClock()) as world:
-        changed = set()
-        world.api.store.subscribe(lambda change: changed.add(change.resource.kind))
-        async with HttpFront(world.cluster.routes) as front:
-            url = front.url
-            with written_kubeconfig(url, None, kubeconfig):
-                said, _, code = await first_said("--kubeconfig", kubeconfig)
-        assert said.startswith("kubedsm: QoS targets are not shown, for ConfigMap kubedsm/kubedsm")
-        assert code == 0
-        # Its own controllers see to nodes, and nobody writes anything else.
-        assert changed <= {"Node"}
-
-
-CONFIGURATION = "services: {'*': {qos: 0.5}}"
-
-
-@pytest.mark.parametrize("where", ["ConfigMap", "--config", "nowhere"])
-async def test_a_cluster_that_is_followed_has_its_targets_or_none(tmp_path, where):
-    kubeconfig, file, more = tmp_path / "kubeconfig", tmp_path / "config.yaml", ()
-    async with emulated(EDGE, CLOUD, clock=SystemClock()) as world:
-        world.deploy("web", 2)
-        if where == "ConfigMap":
-            world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
-            data = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": CONFIGURATION}}
-            world.api.create(CONFIGMAPS, data, namespace="kubedsm")
-        elif where == "--config":
-            file.write_text(CONFIGURATION)
-            more = ("--config", file)
-        async with HttpFront(world.cluster.routes) as front:
-            with (
-                written_kubeconfig(front.url, None, kubeconfig),
-                Terminal("watch", "--kubeconfig", kubeconfig, *more, LINES="30") as terminal,
-            ):
-                await terminal.until("default/web ")
-                shown = terminal.screen
-                terminal.interrupt()
-                assert await terminal.ended() == 0
-    assert ("50%" in shown) == (where != "nowhere")
-    assert ("1 missing" in shown) == (where != "nowhere")
-    assert where != "nowhere" or not re.search(r"[0-9]%|lacks", shown)
-    assert "0.00" not in shown
-    assert "kept" not in shown
-
-
-def test_a_configuration_is_for_a_cluster_that_is_followed():
-    done = kubedsm("watch", "--config", "kubedsm.yaml")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "--config is about --kubeconfig or --context" in done.stderr

@@ -6,7 +6,8 @@ import re
 import aiohttp
 
 from kubedsm.dashboard.single_file import Recorded, one_file
-from support.browser import expect, in_browser, violations
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
+from support.browser import expect, in_browser, keep, violations
 from support.watched import watched
 
 pytestmark = in_browser
@@ -21,6 +22,7 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
         await pod.click()
         panel = page.get_by_role("complementary", name="Pod default/large-")
         await expect(panel).to_contain_text("NodeResourcesFit rejects 2 nodes.")
+        await keep(page, "why-pod")
         await expect(panel.get_by_role("heading", name="Pod default/large-")).to_be_focused()
         assert [each for each in await violations(page) if "why" in each] == []
         await panel.get_by_role("button", name="e1").first.click()
@@ -33,6 +35,20 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
         await page.keyboard.press("Escape")
         await expect(panel).to_have_count(0)
         await expect(pod).to_be_focused()
+
+
+async def test_a_click_on_a_move_tells_its_story(browser):
+    async with watched() as (there, url), browser.page(url) as page:
+        there.cordon("e1")
+        there.world.deploy("web", 1)
+        await there.world.until_bound_of("web", 1, 10)
+        there.cordon("e1", cordoned=False)
+        await there.world.until(lambda: there.world.events("Migrated"), 20)
+        await page.get_by_role("region", name="Migrations").get_by_role("button").first.click()
+        why = page.get_by_role("complementary")
+        await expect(why).to_contain_text("1 of 1 pod missing at the edge")
+        await expect(why).to_contain_text("evicted")
+        await keep(page, "why-move")
 
 
 async def test_of_a_moment_that_is_past_is_told_what_was_so_and_what_is_known_now(browser):
@@ -71,18 +87,34 @@ async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagi
         await expect(page.get_by_role("button", name="What if?")).to_have_count(0)
 
 
+def state(there):
+    """What a question must not change: what is to run, where it does, and what is targeted."""
+    pods = {pod["metadata"]["name"]: pod["spec"] for pod in there.world.pods()}
+    wanted = [each["spec"] for each in there.world.api.list(DEPLOYMENTS, "default")]
+    return pods, wanted, there.runtime.configuration.current
+
+
 async def test_what_if_is_answered_and_nothing_is_changed(browser):
     async with watched() as (there, url), browser.page(url) as page:
+        there.cordon("e1")
         there.world.deploy("half", 2)
-        await there.world.until_bound(2, 10)
+        await there.world.until_bound_of("half", 2, 10)
+        there.cordon("e1", cordoned=False)
+        await there.world.until(lambda: there.world.placed("half") == {"c1": 1, "e1": 1}, 20)
+        await expect(page.get_by_role("banner")).to_contain_text("every QoS target is met")
+        before = state(there)
         await page.get_by_role("button", name="What if?").click()
         panel = page.get_by_role("complementary", name="What if?")
-        await expect(panel).to_contain_text("Nothing is changed")
-        await panel.get_by_label("QoS factor of default/half").fill("1")
+        await expect(panel).to_contain_text("Nothing would be migrated")
+        factor = panel.get_by_role("slider", name="QoS factor of default/half")
+        for _ in range(10):
+            await factor.press("ArrowRight")
+        await expect(panel).to_contain_text("1 pod would be migrated")
         await panel.get_by_label("pods added to default/half").fill("3")
         row = panel.get_by_role("row", name=re.compile(r"half \d of 2 \d of 5 5 "))
         await expect(row).to_be_visible()
+        await keep(page, "what-if")
         await panel.get_by_text("Lines for the ConfigMap").click()
         await expect(panel.locator("pre")).to_have_text(re.compile("default/half:\n    qos: 1"))
         assert [each for each in await violations(page) if "why" in each] == []
-        assert len(there.world.pods("half")) == 2
+        assert state(there) == before

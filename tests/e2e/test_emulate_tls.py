@@ -60,7 +60,8 @@ def test_kubectl_gives_rights_and_asks_for_them(kubectl):
     assert f'nodes "n2" is forbidden: User "{account}" cannot delete' in refused
     kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps")
     kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:default")
-    assert "Role/reader" in kubectl("get", "rolebindings", "-o", "wide")
+    role = "jsonpath={.roleRef.kind}/{.roleRef.name}"
+    assert kubectl("get", "rolebinding", "reader", "-o", role) == "Role/reader"
     assert kubectl("--token=wrong", "get", "pods", code=1).startswith(
         "error: You must be logged in"
     )

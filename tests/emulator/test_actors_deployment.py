@@ -346,27 +346,3 @@ async def test_a_replica_set_on_its_way_out_is_not_adopted():
         world.deployment("web")
         await world.pass_time()
         assert owner_of(world.get(REPLICA_SETS, "going")) == ""
-
-
-async def test_a_rollout_while_a_pod_is_detached_leaves_it_alone_until_it_is_put_back():
-    async with emulated() as world:
-        world.deployment("roll", replicas=1)
-        await world.pass_time()
-        world.bind_all()
-        await world.pass_time()
-        (pod,) = world.pods("roll")
-        name, suffix = pod["metadata"]["name"], pod["metadata"]["labels"]["pod-template-hash"]
-        labels = {"pod-template-hash": None, "kubedsm.io/migrating": suffix}
-        world.patch(PODS, name, {"metadata": {"labels": labels}})
-        await world.pass_time()
-        new_template(world, "roll", "2")
-        await world.pass_time()
-        assert len(world.pods("roll")) == 3
-        (new,) = [p for p in world.pods("roll") if p["metadata"].get("annotations")]
-        world.bind(new, "n2")
-        await world.pass_time()
-        assert set(world.names(PODS)) == {name, new["metadata"]["name"]}
-        labels = {"pod-template-hash": suffix, "kubedsm.io/migrating": None}
-        world.patch(PODS, name, {"metadata": {"labels": labels}})
-        await world.pass_time()
-        assert world.names(PODS) == [new["metadata"]["name"]]

@@ -2,7 +2,7 @@ import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from support.actor_world import NS, condition, emulated, owner_of, set_node_ready, template
 
 pytestmark = pytest.mark.looptime
@@ -263,49 +263,6 @@ async def test_a_quota_refusal_is_reported_and_tried_again():
         await world.pass_time(11.0)
         assert len(world.pods("web")) == 1
         assert "conditions" not in world.get(REPLICA_SETS, "web")["status"]
-
-
-async def detached(world):
-    """A running pod of Deployment web, taken from its ReplicaSet as a migration does."""
-    world.deployment("web", replicas=2)
-    await world.pass_time()
-    world.bind_all()
-    await world.pass_time()
-    pod = world.pods("web")[0]
-    suffix = pod["metadata"]["labels"]["pod-template-hash"]
-    labels = {"pod-template-hash": None, "kubedsm.io/migrating": suffix}
-    world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
-    await world.pass_time()
-    return world.get(PODS, pod["metadata"]["name"]), suffix
-
-
-async def test_a_detached_pod_is_replaced_and_keeps_running():
-    async with emulated() as world:
-        pod, _ = await detached(world)
-        assert owner_of(pod) == ""
-        assert condition(pod, "Ready")[0] == "True"
-        assert len(world.pods("web")) == 3
-
-
-async def test_putting_the_label_back_costs_the_replacement_its_life():
-    async with emulated() as world:
-        pod, suffix = await detached(world)
-        (replacement,) = [p for p in world.pods("web") if "nodeName" not in p["spec"]]
-        labels = {"pod-template-hash": suffix, "kubedsm.io/migrating": None}
-        world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
-        await world.pass_time()
-        assert len(world.pods("web")) == 2
-        assert len(world.running("web")) == 2
-        assert world.events_of(replacement) == ["ADDED", "MODIFIED", "DELETED"]
-
-
-async def test_a_detached_pod_outlives_its_deployment():
-    async with emulated() as world:
-        pod, _ = await detached(world)
-        world.api.delete(DEPLOYMENTS, NS, "web", propagation="Background")
-        await world.pass_time(5.0)
-        assert world.names(PODS) == [pod["metadata"]["name"]]
-        assert world.names(REPLICA_SETS) == []
 
 
 async def test_unready_pods_of_a_lost_node_count_as_such():

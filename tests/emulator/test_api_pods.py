@@ -39,26 +39,6 @@ def api(clock: FixedClock) -> ApiServer:
     return api_server(clock)
 
 
-def test_binding(api: ApiServer) -> None:
-    api.create(PODS, pod(metadata={"annotations": {"keep": "1"}}), namespace="shop")
-    answer = bind(api, annotations={"cost": "-100"}, labels={"tier": "cloud"})
-    assert (answer["status"], answer["code"]) == ("Success", 201)
-    bound = api.get(PODS, "shop", "a")
-    assert bound["spec"]["nodeName"] == "n2"
-    assert bound["metadata"]["annotations"] == {"keep": "1", "cost": "-100"}
-    assert bound["metadata"]["labels"] == {"app": "web", "tier": "cloud"}
-    assert bound["metadata"]["generation"] == 1
-    assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
-
-
-def test_a_pod_is_bound_once(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    bind(api)
-    error = refused(409, lambda: bind(api, node="n3"))
-    assert error.message.endswith('pod a is already assigned to node "n2"')
-    assert api.get(PODS, "shop", "a")["spec"]["nodeName"] == "n2"
-
-
 def test_a_binding_for_another_pod_of_that_name(api: ApiServer) -> None:
     created = api.create(PODS, pod(), namespace="shop")
     error = refused(409, lambda: bind(api, uid="00000000-0000-0000-0000-000000000000"))

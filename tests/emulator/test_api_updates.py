@@ -33,15 +33,6 @@ def api(clock: FixedClock) -> ApiServer:
     return api_server(clock)
 
 
-def test_a_stale_version_is_refused(api: ApiServer) -> None:
-    lease = api.create(LEASES, {"metadata": {"name": "l"}, "spec": {}}, namespace="shop")
-    taken = {**lease, "spec": {"holderIdentity": "a"}}
-    api.update(LEASES, taken)
-    error = refused(409, lambda: api.update(LEASES, {**lease, "spec": {"holderIdentity": "b"}}))
-    assert error.message.startswith("Operation cannot be fulfilled on leases.coordination.k8s.io")
-    assert api.get(LEASES, "shop", "l")["spec"] == {"holderIdentity": "a"}
-
-
 def test_only_some_kinds_are_updated_without_a_version(api: ApiServer) -> None:
     for resource in (CONFIGMAPS, LEASES):
         api.create(resource, {"metadata": {"name": "x"}}, namespace="shop")

@@ -8,7 +8,7 @@ import pytest
 from support.comparison import compare
 from support.correspondence import Correspondence
 from support.transcripts import load
-from support.watches import compare_watches, steps_by_object
+from support.watches import compare_watches
 
 EXCHANGES = load()
 
@@ -64,14 +64,6 @@ def test_a_changed_answer_is_noticed(index: int, path: tuple[Any, ...], value: A
     assert compare(exchange.response, wrong, exchange.body, Correspondence())
 
 
-@pytest.mark.parametrize(
-    "exchange", [e for e in EXCHANGES if e.events is None], ids=lambda e: str(e.index)
-)
-def test_the_recording_agrees_with_itself(exchange: Any) -> None:
-    again = copy.deepcopy(exchange.response)
-    assert compare(exchange.response, again, exchange.body, Correspondence()) == []
-
-
 WATCHES = [e for e in EXCHANGES if e.events and e.status == 200]
 
 
@@ -80,29 +72,6 @@ def test_a_watch_agrees_with_itself_and_not_with_less(exchange: Any) -> None:
     events = exchange.events
     assert compare_watches(events, copy.deepcopy(events), Correspondence()) == []
     assert compare_watches(events, events[:-1], Correspondence())
-
-
-def test_only_status_updates_in_a_row_are_merged() -> None:
-    def event(kind: str, phase: str, node: str) -> dict[str, Any]:
-        metadata = {"name": "a", "resourceVersion": phase}
-        obj = {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}}
-        return {"type": kind, "object": obj}
-
-    events = [
-        event("ADDED", "1", ""),
-        event("MODIFIED", "2", ""),
-        event("MODIFIED", "3", ""),
-        event("MODIFIED", "4", "n2"),
-        event("MODIFIED", "5", "n2"),
-        event("DELETED", "6", "n2"),
-    ]
-    assert [str(step) for step in steps_by_object(events)["a"]] == [
-        "ADDED",
-        "MODIFIED (status)",
-        "MODIFIED",
-        "MODIFIED (status)",
-        "DELETED",
-    ]
 
 
 def test_a_name_is_learnt_once_and_used_in_requests() -> None:

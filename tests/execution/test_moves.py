@@ -10,35 +10,20 @@ from kubedsm.config.settings import Configuration
 from kubedsm.execution.migrations import Migrations
 from kubedsm.model.events import PodApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import NodeName, Workload
 from kubedsm.process.clock import VirtualClock
 from plans.advance import advance
-from plans.events import Begun, CallRefused
+from plans.events import Abandoned, Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
 from support.move_scenes import group_of
+from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def running(name):
-    return Pod(
-        Uid(name),
-        "shop",
-        name,
-        Workload("shop", "Deployment", name),
-        PodClass(Resources(cpu=1), SchedulingRules()),
-        "kubedsm",
-        node_name=NodeName("c1"),
-    )
+    return made_pod(name, workload=name, node_name=NodeName("c1"))
 
 
 def migrations(mirror, ended, **limits):
@@ -83,3 +68,19 @@ async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
     for step in effects:
         moves.end_step(plan, step, 3.0)
     assert [outcome.id for outcome in ended] == ["p/web"]
+
+
+async def test_moves_that_end_together_are_all_told_of():
+    mirror, ended = ClusterMirror(), []
+    for name in ("web", "api"):
+        mirror.apply(PodApplied(running(name)))
+    orders = [MoveOrder(f"p/{name}", name, "e1", MoveMode.SURGE, 10.0) for name in ("web", "api")]
+    moves = migrations(mirror, ended)
+    moves.add("p", group_of(orders, mirror))
+    plan, _ = advance(migration_plan("p", orders), Begun(), 0.0)
+    plan, effects = advance(plan, Abandoned("a bug"), 0.0)
+    assert plan.finished
+    for step in effects:
+        moves.end_step(plan, step, 3.0)
+    assert [outcome.id for outcome in ended] == ["p/web", "p/api"]
+    assert not moves.under_way(["p"])

@@ -10,20 +10,12 @@ from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, OrphanSwe
 from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.events import PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    MIGRATING_LABEL,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import MIGRATING_LABEL, NodeName, Workload
 from kubedsm.process.clock import VirtualClock
 from plans.migration import restore_plan
 from plans.steps import StepState
 from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
+from support.pods import made_pod
 from support.worlds import emulated
 
 MARK = MoveMark("p", "web-h1", "u", "e1", "10.5")
@@ -31,13 +23,10 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def marked(number, namespace="shop"):
-    return Pod(
-        Uid(f"{namespace}-{number}"),
-        namespace,
+    return made_pod(
         f"web-{number}",
-        Workload(namespace, "Deployment", "web"),
-        PodClass(Resources(cpu=1), SchedulingRules()),
-        "kubedsm",
+        uid=f"{namespace}-{number}",
+        namespace=namespace,
         node_name=NodeName("n1"),
         detached=True,
         labels={MIGRATING_LABEL: "h1"},

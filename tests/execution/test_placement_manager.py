@@ -11,33 +11,16 @@ from kubedsm.execution.limits import Limits
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid, Workload
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.process.clock import SystemClock
 from plans.events import CallRefused
 from support.plan_runner import plan_runner
+from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-POD = Pod(
-    Uid("u1"),
-    "shop",
-    "web-1",
-    Workload("shop", "Deployment", "web"),
-    PodClass(Resources(cpu=1000, pods=1), SchedulingRules()),
-    "kubedsm",
-    resource_version="5",
-)
+POD = made_pod("web-1", uid="u1", cpu=1000, resource_version="5")
 EDGE = Node(NodeName("n2"), {"kubedsm.io/tier": "edge"}, Resources(4000, 2**30, 10))
 LIMITS = Limits(binds_in_flight=2, request_timeout=3.0, bind_deadline=10.0)
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from kubedsm.kube.client import connection, connections
+from kubedsm.kube.client import connections
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import OutcomeUnknown, Request, Response, Unreachable
 from kubedsm.process.clock import SystemClock
@@ -126,7 +126,7 @@ async def test_an_answer_in_each_of_its_forms(tmp_path, pieces, closes, answer):
     ],
 )
 async def test_what_is_no_answer_is_one_clear_error(tmp_path, pieces, told, monkeypatch):
-    monkeypatch.setattr(connection, "BODY_LIMIT", 5000)
+    monkeypatch.setattr(connections, "BODY_LIMIT", 5000)
     async with scripted(tmp_path, pieces, [OK], closes=True) as (cluster, server):
         with pytest.raises(OutcomeUnknown, match=f"^POST /api/v1/pods: {told}"):
             await cluster.request(POST, timeout=PATIENCE)

@@ -137,64 +137,30 @@ def test_pods_of_a_kind_share_one_class():
     assert decoding.pod(made_pod(priority=5)).pod_class != decoding.pod(made_pod()).pod_class
 
 
+ONE = container(cpu="1")
+
+
+def first(*containers, **more):
+    return {"initContainers": list(containers), "containers": [ONE], **more}
+
+
 @pytest.mark.parametrize(
     ("spec", "cpu"),
     [
-        ({"containers": [container(cpu="100m"), container(cpu="1")]}, 1100),
+        ({"containers": [container(cpu="100m"), ONE]}, 1100),
         # an init container runs before the others
-        ({"initContainers": [container(cpu="300m")], "containers": [container(cpu="1")]}, 1000),
-        ({"initContainers": [container(cpu="3")], "containers": [container(cpu="1")]}, 3000),
-        (
-            {
-                "initContainers": [container(cpu="2"), container(cpu="3")],
-                "containers": [container(cpu="1")],
-            },
-            3000,
-        ),
+        (first(container(cpu="300m")), 1000),
+        (first(container(cpu="3")), 3000),
+        (first(container(cpu="2"), container(cpu="3")), 3000),
         # a sidecar beside those after it, but not those before it
-        (
-            {
-                "initContainers": [container("Always", cpu="500m"), container(cpu="3")],
-                "containers": [container(cpu="1")],
-            },
-            3500,
-        ),
-        (
-            {
-                "initContainers": [container(cpu="3"), container("Always", cpu="500m")],
-                "containers": [container(cpu="1")],
-            },
-            3000,
-        ),
-        (
-            {
-                "initContainers": [
-                    container("Always", cpu="500m"), container("Always", cpu="250m"),
-                    container(cpu="100m"),
-                ],
-                "containers": [container(cpu="1")],
-            },
-            1750,
-        ),
-        ({"containers": [container(cpu="1")], "overhead": {"cpu": "250m"}}, 1250),
+        (first(container("Always", cpu="500m"), container(cpu="3")), 3500),
+        (first(container(cpu="3"), container("Always", cpu="500m")), 3000),
+        (first(*(container("Always", cpu=cpu) for cpu in ("500m", "250m")), ONE), 1750),
+        ({"containers": [ONE], "overhead": {"cpu": "250m"}}, 1250),
         # overhead is on top of whichever is more
-        (
-            {
-                "initContainers": [container(cpu="3")],
-                "containers": [container(cpu="1")],
-                "overhead": {"cpu": "250m"},
-            },
-            3250,
-        ),
+        (first(container(cpu="3"), overhead={"cpu": "250m"}), 3250),
         # pod-level requests stand for all containers
-        (
-            {
-                "containers": [container(cpu="1")],
-                "resources": {"requests": {"cpu": "2"}},
-                "overhead": {"cpu": "250m"},
-            },
-            2250,
-        ),
+        (first(resources={"requests": {"cpu": "2"}}, overhead={"cpu": "250m"}), 2250),
         ({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}, 0),
         ({"containers": [{"resources": {}}, {"resources": None}, {}]}, 0),
         ({"containers": None}, 0),
@@ -202,7 +168,7 @@ def test_pods_of_a_kind_share_one_class():
         ({"containers": [container(cpu=2)]}, 2000),
         ({"containers": [container(cpu=0.5)]}, 500),
     ],
-)  # fmt: skip
+)
 def test_cpu_is_counted_as_the_kubelet_counts_it(spec, cpu):
     assert requests_of(**spec).cpu == cpu
 

@@ -16,7 +16,7 @@ from kubedsm.kube.watching.reflector import (
     Reflector,
     ReflectorStatistics,
 )
-from kubedsm.kube.wire.decoding import NODES, PODS
+from kubedsm.kube.wire.decoding import PODS
 from kubedsm.process.clock import VirtualClock
 from support.scripted_cluster import (
     EXPIRED,
@@ -26,7 +26,6 @@ from support.scripted_cluster import (
     bookmark,
     line,
     listed,
-    node,
     play,
     pod,
     refusal,
@@ -317,20 +316,6 @@ async def test_an_answer_that_is_no_list_is_tried_again():
     played = await play(page, page, listed(10, pod("a", 3)), seconds=10)
     assert played.told == ["+a@3"]
     assert played.reports[0].startswith("Pod watch: PodList: not JSON")
-
-
-async def test_nodes_come_and_go():
-    played = await play(
-        listed(10, node("n2", 3, "one"), node("n3", 4, "two")),
-        stream(
-            line("DELETED", node("n3", 11, "two")),
-            line("ADDED", node("n2", 12, "three")),
-            FOREVER,
-        ),
-        watched=NODES,
-        seconds=1,
-    )
-    assert played.told == ["+n2", "+n3", "-n3", "-n2", "+n2"]
 
 
 async def test_what_the_consumer_raises_is_not_hidden():

@@ -151,14 +151,6 @@ def test_an_overcommitted_node_still_takes_what_asks_for_nothing():
         made.reserve("y", NodeName("n2"), Resources(cpu=1, pods=1))
 
 
-def test_a_reservation_goes_with_its_pod():
-    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
-    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
-    made.apply(PodDeleted(Uid("a"), "shop", "a"))
-    made.check_invariants()
-    assert made.snapshot().free["n2"].cpu == 4000
-
-
 def test_a_pod_that_is_deleted_before_it_is_bound_gives_its_reservation_back():
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
     made.reserve("a", NodeName("n2"), ONE_CORE.requests)
@@ -230,34 +222,35 @@ def hashed(uid, template):
     return pod(uid, labels={"pod-template-hash": template})
 
 
-def test_a_claim_takes_no_pod_of_another_template():
+DATABASE = Workload("shop", "StatefulSet", "db")
+LARGER = PodClass(Resources(cpu=2000, pods=1), SchedulingRules())
+
+
+@pytest.mark.parametrize(
+    ("old", "others", "new"),
+    [
+        (
+            hashed("old", "h1"),
+            [hashed("of-a-rollout", "h2"), pod("of-nobody")],
+            hashed("new", "h1"),
+        ),
+        (pod("old"), [pod("resized", pod_class=LARGER)], pod("new")),
+        (
+            pod("old", "db-1", workload=DATABASE),
+            [pod("scaled-up", "db-2", workload=DATABASE)],
+            pod("new", "db-1", workload=DATABASE),
+        ),
+    ],
+    ids=["template", "room", "name"],
+)
+def test_a_claim_takes_no_pod_of_another_kind(old, others, new):
     made = mirror(NodeApplied(node()))
-    made.claim("move", ReplacementClaim.of(hashed("old", "h1")))
-    made.apply(PodApplied(hashed("of-a-rollout", "h2")))
-    made.apply(PodApplied(pod("of-nobody")))
+    made.claim("move", ReplacementClaim.of(old))
+    for other in others:
+        made.apply(PodApplied(other))
     assert made.find_replacement("move") is None
-    made.apply(PodApplied(hashed("new", "h1")))
-    assert made.claimant(Uid("new")) == "move"
-
-
-def test_a_claim_takes_no_pod_that_asks_for_other_room_than_is_held():
-    made = mirror(NodeApplied(node()))
-    made.claim("move", ReplacementClaim.of(pod("old")))
-    larger = PodClass(Resources(cpu=2000, pods=1), SchedulingRules())
-    made.apply(PodApplied(pod("resized", pod_class=larger)))
-    assert made.find_replacement("move") is None
-    made.apply(PodApplied(pod("new")))
-    assert made.claimant(Uid("new")) == "move"
-
-
-def test_where_replacements_keep_the_name_a_claim_takes_no_pod_of_another():
-    database = Workload("shop", "StatefulSet", "db")
-    made = mirror(NodeApplied(node()), PodApplied(pod("old", "db-1", workload=database)))
-    made.claim("move", ReplacementClaim.of(pod("old", "db-1", workload=database)))
-    made.apply(PodApplied(pod("scaled-up", "db-2", workload=database)))
-    assert made.find_replacement("move") is None
-    made.apply(PodApplied(pod("new", "db-1", workload=database)))
-    assert made.claimant(Uid("new")) == "move"
+    made.apply(PodApplied(new))
+    assert made.claimant(new.uid) == "move"
 
 
 def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():

@@ -9,7 +9,7 @@ from kubedsm.model.measured import NOTHING_MEASURED, Answers, Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier, Workload
 from kubedsm.objective.objective import QosTarget
-from kubedsm.objective.qos_targets import add_measured_rates
+from kubedsm.objective.qos_targets import complete_rates
 from support.placement_instances import asking, node, snapshot
 
 A, B = (Workload("shop", "Deployment", name) for name in "ab")
@@ -85,7 +85,8 @@ def test_what_is_measured_is_kept_beside_what_promises_go_by():
 
 def test_a_rate_that_the_operator_says_goes_before_a_measured_one():
     measured = Measured(1, answers={w: answers(1, 2, rate=4.0) for w in (A, B)})
-    rates = add_measured_rates({A: 3.0}.get, measured.after(NOTHING_MEASURED, {}))
+    shot = attrs.evolve(snapshot([], []), measured=measured.after(NOTHING_MEASURED, {}))
+    rates = complete_rates({A: 3.0}.get, shot, 0.0)
     assert (rates(A), rates(B), rates(Workload("x", "Pod", "y"))) == (3.0, 8.0, None)
 
 

@@ -10,43 +10,23 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.events.event_writer import EventWriter
 from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Resources, Tier
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.process.clock import VirtualClock
 from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
+from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 E1 = NodeName("e1")
-
-
-def pod(name, **fields):
-    return Pod(
-        Uid(name),
-        "shop",
-        name,
-        Workload("shop", "Deployment", "web"),
-        PodClass(Resources(cpu=1, pods=1), SchedulingRules()),
-        "kubedsm",
-        **fields,
-    )
 
 
 @attrs.define
@@ -117,9 +97,8 @@ async def recording(answer=lambda request: None):
         parts.binds.none_under_way,
         parts.supervisor,
         parts.said,
-        "test",
+        EventWriter(paper, clock, parts.said, "test", 10.0, Listener()),
         lambda pod: "",
-        Listener(),
     )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (manager, recorder)]
@@ -129,12 +108,12 @@ async def recording(answer=lambda request: None):
             task.cancel()
 
 
-A, B = pod("a"), pod("b")
+A, B = made_pod("a"), made_pod("b")
 
 
 async def test_of_any_number_of_waiting_pods_each_is_told():
     async with recording() as scene:
-        pods = [pod(f"p{number}") for number in range(12_000)]
+        pods = [made_pod(f"p{number}") for number in range(12_000)]
         scene.add(*pods)
         for each in pods:
             scene.recorder.record_unschedulable(each, "no room")
@@ -242,7 +221,7 @@ async def test_the_mark_of_a_tier_is_tried_again():
 async def test_one_cause_is_one_line_in_the_log():
     async with recording(lambda request: refusal(503)) as scene:
         with capture_logs() as logs:
-            for each in [pod(f"p{number}") for number in range(200)]:
+            for each in [made_pod(f"p{number}") for number in range(200)]:
                 scene.recorder.record_bind(each, E1)
             await asyncio.sleep(30)
         assert [line["event"] for line in logs] == ["event lost"]
@@ -354,7 +333,7 @@ async def test_an_event_that_is_gone_is_written_anew():
 async def test_writes_keep_to_a_rate():
     async with recording() as scene:
         scene.paper.latency = 0.0
-        pods = [pod(f"p{number}") for number in range(3 * BURST)]
+        pods = [made_pod(f"p{number}") for number in range(3 * BURST)]
         scene.add(*pods)
         for each in pods:
             scene.recorder.record_bind(each, E1)

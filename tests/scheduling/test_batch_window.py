@@ -7,18 +7,15 @@ import pytest
 
 from kubedsm.config.sections import BatchSettings
 from kubedsm.config.settings import load
-from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 from kubedsm.process.clock import SystemClock
 from kubedsm.scheduling.scheduling_cycle import batch_window
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.emulator.api.resources import PODS
+from support.pods import made_pod
 from support.waiting_pods import pod
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-WEB = Workload("shop", "Deployment", "web")
-PLAIN = PodClass(Resources(cpu=100), SchedulingRules())
 
 
 @pytest.fixture
@@ -29,7 +26,7 @@ def queue():
 async def arrive(queue, *gaps):
     for number, gap in enumerate(gaps):
         await asyncio.sleep(gap)
-        queue.add(Pod(Uid(f"u{number}"), "shop", f"p{number}", WEB, PLAIN, "kubedsm"))
+        queue.add(made_pod(f"p{number}"))
 
 
 async def closes_after(queue, *gaps, size=100, closed_after=None):

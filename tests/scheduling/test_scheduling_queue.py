@@ -7,15 +7,7 @@ import pytest
 
 from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import NodeName, Resources, Uid
 from kubedsm.process.clock import SystemClock
 from kubedsm.scheduling.scheduling_queue import (
     FLUSH_INTERVAL,
@@ -24,6 +16,7 @@ from kubedsm.scheduling.scheduling_queue import (
     RETRY_INTERVAL,
     SchedulingQueue,
 )
+from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -32,16 +25,7 @@ FIT = frozenset({"NodeResourcesFit"})
 
 
 def pod(name, priority=0, created=0.0, cpu=100, **labels):
-    return Pod(
-        uid=Uid(name),
-        namespace="shop",
-        name=name,
-        workload=Workload("shop", "Deployment", "web"),
-        pod_class=PodClass(Resources(cpu=cpu), SchedulingRules(), priority),
-        scheduler_name="kubedsm",
-        created=created,
-        labels=labels,
-    )
+    return made_pod(name, priority=priority, cpu=cpu, created=created, labels=labels)
 
 
 A, B = pod("a"), pod("b")

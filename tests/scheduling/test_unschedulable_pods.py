@@ -8,20 +8,11 @@ import pytest
 from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    SpreadConstraint,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Resources, SchedulingRules, SpreadConstraint, Uid
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
+from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -29,18 +20,9 @@ FIT = frozenset({"NodeResourcesFit"})
 PODS, CLASSES = 300, 3
 
 
-def pod(name, *, cpu=1, priority=0, created=0.0, node=None, rules=None, **fields):
-    return Pod(
-        uid=Uid(name),
-        namespace="shop",
-        name=name,
-        workload=Workload("shop", "Deployment", "web"),
-        pod_class=PodClass(Resources(cpu=cpu, pods=1), rules or SchedulingRules(), priority),
-        scheduler_name="kubedsm" if node is None else "other",
-        node_name=node,
-        created=created,
-        **fields,
-    )
+def pod(name, *, node=None, **fields):
+    scheduler = "kubedsm" if node is None else "other"
+    return made_pod(name, scheduler_name=scheduler, node_name=node, **fields)
 
 
 def node(name, cpu=8):

@@ -37,6 +37,7 @@ PRODUCT = ("kubedsm", "plans")
 OBSERVERS = ("lab", "tests", "kubedsm.events", "kubedsm.explain")
 #: parts of a function that the interpreter calls as functions
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+SUSPENDS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 #: no rebalancing, so that no other work falls into the measurement
 PLAIN = load("suggester: {mode: 'off'}", "walks")
 MIGRATING = load("suggester: {period: 1s}\nmigration: {price: 0s, cooldown: 1s}", "walks")
@@ -105,8 +106,7 @@ class Profiler:
 
 def _is_resumed(frame):
     """Return whether a coroutine or generator goes on: it begins at its first line."""
-    suspends = frame.f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_GENERATOR)
-    return bool(suspends) and frame.f_lineno != frame.f_code.co_firstlineno
+    return bool(frame.f_code.co_flags & SUSPENDS) and frame.f_lineno != frame.f_code.co_firstlineno
 
 
 def _stack(frame):

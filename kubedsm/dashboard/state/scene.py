@@ -44,9 +44,7 @@ _WATCHING = Leadership(leading=False)
 class Scene(Listener):
     """Owner of the rows."""
 
-    def __init__(self, clock: Clock, *, knows_targets: bool = False) -> None:
-        """knows_targets: the runtime has the effective configuration, even without decisions."""
-        self._knows_targets = knows_targets
+    def __init__(self, clock: Clock) -> None:
         self._version = 0
         #: everything was listed at the last look
         self._is_synced = False
@@ -117,7 +115,7 @@ class Scene(Listener):
         moves = {} if rows is None else self._moves.replace(rows)
         pods = self._pods.look(runtime, reading, self._moves.of_pods)
         nodes = self._nodes.look(runtime, reading)
-        knows = self._knows_targets or leadership is not None
+        knows = leadership is not None
         workloads = self._workloads.look(reading, self._pods, knows_targets=knows)
         status = self._update_status(runtime, leadership, reading)
         # Initially listed nodes are no news.

@@ -61,8 +61,8 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                 why = f"nothing answers at {server}"
                 if seen is None:
                     raise NotShownError(
-                        f"{why}: start a scheduler with `kubedsm run --page`, name it with"
-                        " --server, or follow the cluster itself with --kubeconfig"
+                        f"{why}: start a scheduler with `kubedsm run --page`, or name it with"
+                        " --server"
                     ) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise NotShownError(

@@ -26,8 +26,7 @@ from yarl import URL
 
 import kubedsm
 from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
-from kubedsm.kube.client.connections import Connections, describe_error
+from kubedsm.kube.client.connections import CLOSED, NO_LINGERING, Connections, describe_error
 from kubedsm.kube.client.environment import is_in_cluster, proxy_for, service_account_in
 from kubedsm.kube.client.port import (
     CredentialsError,

@@ -85,6 +85,7 @@ class StaleListError(ClusterError):
     """List older than an observed version: the server lags behind."""
 
 
+@attrs.define(eq=False)
 class Reflector(Generic[T, E]):
     """Reflector of one kind: passes additions, changes and deletions to `on_event`.
 
@@ -93,52 +94,42 @@ class Reflector(Generic[T, E]):
     is optional: the callback reports a forbidden (403) or unserved (404) first list.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        watched: Watched[T, E],
-        clock: Clock,
-        rng: random.Random,
-        on_event: Callable[[E], None],
-        on_synced: Callable[[], None],
-        report: Callable[[str], None],
-        *,
-        on_refused: Callable[[], None] | None = None,
-        silent_after: float = SILENT_AFTER,
-        page_size: int = PAGE_SIZE,
-    ) -> None:
-        self._cluster = cluster
-        self._watched = watched
-        self._clock = clock
-        self._rng = rng
-        self._on_event = on_event
-        self._on_synced = on_synced
-        self._report = report
-        self._on_refused = on_refused
-        self._silent_after = silent_after
-        self._page_size = page_size
-        self._backoff = Backoff(rng)
-        self._said = SaidByCause(clock)
+    _cluster: Cluster
+    _watched: Watched[T, E]
+    _clock: Clock
+    _rng: random.Random
+    _on_event: Callable[[E], None]
+    _on_synced: Callable[[], None]
+    _report: Callable[[str], None]
+    _on_refused: Callable[[], None] | None = attrs.field(default=None, kw_only=True)
+    _silent_after: float = attrs.field(default=SILENT_AFTER, kw_only=True)
+    _page_size: int = attrs.field(default=PAGE_SIZE, kw_only=True)
+    #: a stream is open: changes arrive at once
+    following: bool = attrs.field(default=False, init=False)
+    #: the first list was refused; retried all the same, since the right may be granted
+    refused: bool = attrs.field(default=False, init=False)
+    _backoff: Backoff = attrs.field(init=False)
+    _said: SaidByCause = attrs.field(init=False)
+    _known: "KnownObjects" = attrs.field(init=False)
+    #: newest observed version, the start of the next watch
+    _version: str = attrs.field(default="", init=False)
+    #: a list must come before the next watch
+    _must_list: bool = attrs.field(default=True, init=False)
+    _lists: int = attrs.field(default=0, init=False)
+    _streams: int = attrs.field(default=0, init=False)
+    _malformed: int = attrs.field(default=0, init=False)
+    _silent_streams: int = attrs.field(default=0, init=False)
+    _stale_lists: int = attrs.field(default=0, init=False)
+    _last_line_at: float | None = attrs.field(default=None, init=False)
+    _trouble: ClusterError | WireError | None = attrs.field(default=None, init=False)
+    #: deadline of the open stream
+    _silence: asyncio.Timeout | None = attrs.field(default=None, init=False)
+    #: callers waiting for a subsequent list
+    _awaiting: list[asyncio.Event] = attrs.field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._backoff, self._said = Backoff(self._rng), SaidByCause(self._clock)
         self._known = KnownObjects()
-        #: newest observed version, the start of the next watch
-        self._version = ""
-        #: a list must come before the next watch
-        self._must_list = True
-        self._lists = 0
-        self._streams = 0
-        self._malformed = 0
-        self._silent_streams = 0
-        self._stale_lists = 0
-        self._last_line_at: float | None = None
-        self._trouble: ClusterError | WireError | None = None
-        #: deadline of the open stream
-        self._silence: asyncio.Timeout | None = None
-        #: callers waiting for a subsequent list
-        self._awaiting: list[asyncio.Event] = []
-        #: a stream is open: changes arrive at once
-        self.following = False
-        #: the first list was refused; retried all the same, since the right may be granted
-        self.refused = False
 
     @property
     def kind(self) -> str:

@@ -57,7 +57,7 @@ class MoveMark(_Json, frozen=True):
 
     @property
     def began(self) -> float:
-        """When the migration began, in whole seconds as a pod's creation; 0 if unreadable."""
+        """Start of the migration, in whole seconds as a pod's creation; 0 if unreadable."""
         try:
             return float(int(float(self.since)))
         except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
 """Heuristic placement: best fit, and ejection chains that make room for more pods.
 
-Best fit is the fallback of `match` above the exact-search limit. Pods come in order of increasing
-size, since the number of placed pods counts.
+Best fit is the fallback of `match` above the exact-search limit. Pods come in order of
+increasing size, since the number of placed pods counts.
 """
 
 import math
@@ -56,7 +56,7 @@ def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> 
 
 
 class Filling:
-    """Loads and free capacity of the nodes while pods are placed one by one."""
+    """Loads and available capacity of the nodes while pods are placed one by one."""
 
     def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
         """Start from the loads, or from an empty placement."""
@@ -86,7 +86,7 @@ class Filling:
 
 
 class BestFit(Filling):
-    """Best fit: each pod goes to the fullest node of least penalty."""
+    """Best fit: each pod goes to the fullest node of least preference penalty."""
 
     def place(self, kind: int) -> bool:
         """Place another pod of the kind; return False if none fits."""

@@ -1,9 +1,9 @@
 """Exact placement by dynamic programming over count vectors: Algorithm 8 (`match`) of the paper.
 
-Most pods first, then least penalty, then least charge, then least fragmentation. The paper's DP
-runs over nodes and *sets* of pods, O(N 3^n). Interchangeable pods are a kind, so a set is a vector
-of counts, and a table has one cell a vector: every load that is worth trying on a node is one shift
-of the table and one minimum. Targets are found by walking back through the layers.
+Most pods first, then least preference penalty, then least charge, then least fragmentation. The
+paper's DP runs over nodes and *sets* of pods, O(N 3^n). Interchangeable pods are a kind, so a set
+is a vector of counts, and a table has one cell a vector: every load that is worth trying on a node
+is one shift of the table and one minimum. Targets are found by walking back through the layers.
 
 Vectors are flattened in mixed radix. A digit that could overflow has spare cells, which are cleared
 after each node.
@@ -44,7 +44,7 @@ class Digits:
 
     #: cost of one charge
     charge: int
-    #: cost of one penalty point: more than all charges together
+    #: cost of one point of preference penalty: more than all charges together
     penalty: int
     #: dropped bits of each node's fragmentation
     lost: int
@@ -53,7 +53,7 @@ class Digits:
     def of(cls, problem: PlacementProblem) -> "Digits":
         """Drop no more bits than necessary for no cost to exceed _LARGEST_SUM.
 
-        No bit is dropped up to 2^28 pods times nodes times penalty without charges.
+        No bit is dropped up to 2^28 pods times nodes times preference penalty without charges.
         """
         counts = problem.counts.tolist()
         worst = max((p for kind in problem.kinds for p in kind.penalties.values()), default=0)
@@ -216,7 +216,7 @@ def _enumerate_loads(
     """Return every fitting load: the index of its node, its counts, and the capacity it leaves.
 
     most: of each node. None if there are more than `most_loads`. Loads grow kind by kind out of the
-    free capacity, so no sum of requests can overflow.
+    available capacity, so no sum of requests can overflow.
     """
     owner, room = np.arange(len(nodes)), problem.free[nodes]
     loads = np.zeros((len(nodes), 0), dtype=np.int64)
@@ -259,7 +259,7 @@ _SORTED = 64
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """Exact-search limit: how much may be computed before a heuristic takes over."""
+    """Exact-search threshold: how much may be computed before a heuristic takes over."""
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -268,7 +268,7 @@ class Bounds:
     #: distinct loads of all distinct nodes together
     loads: int = 50_000
     deadline: Deadline = NO_DEADLINE
-    #: solves what is above the limits; None: no solver
+    #: solves what is above the thresholds; None: no solver
     solver: Solver | None = None
 
 

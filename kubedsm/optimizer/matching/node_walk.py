@@ -94,7 +94,7 @@ class Walk:
 def walk_nodes(
     states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
 ) -> Walk | None:
-    """Return the least cost of every state; None above the limits.
+    """Return the least cost of every state; None above the thresholds.
 
     states: X x D, the zero vector included. ceilings: X, greatest cost worth pursuing. Ties go to
     the path that does least on the last nodes.

@@ -1,9 +1,9 @@
 """Placement problem as arrays: kinds of pods, nodes, capacities, and charges for replicas.
 
-Pods of one *kind* are interchangeable for every node: equal requests and equal feasible nodes.
-Several pod classes may be one kind. A set of pods is a vector of counts, one a kind, and a
+Pods of one *kind* are interchangeable for every node: identical requests and identical feasible
+nodes. Several pod classes may be one kind. A set of pods is a vector of counts, one a kind, and a
 placement is a matrix of counts, its *loads*: one row a node, one column a kind. With several
-priorities, the pods of a kind have equal priorities and levels.
+priorities, the pods of a kind have identical priorities and levels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +94,7 @@ def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
 UNLIMITED = 2**31
 #: sums stay within 64 bits
 _MOST_WORTH = 2**61
-#: more than any penalty
+#: more than any preference penalty
 _NOWHERE = 2**20
 Targets = tuple[tuple[Pod, NodeName], ...]
 #: priority, and how far beyond all patience
@@ -131,14 +131,14 @@ class Kind:
     rank: Rank = NO_RANK
     #: nodes of the same index that never accept a second one; None: no such node
     once: Mask | None = None
-    #: penalty of each node: score below that of the best node; without zeros
+    #: preference penalty of each node: score below that of the best node; without zeros
     penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
 
 
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Return the kinds of the pods on the nodes, rules between pods aside."""
+    """Return the kinds of the pods on the nodes, constraints between pods aside."""
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -178,7 +178,7 @@ def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
 class PlacementProblem:
     """S kinds of pods to be placed on N nodes with R resources.
 
-    Negative free capacity counts as zero: a pod without a request for the resource still fits.
+    Negative available capacity counts as zero: a pod without a request for the resource still fits.
     """
 
     kinds: tuple[Kind, ...]
@@ -191,7 +191,7 @@ class PlacementProblem:
     requests: Ints
     #: N x S, most pods of the kind that the node accepts, capacity aside
     most: Ints
-    #: N x S, penalty of each pod of the kind
+    #: N x S, preference penalty of each pod of the kind
     penalties: Ints
     #: N x R
     allocatable: Ints
@@ -208,7 +208,7 @@ class PlacementProblem:
         measured: Iterable[Resources] = (),
         ladders: Ladders | None = None,
     ) -> Self:
-        """Build the arrays; the kinds must be of the index of the rows.
+        """Construct the arrays; the kinds must be of the index of the rows.
 
         measured: request vectors whose resources need a column too.
         """
@@ -298,7 +298,7 @@ class PlacementProblem:
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the free capacity, N x R, after the placement."""
+        """Return the available capacity, N x R, after the placement."""
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
@@ -340,9 +340,10 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Return whether a class and a node alone decide about the pods.
+    """Determine whether a class and a node alone decide about the pods.
 
-    None has rules or preferences about other pods, or is subject to any, and no node repels softly.
+    None has constraints or preferences about other pods, or is subject to any, and no node repels
+    softly.
     """
     if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
         return False
@@ -380,7 +381,7 @@ def group_ruled_kinds(
     batch are in place, by affinity or spread. So no allowed placement is lost.
 
     Pods of which a node accepts no second are a kind with their equals only. Other kinds may mix
-    equivalence classes, unless told_apart: rules are checked pod by pod afterwards.
+    equivalence classes, unless told_apart: constraints are checked pod by pod afterwards.
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
@@ -415,12 +416,12 @@ def group_ruled_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Return whether one of the pods, once placed, may open nodes to the candidate."""
+    """Determine whether one of the pods, once placed, may open nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
     return any(
-        all(s.covers(other.namespace, other.label_map(), surroundings) for s in look)
+        all(s.covers(other.namespace, other.label_map, surroundings) for s in look)
         for look in looks
         for other in candidates
     )
@@ -433,9 +434,9 @@ def _exclusive_nodes(
     rules = candidate.rules
     if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()
-    labels, once = candidate.label_map(), index.none()
+    once = index.none()
     for term in rules.anti_affinity:
-        if Selection.of(term).covers(candidate.namespace, labels, surroundings):
+        if candidate.is_selected(term, surroundings):
             once |= index.label(term.topology_key).present
     return once
 
@@ -443,7 +444,7 @@ def _exclusive_nodes(
 def _penalised_nodes(
     pod: Pod, feasibility: Feasibility, open_to: Mask
 ) -> tuple[tuple[NodeName, int], ...]:
-    """Return the nodes with a penalty, in name order."""
+    """Return the nodes with a preference penalty, in name order."""
     nodes, names = np.flatnonzero(open_to), feasibility.index.names
     penalties = feasibility.penalties_at(pod, nodes)
     found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)

@@ -1,1 +1,1 @@
-"""Migrations of running pods: which are worth their disruption, and in which order."""
+"""Migrations of running pods: selection by benefit, execution order and explanations."""

@@ -1,20 +1,21 @@
 """Exact engine: best change of the edge by dynamic programming over difference vectors.
 
-R pods of an item leave edge nodes and C pods come. That makes max(R, C) migrations: min(R, C)
+An item with R departures from edge nodes and C arrivals needs max(R, C) migrations: min(R, C)
 within the edge, and the surplus from or to the cloud. An arrival or departure is a touch, so the
 number of migrations is half of (touches + |C - R|) summed over items, and QoS depends on C - R
 only. One DP over the nodes, with a state for each vector of differences and the fewest touches as
 cost, knows the optimum: greatest net benefit, then fewest migrations, then (by a second DP) least
 replica spread cost, then least fragmentation.
 
-A pod only leaves a node where its capacity is needed, there or, with headroom, anywhere.
+Departures are limited to nodes with scarce capacity; with headroom, to the edge as a whole.
 Differences are tried in batches by their upper bound of net benefit, and a DP only passes states
-from which one of the batch is reachable within the limits.
+with a reachable difference of the batch within the limits. A relaxation prunes differences first:
+with weights for items, a difference exceeding the sum of all node contributions is unreachable.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Self
 
 import attrs
@@ -23,21 +24,21 @@ from numpy.typing import NDArray
 
 from kubedsm.objective.fragmentation import SCALE, Ints
 from kubedsm.objective.gains import Gain, standing, worthwhile
-from kubedsm.optimizer.matching.match import UNREACHABLE
+from kubedsm.optimizer.matching.match import UNREACHABLE, place_values
 from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
-from kubedsm.optimizer.moving.edge_problem import (
-    Changes,
-    EdgeProblem,
-    added_fragmentation,
-    list_changes,
-    select_cheapest,
-    split_options,
-)
+from kubedsm.optimizer.matching.problem import group_equal_rows
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 
 #: Greatest cost.
 _GREATEST = UNREACHABLE // 2
 #: Differences tried at once; the last batch takes the rest.
 _BATCHES = (6, 48, 384)
+_FAR = -(2**61)
+#: Resolution of weights, and their limit: any weights are valid, if sums are exact.
+_UNIT = 10**6
+_MOST_PARTS = 2**45
+#: Migrations above which the relaxation costs more time than it saves.
+_MOST_RELAXED = 16
 #: Vector comparisons in the time of one DP step.
 _DISTANCES_A_STEP = 50
 
@@ -48,7 +49,7 @@ class TooManyError(Exception):
 
 @attrs.frozen(eq=False)
 class Solution:
-    """One change of the edge."""
+    """Change of the edge, with the components of its objective."""
 
     #: N x I
     changes: Ints
@@ -69,8 +70,8 @@ class Solution:
 def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
     """Yield changes of the edge that gain QoS, best first.
 
-    Of equal differences only that with the fewest migrations, then least spread, then least
-    fragmentation. Raise TooManyError above the exact-search limit.
+    Equal differences are represented by the fewest migrations, then the least spread, then the
+    least fragmentation. Raise TooManyError above the exact-search limit.
     """
     if problem.bounds.deadline.passed:
         raise TooManyError
@@ -78,19 +79,95 @@ def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
         yield from _Search.of(problem).iterate_solutions()
 
 
+def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
+    """Return all vectors between the bounds with at most `most` pods, in lexicographic order.
+
+    None if there are more than `limit`. The zero vector is included.
+    """
+    vectors = np.zeros((1, 0), dtype=np.int64)
+    number = np.zeros(1, dtype=np.int64)
+    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
+        digits = np.arange(low, high + 1)
+        following = (number[:, None] + np.abs(digits)).reshape(-1)
+        kept = np.flatnonzero(following <= most)
+        if len(kept) > limit:
+            return None
+        vectors = np.column_stack((vectors[kept // len(digits)], digits[kept % len(digits)]))
+        number = following[kept]
+    return vectors
+
+
+@attrs.frozen(eq=False)
+class Changes:
+    """Candidate changes of a node, X x I, made by `list_changes`."""
+
+    vectors: Ints
+    #: the same turned round and narrow, I x X, for quick comparing
+    columns: NDArray[np.int16]
+    #: X: number of touches
+    touched: Ints
+    #: X x I: index of the vector with a single departure fewer; -1 without departures
+    relieved: Ints
+
+    @classmethod
+    def of(cls, vectors: Ints) -> "Changes":
+        width = vectors.max(axis=0) - vectors.min(axis=0) + 1
+        places = place_values(width.tolist())
+        codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
+        relieved = np.full(vectors.shape, -1, dtype=np.int64)
+        for item in range(vectors.shape[1]):
+            leaving = np.flatnonzero(vectors[:, item] < 0)
+            relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
+        columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
+        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
+
+    def possible(
+        self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
+    ) -> NDArray[np.bool_]:
+        """Return K x X: feasible changes of K nodes, considering present pods and capacity.
+
+        present: N x I. free: N x R.
+        """
+        present, most = present[nodes], problem.most[nodes]
+        demand = self.vectors @ problem.requests
+        # Without a request, negative free capacity suffices.
+        asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
+        fits = np.ones((len(nodes), len(self.vectors)), dtype=np.bool_)
+        for column, there, highest in zip(self.columns, present.T, most.T, strict=True):
+            # Clipped to the vectors' range: narrow integer types must not overflow.
+            fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
+            fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
+        for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
+            fits &= (needed <= room[:, None]) | (asked == 0)
+        for on, coming, there in problem.clashes:
+            # Arrivals of an item are incompatible with present pods of the conflicting item.
+            rows = np.flatnonzero(on[nodes])
+            left = self.columns[there] + present[rows, there, None] - (coming == there)
+            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
+        return fits
+
+    def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Drop changes with unnecessary departures."""
+        kept = possible.copy()
+        for item in range(self.vectors.shape[1]):
+            leaving = np.flatnonzero(self.relieved[:, item] >= 0)
+            kept[:, leaving] &= ~possible[:, self.relieved[leaving, item]]
+        return kept
+
+
 @attrs.frozen
 class Digits:
-    """Place values of touches, spread and fragmentation in one 64-bit cost."""
+    """Place values of touches, spread and fragmentation in a combined 64-bit cost."""
 
     touch: int
     spread: int
-    #: pairs that count as one, to stay within 64 bits
+    #: number of pairs represented by a unit, to stay within 64 bits
     pairs: int
 
     @classmethod
     def of(cls, problem: EdgeProblem) -> Self:
         touches = 2 * problem.limits.max_moves
-        # A touch changes the fragmentation of one node, by at most SCALE.
+        # A touch changes the fragmentation of a single node, by at most SCALE.
         spread = 4 * SCALE * (min(len(problem.nodes), touches) + 1)
         most, room = problem.spread.most_added(touches), _GREATEST // (touches * spread)
         pairs = 1 + most // max(1, room // 2 - 1)
@@ -138,7 +215,7 @@ class _Search:
         )
         if vectors is None:
             raise TooManyError
-        # Asked first, since then there is mostly nothing more to ask.
+        # Evaluated first: a positive result usually makes further evaluations unnecessary.
         problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
         return cls(problem, Changes.of(vectors), *problem.gain_arrays(vectors))
 
@@ -154,7 +231,7 @@ class _Search:
             solved += self._solve_batch(np.array(batch, dtype=np.int64)) if batch else ()
             solved.sort(key=lambda each: (each.net, -each.moves), reverse=True)
             start = end
-            # Later differences have at most this benefit.
+            # Upper bound on the benefit of all remaining differences.
             bound = tuple(most[end].tolist()) if end < len(ranked) else None
             ready = [each for each in solved if bound is None or each.net > bound]
             solved = solved[len(ready) :]
@@ -166,11 +243,16 @@ class _Search:
         worths, awaited = self.worths[differences], self.awaited[differences]
         return self.problem.net_benefits(worths, awaited, moves)
 
+    def _allowed(self, differences: Ints) -> Ints:
+        """Return the maximum number of touches of each difference, given by index."""
+        touched, limits = self.changes.touched[differences], self.problem.limits
+        return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
+
     def _list_candidates(self) -> tuple[Ints, Ints]:
-        """Return differences, T, that may be feasible and pay, with bounds, T x L, in order."""
+        """Return potentially beneficial differences, T, with upper bounds, T x L, in order."""
         problem, vectors, touched = self.problem, self.changes.vectors, self.changes.touched
         fetched = np.maximum(vectors - problem.waiting, 0)
-        # Pending pods are new: the headroom is for them.
+        # Headroom is reserved for new, pending pods.
         brought = np.minimum(vectors, 0) + fetched
         room = np.maximum(problem.free, 0).sum(axis=0)
         found = np.flatnonzero(
@@ -181,6 +263,11 @@ class _Search:
             & (brought @ problem.requests <= problem.to_fill).all(axis=1)
         )
         found = found[worthwhile(self._net(found, touched[found]))]
+        if len(found) and problem.limits.max_moves <= _MOST_RELAXED:
+            weighing = item_weights(problem)
+            added = bound_weights(vectors, self._worthwhile, weighing, problem.limits.max_moves)
+            reachable = filter_reachable(vectors[found], self._allowed(found), added, weighing)
+            found = found[reachable]
         most = self._net(found, touched[found])
         order = np.lexsort((found, touched[found], -standing(most)))
         return found[order], most[order]
@@ -188,7 +275,7 @@ class _Search:
     def _cloud_may_hold(self, index: int) -> bool:
         """Return whether the cloud may hold the pods leaving the edge, an optimistic test.
 
-        Pods that leave the cloud may free the capacity, whichever they are.
+        Migrations from the cloud, with any selection of pods, may release the capacity.
         """
         problem, difference = self.problem, self.changes.vectors[index]
         counts = problem.cloud_counts(difference)
@@ -208,7 +295,7 @@ class _Search:
         return possible and problem.cloud.after_leaving(vacated).holds(counts)
 
     def _may_begin(self, difference: Ints, counts: Ints) -> bool:
-        """Return whether some pod may be the first to leave the edge or to come to it."""
+        """Return whether a first departure from the edge or arrival at the edge is feasible."""
         problem = self.problem
         room = np.maximum(problem.free, 0).sum(axis=0)
         fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
@@ -216,11 +303,8 @@ class _Search:
         return any(map(problem.cloud.takes, leaving)) or bool((fits & (difference > 0)).any())
 
     def _solve_batch(self, batch: Ints) -> list[_Solved]:
-        """Return the differences of the batch that are reachable and pay, in any order."""
-        limits, touched = self.problem.limits, self.changes.touched
-        allowed = np.minimum(
-            2 * limits.max_moves - touched[batch], 2 * limits.max_edge_reorder + touched[batch]
-        )
+        """Return the reachable and worthwhile differences of the batch, in any order."""
+        touched, allowed = self.changes.touched, self._allowed(batch)
         states, walked = self._walk(batch, allowed)
         costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
         costs[states] = walked.costs
@@ -232,7 +316,7 @@ class _Search:
         return [_Solved(tuple(row), *numbers) for row, *numbers in zip(*columns, strict=True)]
 
     def _order_by_spread(self, alike: Sequence[_Solved]) -> Iterator[Solution]:
-        """Yield these, with equal numbers of migrations, by least spread and fragmentation."""
+        """Yield differences with equal numbers of migrations by least spread and fragmentation."""
         targets = np.array([each.target for each in alike], dtype=np.int64)
         spent = np.array([each.spent for each in alike], dtype=np.int64)
         problem = self.problem
@@ -269,7 +353,7 @@ class _Search:
         return states, walked
 
     def _limit_touches(self, targets: Ints, allowed: Ints) -> Ints:
-        """Return the most touches of each state from which a target is still reachable.
+        """Return the greatest number of touches of each state with a reachable target.
 
         allowed: most touches at each target.
         """
@@ -286,16 +370,16 @@ class _Search:
 
     @cached_property
     def _worthwhile(self) -> NDArray[np.bool_]:
-        """K x X: changes of each of the K changeable nodes that are worth considering."""
+        """K x X: worthwhile changes of each of the K changeable nodes."""
         problem = self.problem
         possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
-        # To keep room free on the edge as a whole a pod may leave any node.
+        # Edge-wide headroom may require departures from any node.
         return possible if problem.limits.headroom else self.changes.drop_needless(possible)
 
     def _list_options(self, states: Ints, most: int, digits: Digits | None) -> list[Options]:
         """Return the options of each node on paths through the states.
 
-        most: touches of the longest path. Options that no path can begin with are left out.
+        most: touches of the longest path. Options without any continuing path are dropped.
         """
         problem, vectors = self.problem, self.changes.vectors[states]
         touched = self.changes.touched[states]
@@ -307,10 +391,96 @@ class _Search:
             nodes = problem.changeable[rows]
             added = problem.spread.added(nodes, vectors[which])
             spread = np.sign(added) * (np.abs(added) // digits.pairs)
-            fragmented = added_fragmentation(problem, nodes, problem.free, vectors[which])
+            fragmented = problem.added_fragmentation(nodes, problem.free, vectors[which])
             costs[kept] = touched[which] * digits.touch + spread * digits.spread + fragmented
         kept &= select_cheapest(costs, most - touched + 1)
         return split_options(kept, vectors, costs[kept])
+
+
+def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
+    """Return N x K: the least expensive candidate nodes for each of K changes.
+
+    acting: K, maximum number of changed nodes in combination with the change. Changes on more
+    expensive nodes are replaceable by candidates; ties go to the first, as in `walk_nodes`. costs:
+    N x K.
+    """
+    number = int(acting.max(initial=0))
+    if len(costs) <= number:
+        return np.ones(costs.shape, dtype=np.bool_)
+    order = np.argsort(costs, axis=0, kind="stable")[:number]
+    kept = np.zeros(costs.shape, dtype=np.bool_)
+    np.put_along_axis(kept, order, np.arange(number)[:, None] < acting, axis=0)
+    return kept
+
+
+def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
+    """Return the options of each node.
+
+    kept: N x K, selected vectors. costs: of the selected vectors, row by row.
+    """
+    which = kept.nonzero()[1]
+    ends = kept.sum(axis=1).cumsum().tolist()
+    parts = (slice(start, end) for start, end in pairwise([0, *ends]))
+    return [Options(vectors[which[part]], costs[part]) for part in parts]
+
+
+def item_weights(problem: EdgeProblem) -> Ints:
+    """Return W x I: each resource, mixtures of CPU and memory, each item, and all items alike."""
+    number = len(problem.items)
+    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
+    parts = np.array(
+        [
+            [min(n * _UNIT // most, _MOST_PARTS) for n, most in zip(row, largest, strict=True)]
+            for row in problem.requests.tolist()
+        ],
+        dtype=np.int64,
+    ).reshape(number, len(problem.axes))
+    cpu, memory = parts[:, 0], parts[:, 1]
+    mixed = [cpu + memory, 2 * cpu + memory, cpu + 2 * memory, 4 * cpu + memory, cpu + 4 * memory]
+    return np.vstack((problem.requests.T, *mixed, np.eye(number, dtype=np.int64), cpu * 0 + 1))
+
+
+def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
+    """Return the most that the nodes can add to each weight, (most + 1) x (most + 1) x W.
+
+    vectors: X x I. options: N x X, possible changes of each node next to no change. The first index
+    is the number of pods that may come, the second the number that may leave.
+    """
+    coming = np.maximum(vectors, 0).sum(axis=1)
+    leaving = np.maximum(-vectors, 0).sum(axis=1)
+    weight = vectors @ weighing.T
+    total = np.full((most + 1, most + 1, len(weighing)), _FAR, dtype=np.int64)
+    total[0, 0] = 0
+    first, which = group_equal_rows(np.packbits(options, axis=1).astype(np.int64))
+    for kept, times in zip(options[first], np.bincount(which).tolist(), strict=True):
+        at = np.flatnonzero(kept)
+        here = np.full_like(total, _FAR)
+        np.maximum.at(here, (coming[at], leaving[at]), weight[at])
+        parts = np.argwhere(here[:, :, 0] > _FAR).tolist()
+        for _ in range(times):
+            following = total.copy()
+            for come, leave in parts:
+                target = following[come:, leave:]
+                source = total[: most + 1 - come, : most + 1 - leave]
+                np.maximum(target, source + here[come, leave], out=target)
+            if (following == total).all():
+                break  # a fixed point: further equal nodes add nothing
+            total = np.maximum(following, _FAR)
+    for axis in (0, 1):
+        np.maximum.accumulate(total, axis=axis, out=total)
+    return total
+
+
+def filter_reachable(
+    differences: Ints, touches: Ints, added: Ints, weighing: Ints
+) -> NDArray[np.bool_]:
+    """Return which differences, T x I, are not proven unreachable within these touches, T."""
+    surplus = differences.sum(axis=1)
+    most = added.shape[0] - 1
+    come = np.clip((touches + surplus) // 2, 0, most)
+    leave = np.clip((touches - surplus) // 2, 0, most)
+    kept: NDArray[np.bool_] = (differences @ weighing.T <= added[come, leave]).all(axis=1)
+    return kept
 
 
 def bound_gain(problem: EdgeProblem) -> tuple[int, int]:

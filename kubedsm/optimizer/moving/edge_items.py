@@ -1,7 +1,7 @@
-"""Items: movable pods of one workload that all nodes and all other pods treat alike.
+"""Items: equivalence classes of movable pods of a workload, towards nodes and other pods.
 
 Rules between pods depend on the other migrations. `EdgeRules` has only verdicts of nodes and fixed
-pods, and pairs of pods that can never share a node; `move_order` checks complete migration sets.
+pods, and incompatible pairs of pods; `move_order` validates complete migration sets.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
-#: Mask of nodes, N, and two items that exclude each other there.
+#: Mask of nodes, N, and two incompatible items.
 Clash = tuple[Mask, int, int]
 
 _NO_RULES = SchedulingRules()
@@ -89,9 +89,9 @@ class EdgeRules:
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 
     def open_to(self, pod: Pod) -> Mask:
-        """Return the nodes that may accept the pod for some positions of the movable pods.
+        """Return the nodes with a feasible placement for some positions of the movable pods.
 
-        Capacity aside. Affinity and spread are left out: other pods may come near.
+        Capacity, affinity and spread constraints are ignored: other pods may migrate there.
         """
         kind = self.feasibility.equivalence(pod)
         if kind not in self._open_to:
@@ -102,7 +102,7 @@ class EdgeRules:
     def clashes(
         self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
     ) -> list[Clash]:
-        """Return the pairs of items, one pod each, that cannot share a node, and on which nodes.
+        """Return incompatible pairs of items, represented by a pod each, with the concerned nodes.
 
         Nodes with equal topology labels are alike. After the deadline the list is incomplete: every
         migration is checked again.
@@ -177,9 +177,9 @@ def leaving_turn(pod: Pod) -> tuple[float, str, str]:
 
 @attrs.frozen(eq=False)
 class Item:
-    """One item; its pods are sorted when first used."""
+    """Equivalence class of pods; the pods are sorted at the first access."""
 
-    #: one pod of the item
+    #: representative pod
     like: Pod
     #: N: edge nodes accepting the pod, capacity aside
     open_to: Mask
@@ -189,7 +189,7 @@ class Item:
     on_edge: Sequence[Pod]
     in_cloud: Sequence[Pod]
     stranded: Sequence[Pod]
-    #: most pods that may come to some nodes, and go to the cloud, capacity aside
+    #: maximum arrivals at some nodes, and maximum departures to the cloud, capacity aside
     at_most: Mapping[NodeName, int] = MappingProxyType({})
     away: int = UNLIMITED
     #: cloud pods coming first
@@ -221,7 +221,7 @@ class Item:
 
     @property
     def supply(self) -> int:
-        """Number of pods that may come to the edge."""
+        """Number of candidates for migration or placement on the edge."""
         return len(self.in_cloud) + len(self.stranded)
 
     @cached_property
@@ -229,7 +229,7 @@ class Item:
         return frozenset(pod.uid for pod in (*self.on_edge, *self.in_cloud, *self.stranded))
 
     def leaving(self, node: NodeName, number: int) -> "Item":
-        """Return the item with at most the first `number` pods of that node movable."""
+        """Return the item with at most the first `number` pods of the node movable."""
         there = [pod for pod in self.outside if pod.node_name == node]
         kept = {pod.uid for pod in (*there[number:], *self.here.get(node, ())[number:])}
         on_edge, in_cloud = (
@@ -238,7 +238,7 @@ class Item:
         return attrs.evolve(self, on_edge=on_edge, in_cloud=in_cloud)
 
     def fetchable(self, number: int) -> Iterator[Pod]:
-        """Yield the cloud pods that may be among those that come, if `number` come to the edge."""
+        """Yield the cloud pods among potential arrivals, for `number` arrivals at the edge."""
         for pods in _list_by_node(self.outside).values():
             yield from pods[: max(number - len(self.stranded), 0)]
 
@@ -262,7 +262,7 @@ def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
 
 @attrs.frozen(eq=False)
 class _Group:
-    """Pods of one workload with equal class and equal relevance to rules between pods."""
+    """Pods of a workload with equal class and equal relevance to rules between pods."""
 
     on_edge: list[Pod] = attrs.field(factory=list)
     in_cloud: list[Pod] = attrs.field(factory=list)
@@ -279,9 +279,9 @@ class EdgePods:
 
     #: by workload, requests, and feasible nodes
     items: tuple[Item, ...]
-    #: kinds of the pods for the cloud; a kind names only some of its pods
+    #: kinds of the pods for placement in the cloud; a kind lists representative pods only
     kinds: tuple[Kind, ...]
-    #: fixed pods of ours, pending ones included
+    #: immovable pods of this scheduler, including pending pods
     others: Sequence[Pod]
     #: None if no rule about other pods concerns ours
     rules: EdgeRules | None
@@ -315,9 +315,9 @@ class EdgePods:
 def _list_stranded(
     snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
 ) -> Iterator[Pod]:
-    """Yield our pending pods fitting on no node; other pending pods only await their turn.
+    """Yield pending pods without a feasible node; other pending pods await scheduling.
 
-    Pods larger than any node are left out.
+    Pods exceeding every node are ignored.
     """
 
     @cache
@@ -376,7 +376,7 @@ def _merge_groups(
     cloud_kinds: Mapping[Alike, int],
     rules: EdgeRules | None,
 ) -> tuple[Item, ...]:
-    """Return the items, each of all groups that nodes and other pods treat alike."""
+    """Return the items, each combining the equivalent groups of a workload."""
     open_to: dict[Alike, Mask] = {}
     for (_, alike), group in groups.items():
         if alike not in open_to:

@@ -1,19 +1,17 @@
 """Migration problem of the edge as arrays, with its objective and limits, for all engines.
 
-A change of the edge is an integer matrix, one row a node and one column an item: how many pods of
-the item come (positive) or leave. QoS depends on its column sums only. Replica spread counts the
+A change of the edge is an integer matrix with a row for each node and a column for each item: the
+number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
 pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as before any migration.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Self
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from kubedsm.model.model import (
     MOST_OF_A_NODE,
@@ -30,8 +28,7 @@ from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import spreads
-from kubedsm.optimizer.matching.match import Bounds, place_values
-from kubedsm.optimizer.matching.node_walk import Options
+from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
 from kubedsm.optimizer.moving.movable import Movable
@@ -48,72 +45,57 @@ from kubedsm.optimizer.programming.in_order import Certificate
 
 #: Cap on counted replicas.
 _MOST = 255
+#: Changes of one numpy call: hides call overhead, fits the CPU cache.
+_BLOCK = 2**14
 
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Replica spread of I items, of W workloads, on N nodes; arrays are made on first use."""
+    """Replica spread of I items, of W workloads, on N nodes."""
 
-    #: I
-    items: tuple[Item, ...]
-    #: N: codes of their zones
-    zones: Ints
-    #: row of each node
-    rows: Mapping[NodeName, int]
-    #: how many replicas of a workload are where
-    standing: Mapping[Workload, Mapping[NodeName, int]]
-    #: if false, the spread cost is zero
-    matters: bool
+    #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
+    workloads: Ints
+    #: N x W: replicas on the node, and on edge nodes in the same zone, capped
+    company: Ints
+    neighbours: Ints
 
-    @cached_property
-    def _workloads(self) -> list[Workload | None]:
-        """I: workload of each item; None if its pods have spread constraints of their own."""
-        return [i.workload if self.matters and spreads(i.like) else None for i in self.items]
-
-    @cached_property
-    def named(self) -> tuple[Workload, ...]:
-        """W."""
-        return tuple(dict.fromkeys(filter(None, self._workloads)))
-
-    @cached_property
-    def workloads(self) -> Ints:
-        """I x W: 1 for the workload of the item."""
-        of_item = [[workload == other for other in self.named] for workload in self._workloads]
-        return np.array(of_item, dtype=np.int64).reshape(len(self.items), len(self.named))
-
-    @cached_property
-    def _replicas(self) -> Ints:
-        """N x W: replicas on the node."""
-        replicas = np.zeros((len(self.zones), len(self.named)), dtype=np.int64)
-        for column, workload in enumerate(self.named):
-            for name, number in self.standing.get(workload, {}).items():
-                if name in self.rows:
-                    replicas[self.rows[name], column] = number
-        return replicas
-
-    @cached_property
-    def company(self) -> Ints:
-        """N x W: replicas on the node, capped."""
-        return np.minimum(self._replicas, _MOST)
-
-    @cached_property
-    def neighbours(self) -> Ints:
-        """N x W: replicas on the edge nodes of the zone."""
-        codes, zones = np.unique(self.zones, return_inverse=True)
-        if len(codes) <= 1:
-            return np.zeros_like(self._replicas)
-        in_zone = np.zeros((len(codes), len(self.named)), dtype=np.int64)
-        np.add.at(in_zone, zones, self._replicas)
-        return np.minimum(in_zone[zones], _MOST)
+    @classmethod
+    def of(
+        cls,
+        items: Sequence[Item],
+        rows: Mapping[NodeName, int],
+        zones: Ints,
+        standing: Mapping[Workload, Mapping[NodeName, int]],
+        *,
+        matters: bool,
+    ) -> Self:
+        """zones: N, codes of the zones. standing: replicas of each workload by node."""
+        spread = [item.workload if matters and spreads(item.like) else None for item in items]
+        named = list(dict.fromkeys(filter(None, spread)))
+        of_item = [[workload == other for other in named] for workload in spread]
+        replicas = np.zeros((len(zones), len(named)), dtype=np.int64)
+        for column, workload in enumerate(named):
+            for name, number in standing.get(workload, {}).items():
+                if name in rows:
+                    replicas[rows[name], column] = number
+        codes, zone = np.unique(zones, return_inverse=True)
+        in_zone = np.zeros((len(codes), len(named)), dtype=np.int64)
+        if len(codes) > 1:
+            np.add.at(in_zone, zone, replicas)
+        return cls(
+            np.array(of_item, dtype=np.int64).reshape(len(items), len(named)),
+            np.minimum(replicas, _MOST),
+            np.minimum(in_zone[zone], _MOST),
+        )
 
     def most_added(self, touches: int) -> int:
-        """Return an upper bound on the spread that changes add or remove on all nodes together."""
+        """Return an upper bound on the spread difference over all nodes together."""
         if not self.company.size:
             return 0
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
-        """Return the spread that each of K changes, K x I, adds on its node, K."""
+        """Return the additional spread of K changes, K x I, on their nodes, K."""
         more = changes @ self.workloads
         on_node = more * (2 * self.company[nodes] + more - 1) // 2
         added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
@@ -141,11 +123,14 @@ class EdgeProblem:
     #: N x R
     allocatable: Ints
     fragmentation: Fragmentation
-    spread: EdgeSpread
+    #: N: codes of the zones of the nodes
+    zones: Ints
+    #: replicas of each workload by node
+    standing: Mapping[Workload, Mapping[NodeName, int]]
     cloud: CloudHold
     #: free capacity of all nodes
     room: Mapping[NodeName, Resources]
-    #: fixed pods of ours, pending ones included
+    #: immovable pods of this scheduler, including pending pods
     others: Sequence[Pod]
     #: None without rules between pods
     rules: EdgeRules | None
@@ -154,7 +139,7 @@ class EdgeProblem:
     worths: Gains
     limits: SuggestLimits
     bounds: Bounds
-    #: whether pods may wait for cloud capacity that other pods leave
+    #: whether migrations may wait for cloud capacity released by other migrations
     vacating: bool = True
 
     @classmethod
@@ -178,7 +163,6 @@ class EdgeProblem:
         requests = [item.requests for item in pods.items]
         axes = axes_of([*requests, *(vector for vector, _ in fragmentation.mix)])
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
-        zones = edge.index.zone.codes[edge.positions]
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
         waiting = Counter(pod.workload for item in pods.items for pod in item.stranded)
         return cls(
@@ -189,9 +173,8 @@ class EdgeProblem:
             free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
             allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
-            spread=EdgeSpread(
-                pods.items, zones, rows, snapshot.census.standing, matters=limits.spread
-            ),
+            zones=edge.index.zone.codes[edge.positions],
+            standing=snapshot.census.standing,
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
             room=snapshot.free,
             others=pods.others,
@@ -205,8 +188,12 @@ class EdgeProblem:
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
         """Return the problem with the pods of other workloads fixed."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
-        items = tuple(self.items[i] for i in kept)
-        return attrs.evolve(self, items=items, spread=attrs.evolve(self.spread, items=items))
+        return attrs.evolve(self, items=tuple(self.items[i] for i in kept))
+
+    @cached_property
+    def spread(self) -> EdgeSpread:
+        matters = self.limits.spread
+        return EdgeSpread.of(self.items, self.rows, self.zones, self.standing, matters=matters)
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
@@ -224,7 +211,7 @@ class EdgeProblem:
 
     @cached_property
     def present(self) -> Ints:
-        """N x I: pods that may leave."""
+        """N x I: movable pods on each node."""
         present = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             for name, pods in item.here.items():
@@ -233,7 +220,7 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """N x I: most pods that may come, capacity aside."""
+        """N x I: maximum arrivals, capacity aside."""
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
@@ -243,12 +230,12 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """I: pods on the edge that may leave."""
+        """I: movable pods on the edge."""
         return np.array([len(item.on_edge) for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
-        """I: pods that may come to the edge."""
+        """I: candidates for migration or placement on the edge."""
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
@@ -258,7 +245,7 @@ class EdgeProblem:
 
     @cached_property
     def changeable(self) -> Ints:
-        """Indices of nodes that a pod may leave or come to."""
+        """Indices of nodes with possible arrivals or departures."""
         changeable = self.present.any(axis=1)
         for requests, most in zip(self.requests, self.most.T, strict=True):
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
@@ -267,7 +254,7 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Pairs of items that cannot share a node."""
+        """Incompatible pairs of items."""
         pods = [item.like for item in self.items]
         deadline = self.bounds.deadline
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
@@ -299,7 +286,7 @@ class EdgeProblem:
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Return whether any migration could pay by what it brings to the workload."""
+        """Return whether any migration to the edge could be beneficial for the workload."""
         share = self.gains.shares[workload]
         more = min(self.limits.max_moves, share.total - share.edge)
         waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
@@ -324,16 +311,30 @@ class EdgeProblem:
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
         """Return the benefits less the price of the migrations, T x L.
 
-        A pod's first node is no migration, and capacity for it is worth any price.
+        The initial placement of a pod is no migration, and its capacity is worth any price.
         """
         return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """Return the fragmentation of T nodes, given by index, with this free capacity, T x R."""
+        """Return the fragmentation of T nodes, given by index, with free capacity `room`, T x R."""
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
+    def added_fragmentation(self, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
+        """Return the additional fragmentation of K changes, K x I, on their nodes, K.
+
+        free: N x R.
+        """
+        before = self.costs(np.arange(len(free)), free)
+        added = np.empty(len(nodes), dtype=np.int64)
+        for start in range(0, len(nodes), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            here = nodes[block]
+            room = free[here] - vectors[block] @ self.requests
+            added[block] = self.costs(here, room) - before[here]
+        return added
+
     def fragmentation_added(self, moves: Iterable[Move]) -> int:
-        """Return the fragmentation that migrations add to the edge."""
+        """Return the additional fragmentation of the edge after the migrations."""
         room = self.free.copy()
         for move in moves:
             requests = np.array(signed_row(move.pod.requests, self.axes))
@@ -345,7 +346,7 @@ class EdgeProblem:
         return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
-        """Return the capacity that the pods hold in the cloud, as rows of its packing."""
+        """Return the capacity occupied by the pods in the cloud, as rows of the packing."""
         packing = self.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
@@ -355,7 +356,7 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:
-        """Return how many pods of each cloud kind leave the edge; None if one has no cloud node.
+        """Return the departures of each cloud kind; None for departures without a cloud node.
 
         differences: I, negative where pods leave.
         """
@@ -377,123 +378,7 @@ class Proposal:
     proven: bool = True
     #: how many states were compared
     states: int = 0
-    #: better solutions that rules between pods rejected
+    #: better solutions, rejected by rules between pods
     refused: tuple[Impasse, ...] = ()
     #: upper bound, if not proven
     certificate: Certificate | None = None
-
-
-#: Changes of one numpy call: hides call overhead, fits the CPU cache.
-_BLOCK = 2**14
-
-
-def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Return all vectors between the bounds with at most `most` pods, in lexicographic order.
-
-    None if there are more than `limit`. The zero vector is included.
-    """
-    vectors = np.zeros((1, 0), dtype=np.int64)
-    number = np.zeros(1, dtype=np.int64)
-    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
-        digits = np.arange(low, high + 1)
-        following = (number[:, None] + np.abs(digits)).reshape(-1)
-        kept = np.flatnonzero(following <= most)
-        if len(kept) > limit:
-            return None
-        vectors = np.column_stack((vectors[kept // len(digits)], digits[kept % len(digits)]))
-        number = following[kept]
-    return vectors
-
-
-@attrs.frozen(eq=False)
-class Changes:
-    """Candidate changes of a node, X x I, made by `list_changes`."""
-
-    vectors: Ints
-    #: the same turned round and narrow, I x X, for quick comparing
-    columns: NDArray[np.int16]
-    #: X: number of touches
-    touched: Ints
-    #: X x I: index of the vector with one departure less; -1 without departures
-    relieved: Ints
-
-    @classmethod
-    def of(cls, vectors: Ints) -> "Changes":
-        width = vectors.max(axis=0) - vectors.min(axis=0) + 1
-        places = place_values(width.tolist())
-        codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
-        relieved = np.full(vectors.shape, -1, dtype=np.int64)
-        for item in range(vectors.shape[1]):
-            leaving = np.flatnonzero(vectors[:, item] < 0)
-            relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
-        columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
-        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
-
-    def possible(
-        self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
-    ) -> NDArray[np.bool_]:
-        """Return K x X: feasible changes of these K of the N nodes, by pods present and capacity.
-
-        present: N x I. free: N x R.
-        """
-        present, most = present[nodes], problem.most[nodes]
-        demand = self.vectors @ problem.requests
-        # Without a request, negative free capacity suffices.
-        asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
-        fits = np.ones((len(nodes), len(self.vectors)), dtype=np.bool_)
-        for column, there, highest in zip(self.columns, present.T, most.T, strict=True):
-            # Clipped to the vectors' range, so that narrow types do not overflow.
-            fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
-            fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
-        for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
-            fits &= (needed <= room[:, None]) | (asked == 0)
-        for on, coming, there in problem.clashes:
-            # No pod of one item may come while a pod of the other is there.
-            rows = np.flatnonzero(on[nodes])
-            left = self.columns[there] + present[rows, there, None] - (coming == there)
-            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
-        return fits
-
-    def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Drop changes in which a pod leaves that could as well stay."""
-        kept = possible.copy()
-        for item in range(self.vectors.shape[1]):
-            leaving = np.flatnonzero(self.relieved[:, item] >= 0)
-            kept[:, leaving] &= ~possible[:, self.relieved[leaving, item]]
-        return kept
-
-
-def added_fragmentation(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
-    """Return the fragmentation that each of K changes, K x I, adds to its node, K; free: N x R."""
-    before = problem.costs(np.arange(len(free)), free)
-    added = np.empty(len(nodes), dtype=np.int64)
-    for start in range(0, len(nodes), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        here = nodes[block]
-        room = free[here] - vectors[block] @ problem.requests
-        added[block] = problem.costs(here, room) - before[here]
-    return added
-
-
-def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
-    """Return N x K: the nodes of least cost on which each of K changes needs to be tried.
-
-    acting: K, nodes on which anything may be done with the change. A change on a dearer node could
-    be made on one of these many at no more cost; ties go to the first, as in `walk_nodes`. costs: N
-    x K.
-    """
-    number = int(acting.max(initial=0))
-    if len(costs) <= number:
-        return np.ones(costs.shape, dtype=np.bool_)
-    order = np.argsort(costs, axis=0, kind="stable")[:number]
-    kept = np.zeros(costs.shape, dtype=np.bool_)
-    np.put_along_axis(kept, order, np.arange(number)[:, None] < acting, axis=0)
-    return kept
-
-
-def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
-    """Return the options of each node; kept: N x K, chosen vectors; costs: of these, row by row."""
-    which = kept.nonzero()[1]
-    ends = kept.sum(axis=1).cumsum().tolist()
-    parts = (slice(start, end) for start, end in pairwise([0, *ends]))
-    return [Options(vectors[which[part]], costs[part]) for part in parts]

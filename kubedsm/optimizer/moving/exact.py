@@ -2,7 +2,7 @@
 
 An engine takes a problem and yields changes of the edge, best first. The portfolio pairs each
 change with pods, repairs the problem where rules between pods reject migrations, and returns the
-best migrations with what is proven of them.
+best migrations with their certificate of optimality.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ from kubedsm.optimizer.programming.programme import Status
 
 #: Infeasible solutions to skip.
 _TRIES = 6
-#: Rejections by rules between pods, and states, after which the search stops.
+#: Limits of the repair search: rejections by rules between pods, and evaluated states.
 _REPAIRS, _REPAIR_STATES = 16, 60_000
 #: Workloads added at a time: with the greatest shortfall, and with the most to spare.
 _LACKING, _SPARING = 2, 1
@@ -43,9 +43,9 @@ Engine = Callable[[EdgeProblem], Iterator[Solution]]
 def suggest_exact(problem: EdgeProblem) -> Proposal:
     """Return the best migrations within the limits.
 
-    Above the exact-search limit, subsets of workloads are optimised: those with the greatest
-    shortfall and those that can spare most, then the next, while that improves. A solver gets all
-    workloads, or as many as fit. The better result is returned with what is proven of it.
+    Above the exact-search limit, subsets of workloads are optimised repeatedly: workloads with the
+    greatest shortfall, combined with workloads far above their target. A solver gets all
+    workloads, or as many as possible. The better result is returned with its certificate.
     """
     try:
         found = _repair_best(problem, iterate_best_changes)
@@ -97,7 +97,7 @@ def _certify_value(
         if engine.certificate.bound is not None:
             bounds.append((engine.level, engine.certificate.bound))
             confirmed = engine.certificate.proven
-    # Levels without possible gains are proven: the next one counts.
+    # Priority levels without possible gains are proven: the next level counts.
     level = max(level for level, _ in bounds)
     bound = min(most for at, most in bounds if at == level)
     value = problem.net(found.moves)[level]
@@ -132,7 +132,7 @@ def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
 
 
 def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
-    """Yield subsets: workloads with the greatest shortfall, with some that can spare most."""
+    """Yield subsets: workloads with the greatest shortfall, and with the greatest surplus."""
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (problem.gains.urgency_key(w), w))
     lacking = [w for w in ordered if w in supplied and problem.may_gain(w)]
@@ -154,10 +154,10 @@ def _solve_subset(problem: EdgeProblem) -> Proposal:
 
 
 def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
-    """Return the best solution that rules between pods allow.
+    """Return the best solution permitted by rules between pods.
 
-    If a migration is rejected, the pods of its item are capped on that node and the search repeats.
-    Parts of a rejected solution may still be the best.
+    After a rejected migration, the pods of the item are capped on the node and the search repeats.
+    Partial solutions are considered afterwards.
     """
     found = _first_feasible(problem, engine)
     refused: list[Impasse] = []
@@ -181,10 +181,10 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
 
 
 def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
-    """Return the problem with no more pods like the rejected one than got through before it.
+    """Return the problem with equivalent migrations capped at the number before the rejection.
 
-    They are counted on the node that the pod may not leave, or on its target. A target outside the
-    edge stands for the cloud.
+    Pods are counted on the source for a forbidden departure, else on the target. A target outside
+    the edge represents the cloud.
     """
     move, item = impasse.move, problem.item_of(impasse.move.pod)
     alike = [other for other in impasse.done if other.pod.uid in item.pods]
@@ -202,9 +202,9 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
 def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
     """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
-    Or the first solution that rules between pods reject, if it is better. After some solutions with
-    unbreakable cycles or too many legs, simpler ones are tried: only those without waiting for
-    capacity in the cloud, or with a single migration within the edge, since a cycle takes two.
+    A better solution rejected by rules between pods is returned as refused. After several solutions
+    with unbreakable cycles or excessive legs, restricted problems are solved: without waiting for
+    capacity in the cloud, or with a single migration within the edge, since cycles need two.
     """
     limits = problem.limits
     best: Solution | None = None

@@ -40,12 +40,12 @@ class Selection:
     moves: Moves = ()
     #: order of all proposed migrations
     order: Order = attrs.field(factory=Order)
-    #: pods of groups that were dropped, and why
+    #: pods of dropped groups, with reasons
     dropped: tuple[NotTaken, ...] = ()
 
 
 def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select groups; if none is selected, try migrations that only defragment."""
+    """Select groups; without any beneficial group, try defragmenting migrations."""
     selected = _select_allowed(snapshot, problem, moves)
     limits = problem.limits
     if selected.moves or not limits.defragment:
@@ -63,14 +63,14 @@ def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Sel
 
 
 def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select among the migrations that rules between pods allow."""
+    """Select among the migrations permitted by rules between pods."""
     if problem.rules is None:
         return _drop_worthless(snapshot, problem, Order(moves, find_needs(moves, problem.room)))
     order, refused = drop_rejected(problem.rules.feasibility, moves, problem.room)
     selected = _drop_worthless(snapshot, problem, order)
     dropped = (*selected.dropped, *(NotTaken(left.move.pod, left.reason) for left in refused))
     if selected.dropped and selected.moves:
-        # Rules may allow some of these only together with dropped migrations.
+        # Remaining migrations may be infeasible without the dropped migrations.
         selected = _select_allowed(snapshot, problem, selected.moves)
         dropped += selected.dropped
     return attrs.evolve(selected, dropped=dropped)
@@ -79,7 +79,7 @@ def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> S
 def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> Selection:
     """Drop groups, the least worthwhile first, until all remaining are worthwhile.
 
-    One at a time: the benefit of a group depends on the others.
+    Groups are dropped individually: the benefit of a group depends on the others.
     """
     kept = [order.moves] if order.moves else []
     if not _exceeds_headroom(problem, order.moves):
@@ -114,7 +114,7 @@ def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> S
 def _exceeds_headroom(problem: EdgeProblem, moves: Iterable[Move]) -> bool:
     """Return whether the migrations to the edge alone would use up the headroom.
 
-    The migrations are one group then.
+    All migrations are a single group then.
     """
     if not problem.limits.headroom:
         return False
@@ -124,7 +124,7 @@ def _exceeds_headroom(problem: EdgeProblem, moves: Iterable[Move]) -> bool:
 
 
 def _gain_lost(gains: Gains, moves: Iterable[Move], others: Iterable[Move]) -> Gain:
-    """Return the gain of the migrations beyond that of the others alone."""
+    """Return the marginal gain of the migrations, relative to the others alone."""
     return tuple(
         whole - without
         for whole, without in zip(sum_gains(gains, moves), sum_gains(gains, others), strict=True)
@@ -138,7 +138,7 @@ def _reject_gain(
     everything: Iterable[Move],
     others: Iterable[Move],
 ) -> Reason | None:
-    """Return why the gain of a group is not worth its migrations; None if it is."""
+    """Return why the benefit of a group does not exceed its cost; None if worthwhile."""
     if leading(gain) <= LEAST_GAIN or not is_worthwhile(sum_gains(problem.gains, group), group):
         return Cause.NO_GAIN.of()
     if problem.price:
@@ -155,7 +155,7 @@ def _reject_defragmenting(
     everything: Iterable[Move],
     others: Iterable[Move],
 ) -> Reason | None:
-    """Return why a group without change of QoS is not worthwhile; None if it is."""
+    """Return why a defragmenting group is not worthwhile; None if worthwhile."""
     if not problem.limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
     added = problem.fragmentation_added

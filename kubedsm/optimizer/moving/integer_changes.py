@@ -1,22 +1,20 @@
 """Best change of the edge as an integer programme, for the solver above the exact-search limit.
 
 Variables count, for each item, the pods coming to and leaving each node. QoS gained by a workload
-is a sum of steps, one for each further pod on the edge, each after the previous, so any function
-of the difference can be stated. Pods to the cloud have a place there, in free capacity or capacity
-that pods leave. Migration cycles and rules between pods, clashes aside, are checked afterwards.
+is a sum of consecutive steps, a variable for each additional pod on the edge, for arbitrary
+functions of the difference. Departures to the cloud need capacity there, available or released by
+other migrations. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem, added_fragmentation, signed_row
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, signed_row
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
     NO_VARIABLE,
@@ -28,24 +26,8 @@ from kubedsm.optimizer.programming.programme import (
 )
 
 
-@attrs.frozen(eq=False)
-class _Steps:
-    """Edge pods of a workload: `lowest`, and one for each step taken."""
-
-    workload: Workload
-    lowest: int
-    #: numbers of variables
-    steps: Ints
-
-    def rises(self, gains: Gains) -> list[int]:
-        """Return what each step adds."""
-        differences = range(self.lowest, self.lowest + len(self.steps) + 1)
-        values = [gains.of_workload(self.workload, n) for n in differences]
-        return [after - before for before, after in pairwise(values)]
-
-
 class ChangesProgramme:
-    """Builder of the programme. Numbers are those of variables."""
+    """Builder of the integer programme; variables are identified by number."""
 
     def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
@@ -63,7 +45,11 @@ class ChangesProgramme:
         self._add_clashes()
         if limits.headroom:
             self._add_headroom()
-        self._steps = tuple(self._add_steps())
+        #: edge pods of each workload: the fewest, and the variables of a further pod each
+        self._steps = {
+            workload: self._add_steps(list(items))
+            for workload, items in problem.items_by_workload.items()
+        }
         counts = problem.cloud.packing.counts
         if not problem.cloud.holds(np.minimum(counts, limits.max_moves)):
             self._add_cloud()
@@ -84,7 +70,7 @@ class ChangesProgramme:
         return changes
 
     def moves(self) -> Ints:
-        """Return the weights, V, that count migrations."""
+        """Return the weights, V, of the number of migrations."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights
@@ -96,16 +82,18 @@ class ChangesProgramme:
         """
         weights = np.zeros(self.size, dtype=np.int64)
         beside = 0
-        for each in self._steps:
-            if gains.level[each.workload] == level:
-                weights[each.steps] = each.rises(gains)
-                beside += gains.of_workload(each.workload, each.lowest)
+        for workload, (lowest, steps) in self._steps.items():
+            if gains.level[workload] == level:
+                differences = range(lowest, lowest + len(steps) + 1)
+                values = [gains.of_workload(workload, n) for n in differences]
+                weights[steps] = np.diff(values)
+                beside += values[0]
         weights[self._moved.ravel()] -= price
         weights[self._moved[1]] += price * (1 + self._limits.max_moves)
         return weights, beside
 
     def keep(self, level: int) -> None:
-        """Fix the gains of that level at zero."""
+        """Fix the gains of the priority level at zero."""
         problem = self._problem
         for gains in (problem.gains, problem.worths)[: 2 if problem.price else 1]:
             weights, beside = self.gain_weights(gains, level)
@@ -113,7 +101,7 @@ class ChangesProgramme:
             self._rows.add((columns, weights[columns]), least=-beside, most=-beside)
 
     def forbid(self, changes: Ints) -> None:
-        """Exclude all changes that contain these."""
+        """Exclude all changes containing the given changes."""
         rows, here = self._rows, changes[self._nodes]
         made = []
         for numbers, amounts in ((self._come, here), (self._leave, -here)):
@@ -178,7 +166,7 @@ class ChangesProgramme:
             rows.add((self._come[:, item], 1), (moved[:3, item], -1), least=0, most=0)
             rows.add((self._leave[:, item], 1), (moved[[0, 3], item], -1), least=0, most=0)
             if self._away[item] and waited[item] + fetched[item]:
-                # An item has arrivals or departures, not both: else they are moves within the edge.
+                # Simultaneous arrivals and departures of an item are migrations within the edge.
                 comes, away = rows.variables([1]), int(self._away[item])
                 rows.add((moved[1:3, item], 1), (comes, -waited[item] - fetched[item]), most=0)
                 rows.add((moved[3:, item], 1), (comes, away), most=away)
@@ -206,7 +194,7 @@ class ChangesProgramme:
                     rows.add(*taken, most=free)
 
     def _add_clashes(self) -> None:
-        """Forbid one item to come while there is a pod of the other."""
+        """Forbid arrivals of an item next to pods of an incompatible item."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         coming: dict[int, int] = {}
         for on, comes, there in problem.clashes:
@@ -233,17 +221,16 @@ class ChangesProgramme:
         for requests, most in zip(problem.requests.T, problem.to_fill.tolist(), strict=True):
             self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
-    def _add_steps(self) -> Iterable[_Steps]:
+    def _add_steps(self, items: list[int]) -> tuple[int, Ints]:
+        """Add a variable for each further edge pod of a workload, each after the previous."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
-        for workload, items in problem.items_by_workload.items():
-            at = list(items)
-            lowest = -min(int(self._away[at].sum()), most)
-            highest = min(int(problem.supply[at].sum()), most)
-            steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
-            rows.add_chain(steps)
-            came, left = self._moved[1:3, at], self._moved[3, at]
-            rows.add((came, 1), (left, -1), (steps, -1), least=lowest, most=lowest)
-            yield _Steps(workload, lowest, steps)
+        lowest = -min(int(self._away[items].sum()), most)
+        highest = min(int(problem.supply[items].sum()), most)
+        steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
+        rows.add_chain(steps)
+        came, left = self._moved[1:3, items], self._moved[3, items]
+        rows.add((came, 1), (left, -1), (steps, -1), least=lowest, most=lowest)
+        return lowest, steps
 
     def _add_cloud(self) -> None:
         problem, most = self._problem, self._limits.max_moves
@@ -305,9 +292,9 @@ class SolvedChanges:
         self.proven = True
 
     def __call__(self, problem: EdgeProblem) -> Iterator[Solution]:
-        """Yield changes that gain QoS, best first; none contains an earlier one.
+        """Yield beneficial changes, best first, without supersets of previous changes.
 
-        A change that is not proven optimal is the last.
+        A change without proof of optimality is the last.
         """
         made = ChangesProgramme(problem)
         gains, first, number = problem.gains, self.certificate is None, 0
@@ -359,7 +346,7 @@ class SolvedChanges:
 
 
 def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
-    """Return the solution; None if it gains no QoS."""
+    """Return the solution; None without QoS gain."""
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
     gains, worths, awaited = problem.gain_arrays(difference[None])
@@ -368,5 +355,5 @@ def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
         return None
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())
-    added = int(added_fragmentation(problem, nodes, problem.free, changes[nodes]).sum())
+    added = int(problem.added_fragmentation(nodes, problem.free, changes[nodes]).sum())
     return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)

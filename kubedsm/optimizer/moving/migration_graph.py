@@ -1,13 +1,13 @@
-"""Migration graph: which migrations wait for which, their order, their groups and their cycles.
+"""Migration graph: dependencies between migrations, topological order, groups and cycles.
 
-A migration holds capacity on its target from its start, and on its source until its old pod is
-gone. So it can start at once if its target has room, and otherwise waits for the migrations that
-leave its target. Migrations connected by waiting, in either direction, are a group. Cycles are
+A migration occupies capacity on the target from the start, and on the source until the old pod is
+deleted. With sufficient capacity on the target it starts immediately, and otherwise waits for the
+migrations leaving the target. Connected components of the dependencies are groups. Cycles are
 broken by stopovers: some pods leave their sources first, for a third node. Suggestions choose the
 fewest stopovers; packing, where cycles are many, adds stopovers greedily.
 
-networkx takes 0.15 s and 24 MB to import. Only the planner process calls these functions, so they
-import networkx themselves.
+networkx takes 0.15 s and 24 MB to import. Only the planner process calls functions with
+networkx, and imports the library at the first call.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ FindStopover = Callable[[Move], NodeName | None]
 _NONE: frozenset[Uid] = frozenset()
 #: Sets of migrations tried as stopovers.
 _CHOICES = 512
-#: Stopovers of one packing plan.
+#: Maximum stopovers of a packing plan.
 _STOPOVERS = 8
 
 
@@ -50,9 +50,9 @@ class Order:
     """Feasible migrations and their dependencies."""
 
     moves: Moves = ()
-    #: migrations that must have left their sources
+    #: prerequisites: migrations with completed departure
     needs: Needs = attrs.field(factory=dict)
-    #: migrations that must be over, because of rules between pods
+    #: prerequisites due to rules between pods: completed migrations
     waits: Needs = attrs.field(factory=dict)
 
     @property
@@ -76,7 +76,7 @@ class Order:
 def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Uid] = ()) -> Any:
     """Return the directed graph with an edge from every needed migration to the waiting one.
 
-    stopping: migrations with a stopover, which leave their sources at once: none waits for them.
+    stopping: migrations with a stopover: their departure is immediate, without dependants.
     """
     import networkx as nx
 
@@ -89,7 +89,7 @@ def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Ui
 
 
 def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
-    """Return the migrations that are in no cycle and wait for no cycle (Kahn's algorithm)."""
+    """Return the migrations independent of cycles, by topological generations (Kahn)."""
     import networkx as nx
 
     startable = set[Uid]()
@@ -128,7 +128,7 @@ def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
 def break_cycles_greedily(
     moves: Sequence[Move], needs: Needs, find_stopover: FindStopover
 ) -> tuple[dict[Uid, NodeName], set[Uid]]:
-    """Give the smallest cyclic pod a stopover until no cycle is left; return what is startable."""
+    """Assign stopovers to the smallest cyclic pods; return stopovers and startable migrations."""
     stopovers: dict[Uid, NodeName] = {}
     while len(stopovers) < _STOPOVERS:
         for move in _list_cyclic(moves, needs, stopovers):
@@ -142,11 +142,11 @@ def break_cycles_greedily(
 
 
 def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs:
-    """Return which migrations must have freed their capacity before each may start.
+    """Return the prerequisites of each migration: departures releasing the required capacity.
 
-    Free capacity goes to migrations inside the edge first, since others may wait for them to
-    leave, and then to the smallest. Every other migration waits for all that leave its target. If
-    that makes a cycle, each waits for no more than it must.
+    Available capacity is assigned to migrations inside the edge first, whose departures release
+    capacity, and then to the smallest. Every other migration waits for all departures from the
+    target. In case of a cycle, dependencies are reduced to the necessary departures.
     """
     needs: Needs = {}
     leaving: dict[NodeName, set[Uid]] = {}
@@ -174,11 +174,11 @@ def _find_least_needs(
     room: dict[NodeName, Resources],
     leaving: Mapping[NodeName, set[Uid]],
 ) -> Needs:
-    """Return the needs if each migration starts as soon as its target has room.
+    """Return the prerequisites for migrations starting as early as capacity permits.
 
-    Of two with one target, the later waits for all that the earlier does, so that there is room for
-    both in any order. Migrations that never start are left out.
-    over: migrations without needs. room: capacity that these leave free.
+    Of two migrations with a common target, the later waits for all prerequisites of the earlier:
+    capacity is sufficient in any order. Migrations without a possible start are dropped.
+    over: migrations without prerequisites. room: remaining capacity.
     """
     needs: Needs = {}
     gone: set[Uid] = set()
@@ -208,8 +208,8 @@ def _serving_key(move: Move) -> tuple[bool, int, int, str, str]:
 def group_migrations(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[Moves]:
     """Return the connected components, in the order of their first migrations.
 
-    A component without benefit of its own, because what it gives up pays only with what another
-    gains for the same workload, is joined to the other.
+    A component without individual benefit, whose departures are compensated by another component
+    for the same workload, is joined to the other component.
     """
     import networkx as nx
 
@@ -239,7 +239,7 @@ def _list_changed(moves: Iterable[Move]) -> frozenset[Workload]:
 
 
 def connect_nodes(linked: Iterable[Sequence[NodeName]]) -> list[set[NodeName]]:
-    """Return the connected components of nodes, each given sequence being one connected path."""
+    """Return the connected components of nodes, each given sequence being a connected path."""
     import networkx as nx
 
     graph = nx.Graph()

@@ -12,7 +12,7 @@ from kubedsm.optimizer.moving.suggestion import Cause, Reason
 #: Return the reason why a pod must stay; None if it may be migrated.
 Movable = Callable[[Pod], Reason | None]
 
-#: Owners that replace no pod elsewhere, or restart its work.
+#: Owners without replacement on other nodes, or with restarted computation.
 _NEVER = frozenset({"DaemonSet", "Pod", "Node", "Job"})
 
 #: in the order of the checks
@@ -33,7 +33,7 @@ _CAUSES = (
 
 
 def default_movable(snapshot: Snapshot) -> Movable:
-    """Accept opted-in pods that run, are ready, and have an owner that replaces them anywhere."""
+    """Accept ready, opted-in pods with a controller creating replacements on any node."""
 
     nodes, placed, name = snapshot.nodes, snapshot.placed, snapshot.scheduler_name
     ending = cache(snapshot.surroundings.namespace_terminating)

@@ -1,9 +1,9 @@
 """Order of migrations under the rules between pods, by depth-first search.
 
-Migrations are simulated one by one, each without its own pod on the source. Real migrations
-overlap, with old pods next to new ones; a migration that some such state would reject waits for
-those before it. At the end no pod may break a rule that was kept before. A breach that a later
-migration mends is allowed, but joins the two in one group.
+Migrations are simulated sequentially, each without the migrating pod on the source. Executed
+migrations overlap, with old pods next to new pods; a migration rejected in some overlapping state
+waits for its predecessors. Finally no pod may violate a previously satisfied rule. A temporary
+violation, corrected by a later migration, is permitted, but joins both migrations in a group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Moves, Re
 from kubedsm.plugins.feasibility import BrokenRules, Feasibility, Rejection, is_worse
 from kubedsm.plugins.fit import shortages
 
-#: Infeasible sets of migrations after which the search stops.
+#: Limit of the search: infeasible sets of migrations.
 _LOOKED_AT = 24
 _STUCK = Rejection(
     "NodeResourcesFit", ("its moves need one another's room, and the cloud can hold none",)
@@ -34,15 +34,15 @@ _BREAKS = Rejection("", ("it would leave another pod against its rules",))
 
 @attrs.frozen(eq=False)
 class Impasse:
-    """The farthest state that the migrations reach."""
+    """Farthest reachable state of an infeasible set of migrations."""
 
     move: Move
     rejection: Rejection
-    #: what could be done before it
+    #: feasible migrations before the rejection
     done: Moves
-    #: all that were to be carried out
+    #: all proposed migrations
     moves: Moves
-    #: it is not its target that refuses it: it cannot leave
+    #: departure from the source is forbidden, not arrival at the target
     stays: bool = False
 
     @property
@@ -58,9 +58,9 @@ class Impasse:
 def order_migrations(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> Order | Impasse:
-    """Return an order that the rules allow, as dependencies between migrations.
+    """Return a feasible order under the rules, as dependencies between migrations.
 
-    In a cycle, the smallest pod that the cloud accepts stops over there.
+    In a cycle, the smallest pod accepted by the cloud makes a stopover there.
     """
     moves = tuple(attrs.evolve(move, stopover=None) for move in moves)
     needs = find_needs(moves, free)
@@ -80,7 +80,7 @@ def order_migrations(
             raise AssertionError("the first move of none is refused")
         return search.farthest
     before = feasibility.broken_rules(move.pod for move in done)
-    # Nobody may count on it that the pods which wait will really come: they come last.
+    # Placement of pending pods is uncertain: no migration may depend on pending pods.
     done = (*(m for m in done if m.source is not None), *(m for m in done if m.source is None))
     number = sum(move.source is not None for move in done)
     states = list(accumulate(done, carry_out, initial=start))
@@ -97,9 +97,9 @@ def order_migrations(
 def drop_rejected(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
-    """Return the migrations that rules between pods allow, and the impasses of the others.
+    """Return the migrations permitted by rules between pods, and the impasses of the others.
 
-    A rejected pod from the cloud is sent to another edge node accepting it now.
+    A rejected pod from the cloud is redirected to another currently feasible edge node.
     """
     refused: list[Impasse] = []
     others: dict[Uid, list[NodeName]] = {}
@@ -119,14 +119,14 @@ def drop_rejected(
 
 
 def _is_upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
-    """Return whether rules are broken that were kept before."""
+    """Return whether previously satisfied rules are violated."""
     return is_worse(before, state.broken_rules(move.pod for move in done))
 
 
 def _find_breach(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules, moves: Moves
 ) -> Impasse:
-    """Return the first migration that breaks a rule for good; states: before each, and the end."""
+    """Return the first permanent violation; states: before each migration, and at the end."""
     kept = (at for at, state in enumerate(states[:-1]) if not _is_upset(state, done, before))
     sound = max(kept, default=0)
     move = done[sound]
@@ -139,7 +139,7 @@ def _find_breach(
 def _find_mended(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules
 ) -> Iterator[tuple[Uid, Uid]]:
-    """Yield consecutive migrations between which rules are broken."""
+    """Yield consecutive migrations with temporarily violated rules between."""
     for at, (one, other) in enumerate(pairwise(done), start=1):
         if _is_upset(states[at], done, before):
             yield one.pod.uid, other.pod.uid
@@ -151,7 +151,7 @@ def _park_cyclic(
     needs: Needs,
     room: Mapping[NodeName, Resources],
 ) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
-    """Yield the rules and the cloud's capacity after stopovers that break all cycles."""
+    """Yield the rules and the remaining cloud capacity after stopovers breaking all cycles."""
     for chosen in break_cycles(moves, needs):
         state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
         for move in chosen:
@@ -201,7 +201,7 @@ class _Search:
         self._moves = moves
         self._needs = needs
         self._planned = {move.pod.uid: move.target for move in moves}
-        #: of the cloud, beside all that goes there
+        #: remaining capacity of the cloud, after all departures to the cloud
         self._room = room
         self._parked = parked.keys()
         self._failed: set[frozenset[Uid]] = set()
@@ -226,7 +226,7 @@ class _Search:
     def _next_steps(
         self, state: Feasibility, done: Moves, left: Moves
     ) -> Iterator[tuple[Feasibility, Moves, Moves]]:
-        """Yield the states that each remaining migration leads to as the next."""
+        """Yield the successor states, by each startable migration."""
         gone_by_now = _uids_of(done) | self._parked
         for move in left:
             if self._needs[move.pod.uid] - gone_by_now:
@@ -251,7 +251,7 @@ class _Search:
         return None
 
     def _spare_cloud(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
-        """Return the cloud's capacity next to all pods going there but this one."""
+        """Return the cloud capacity next to all other departures to the cloud."""
         room = dict(self._room)
         room[move.target] += move.pod.requests
         for other in done:
@@ -266,9 +266,9 @@ def _uids_of(moves: Iterable[Move]) -> frozenset[Uid]:
 
 
 def _find_waits(start: Feasibility, done: Sequence[Move]) -> Needs:
-    """Return dependencies due to rules between pods, for that order.
+    """Return dependencies due to rules between pods, for the given order.
 
-    A migration that every state accepts, with all old pods or without any, waits for none.
+    A migration feasible in every state, with all old pods or without any, has no dependency.
     """
     moves = [move for move in done if move.source is not None]
     states = list(accumulate(moves, carry_out, initial=start))
@@ -296,9 +296,9 @@ def _find_waits(start: Feasibility, done: Sequence[Move]) -> Needs:
 def _find_related(
     state: Feasibility, moves: Sequence[Move], at: int
 ) -> tuple[frozenset[Uid], frozenset[Uid]]:
-    """Return earlier migrations that it must wait for, and later ones that must wait for it.
+    """Return the predecessors and the successors of a migration under the rules.
 
-    state: at its start, without the pod. All of them if single ones cannot be blamed.
+    state: at the start, without the pod. Without identifiable causes, all migrations are related.
     """
     move, before, after = moves[at], moves[:at], moves[at + 1 :]
     elsewhere = [(m, m.source) for m in before] + [(m, m.target) for m in after]

@@ -15,7 +15,7 @@ from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves, count_stopovers
 from kubedsm.plugins.feasibility import Feasibility
 
-#: Pairings of pods with places to try for one without a cycle.
+#: Maximum pairings of pods with places in the search for a pairing without a cycle.
 _WAYS = 720
 #: Choices of cloud pods to try where others wait for their capacity.
 _FETCHES = 24
@@ -25,10 +25,10 @@ _Place = tuple[Pod, NodeName]
 
 
 def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
-    """Yield the ways to carry out changes, N x I, that differ in which pod gets which place.
+    """Yield the migrations for changes, N x I, with different assignments of pods to places.
 
     Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
-    from the cloud, or goes to the cloud. Nothing is yielded if the cloud cannot hold them.
+    from the cloud, or goes to the cloud. Without sufficient cloud capacity nothing is yielded.
     """
     differences = changes.sum(axis=0)
     counts = problem.cloud_counts(differences)
@@ -82,9 +82,9 @@ def _assign_places(
 def place_in_cloud(
     problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
 ) -> dict[Pod, NodeName] | None:
-    """Return cloud nodes for the pods together; None if they do not fit.
+    """Return a feasible placement of the pods in the cloud; None without sufficient capacity.
 
-    Free capacity is tried first, then capacity that the migrations leave.
+    Available capacity is tried first, then capacity released by the migrations.
     """
     packing = problem.cloud.packing
     kind_of = {pod.uid: item.cloud_kind for item in problem.items for pod in item.on_edge}
@@ -105,7 +105,7 @@ def place_in_cloud(
 def _assign_item(
     item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
 ) -> Iterator[tuple[list[Move], list[_Place]]]:
-    """Yield which pods get a place on the edge, and which leave it."""
+    """Yield the pods remaining on the edge, with places, and the departing pods."""
     if len(removed) <= len(places):
         for order in _distinct_choices(places, len(removed)):
             kept = [places[at] for at in order]
@@ -148,7 +148,7 @@ def _pair_arrivals(item: Item, places: Sequence[NodeName]) -> list[Move]:
     ]
 
 
-#: Pairings to try under rules between pods, for which the pods of an item are alike.
+#: Maximum pairings under rules between pods: pods of an item are equivalent.
 _RULED_WAYS = 3
 
 
@@ -195,7 +195,7 @@ def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bo
 
 
 def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
-    """Yield the migrations with the necessary stopovers, as far as the cloud holds them."""
+    """Yield the migrations with necessary stopovers, subject to cloud capacity."""
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
     for chosen in break_cycles(moves, find_needs(moves, problem.room)):
         if not chosen:

@@ -1,4 +1,4 @@
-"""Algorithms of the KubeDSM paper (arXiv 2501.07130v2) under its names.
+"""Algorithms of the KubeDSM paper (arXiv 2501.07130v2) under the original names.
 
 | algorithm | the paper's name | here |
 |---|---|---|
@@ -12,11 +12,11 @@
 | | bestFit | `matching.best_fit`, in `match` above the exact-search limit |
 | | applyDecision | `apply_decision` |
 
-Misprints that are corrected: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less
+Corrected misprints: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less
 than" where the text says "up to"; eq. 6 and 15 write frag(node - cur) where eq. 5 and 14 are right.
 
-Candidates are cloud pods fitting into the free capacity of the edge in sum; so no pod ever has to
-leave for them, and the exact form finds more.
+Candidates are cloud pods fitting into the aggregate free capacity of the edge. Therefore no
+departure is ever necessary, and the exact suggester finds more.
 """
 
 import attrs
@@ -28,14 +28,8 @@ from kubedsm.objective.gains import standing
 from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
 from kubedsm.optimizer.matching.match import UNREACHABLE, match
 from kubedsm.optimizer.matching.node_walk import walk_nodes
-from kubedsm.optimizer.moving.edge_problem import (
-    Changes,
-    EdgeProblem,
-    Proposal,
-    added_fragmentation,
-    list_changes,
-    split_options,
-)
+from kubedsm.optimizer.moving.best_changes import Changes, list_changes, split_options
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
 
@@ -43,8 +37,8 @@ from kubedsm.optimizer.moving.pairing import pair_moves
 def suggest(problem: EdgeProblem) -> Proposal:
     """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
 
-    First the migrations within the edge that leave the least fragmentation, then as many of the
-    chosen candidates as fit; of all these, what rules between pods allow.
+    First the migrations within the edge with the least remaining fragmentation, then as many
+    selected candidates as possible; all subject to rules between pods.
     """
     candidates = cloud_to_edge_candidates(problem)
     freeing = free_edge_as_needed(problem)
@@ -63,7 +57,7 @@ def suggest(problem: EdgeProblem) -> Proposal:
 class MigrationDecision:
     #: I: how many candidates of each item
     chosen: Ints
-    #: number of pods of `FreeEdge` that leave
+    #: number of departures in the order of `FreeEdge`
     freed: int
     #: nano-units of QoS, of all priorities together
     gain: int
@@ -74,7 +68,7 @@ class MigrationDecision:
 def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> MigrationDecision:
     """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
 
-    The paper tries every subset and reorders the edge for each. QoS depends on counts only, so
+    The paper tries every subset and reorders the edge for each. QoS depends on counts only:
     counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
     candidates: I, counts.
     """
@@ -94,7 +88,7 @@ def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
     """Algorithm 4: return I, pods picked by priority, then by QoS gained for their size.
 
     Scores are updated after every pick, up to MC2E picks, or until there are too many subsets. A
-    pod fits if the free capacity of all edge nodes together, R, holds it and those before it.
+    pod fits into the aggregate free capacity of all edge nodes, R, after previous picks.
     """
     gains, sizes, room = problem.gains, item_sizes(problem), problem.to_fill
     most, subsets = problem.limits.max_cloud_to_edge, problem.bounds.loads
@@ -133,9 +127,9 @@ def item_sizes(problem: EdgeProblem) -> list[float]:
 
 @attrs.frozen(eq=False)
 class FreeEdge:
-    """Order in which pods would leave the edge, whatever capacity is needed."""
+    """Order of departures from the edge, independent of the required capacity."""
 
-    #: P: item of each pod, and the node it leaves
+    #: P: item and source node of each departure
     departures: tuple[tuple[int, NodeName], ...]
     #: (P + 1) x I: how many of each item the first 0, 1, 2 ... are
     counts: Ints
@@ -156,11 +150,11 @@ class FreeEdge:
 
 
 def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
-    """Algorithm 5: order the pods that may leave by priority, then by QoS lost for their size.
+    """Algorithm 5: order the movable pods by priority, then by QoS lost relative to size.
 
-    Scores are updated after every pick; ties go to the first item in canonical order. A pod that
-    the cloud cannot hold next to those before it stays. The order does not depend on the need, so
-    it is computed once, and a need is answered by binary search. After the deadline the order ends.
+    Scores are updated after every pick; ties go to the first item in canonical order. A pod
+    without cloud capacity, after previous departures, remains. The order is independent of the
+    requirement: computed once, and evaluated by binary search. After the deadline the order ends.
     """
     gains, sizes, cloud = problem.gains, item_sizes(problem), BestFit(problem.cloud.packing)
     queues = [
@@ -194,10 +188,10 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
 
 
 def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> Ints | None:
-    """Algorithm 6: return N x I, migrations within the edge that leave the least fragmentation.
+    """Algorithm 6: return N x I, migrations within the edge with the least fragmentation.
 
-    The paper tries every choice of pods and every order. Here one DP over the nodes does: its
-    states are how many pods of each item are placed less removed so far, and the touches. Up to
+    The paper tries every choice of pods and every order. A dynamic programme over nodes is
+    equivalent: states are the placed less the removed pods of each item, and the touches. Up to
     `most` migrations (MER). None above the exact-search limit. free: N x R. present: N x I, movable
     pods. Ties have the fewest migrations.
     """
@@ -209,7 +203,7 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
     changes = Changes.of(vectors)
     everywhere = np.arange(len(problem.nodes))
     possible = changes.possible(problem, everywhere, present, free) & (changes.touched > 0)
-    # Every missing pod must be placed again, one touch each, within the touches.
+    # Every missing pod must be placed again, a touch each, within the limit.
     spans = [
         (at, touches)
         for at, touched in enumerate(changes.touched.tolist())
@@ -220,7 +214,7 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
     which, touches = np.array(spans, dtype=np.int64).T
     states = np.column_stack((vectors[which], touches))
     nodes, kept = possible.nonzero()
-    added = added_fragmentation(problem, nodes, free, vectors[kept])
+    added = problem.added_fragmentation(nodes, free, vectors[kept])
     options = split_options(possible, np.column_stack((vectors, changes.touched)), added)
     walked = walk_nodes(states, np.full(len(states), UNREACHABLE), options, bounds)
     if walked is None:

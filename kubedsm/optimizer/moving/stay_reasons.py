@@ -1,4 +1,4 @@
-"""Reasons of the best pods that a suggestion leaves off the edge."""
+"""Explanations for the best pods remaining outside the edge after a suggestion."""
 
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, reduce
@@ -32,7 +32,7 @@ from kubedsm.plugins.plugins import NODE_PLUGINS, rejections
 
 @attrs.frozen(eq=False)
 class StayReasons:
-    """Cluster after the selected migrations, against which staying is explained."""
+    """Cluster after the selected migrations, the reference for explanations."""
 
     snapshot: Snapshot
     problem: EdgeProblem
@@ -46,7 +46,7 @@ class StayReasons:
     _known: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict, init=False)
 
     def list_reasons(self, gains: Gains, named: Container[Uid]) -> Iterator[NotTaken]:
-        """Yield other pods that would add most QoS for their size, and why they stay.
+        """Yield other pods with the greatest QoS gain relative to size, with explanations.
 
         Pods with equal reasons are yielded once.
         """
@@ -62,7 +62,7 @@ class StayReasons:
                 yield NotTaken(pod, said or self._explain_pod(pod))
 
     def _next_best(self, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
-        """Yield lists of unnamed pods that would add QoS, greatest gain for their size first."""
+        """Yield lists of beneficial unnamed pods, by decreasing gain relative to size."""
         greatest = greatest_allocatable(self.problem.nodes)
         more: dict[Workload, int] = {}
         for workload in gains.shares:
@@ -91,7 +91,7 @@ class StayReasons:
         return count_edge_changes(self.moves)
 
     def _list_fixed(self) -> Iterator[Pod]:
-        """Yield our fixed pods off the edge that count for QoS."""
+        """Yield immovable pods of this scheduler outside the edge, as far as QoS counts them."""
         for pod in self.problem.others:
             on_edge = self.snapshot.placed.get(pod.uid) in self.problem.rows
             if pod.counts_for_qos and not on_edge:
@@ -116,7 +116,7 @@ class StayReasons:
         return self._explain_limits(pod) or self._explain_full(short)
 
     def _explain_limits(self, pod: Pod) -> Reason | None:
-        """Return the price or the limit that keeps the pod off the edge; None if none does."""
+        """Return the price or the limit preventing a migration to the edge; None without any."""
         limits, fixed = self.problem.limits, pod.node_name is not None
         if limits.price and fixed:
             worth = self._gain_one_more(self.problem.worths, pod.workload) / NANO

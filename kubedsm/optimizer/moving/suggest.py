@@ -64,17 +64,17 @@ def suggest(
     lasting: Lasting = assume_prior,
     load: LoadGoal | None = None,
 ) -> Suggestion:
-    """Return the migrations that are worth their disruption.
+    """Return the migrations whose benefit exceeds their disruption.
 
     movable: the reason why a pod must not be migrated, or None; `default_movable` applies always.
     Other pods only hold capacity. Pending pods count in the totals of their workloads; capacity may
-    be made for those that fit nowhere.
+    be made for pods without a feasible node.
 
     Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
-    QoS, to strictly fewer workloads on one node (with spread), or to no more of these and strictly
-    less fragmentation (with defragment). QoS compares by the highest priority that changes. Without
-    any of these, a migration may balance load. After the deadline the best so far is returned,
-    unproven.
+    QoS, to strictly fewer workloads on a single node (with spread), or to an equal number and
+    strictly less fragmentation (with defragment). QoS compares by the highest changed priority.
+    Without beneficial migrations, a migration may balance load. After the deadline the best so far
+    is returned, unproven.
     """
     forbidden = default_movable(snapshot)
 
@@ -124,7 +124,7 @@ def _select_proposal(
     *,
     exact: bool,
 ) -> Suggestion:
-    """Return the migrations that pay; wished: gains without caps of slower edges."""
+    """Return the worthwhile migrations; wished: gains without caps of slower edges."""
     selected = select_groups(snapshot, problem, proposal.moves)
     moves = selected.moves
     dropped = list(selected.dropped)
@@ -155,7 +155,7 @@ def _select_proposal(
 
 
 def _certify_moves(problem: EdgeProblem, proposal: Proposal, moves: Moves) -> Certificate | None:
-    """Return the certificate for the highest priority that could gain."""
+    """Return the certificate for the highest priority with possible gains."""
     certificate = proposal.certificate
     if certificate is None:
         return None
@@ -174,11 +174,11 @@ def _spread_workload(
     qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
-    """Add one migration so that one workload less is on a single node, if that pays."""
+    """Add a worthwhile migration of a workload concentrated on a single node."""
     left: list[NotTaken] = []
     price = one_more.limits.price
     for move in list_spreading(one_more, gains, qos_targets):
-        # Its benefit: one edge pod while the workload stays unchanged.
+        # The benefit equals an additional edge pod while the workload remains unchanged.
         worth = lasting(move.pod.workload)
         if not price or worth > price:
             return _add_migration(found, move, one_more)

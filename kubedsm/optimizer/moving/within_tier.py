@@ -1,10 +1,10 @@
-"""Migrations within a tier, which change no edge share: spreading workloads, and balancing load.
+"""Migrations within a tier, without changed edge shares: spreading workloads, balancing load.
 
-Spreading: if all pods of a workload are on one node and another node of the tier has room, one pod
-is migrated, so that no node failure takes the whole workload. Balancing: the load-aware paper's
-descheduler. From the most uneven node, the pod that scores better elsewhere by most is migrated,
-if both nodes together score more then; so balancing ends. The gain must hold in two consecutive
-samples, and nodes whose pods changed within the window are left out.
+Spreading: if all pods of a workload are on a single node and another node of the tier has capacity,
+a pod is migrated: a node failure must not terminate the entire workload. Balancing: the load-aware
+paper's descheduler. From the most uneven node, the pod with the greatest score improvement is
+migrated, provided a higher combined score of both nodes; therefore balancing terminates. The gain
+must hold in two consecutive samples, and nodes with recently changed pods are left out.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -94,9 +94,9 @@ class OneMore:
 def find_concentrated(
     snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
 ) -> dict[Workload, list[Pod]]:
-    """Return workloads of two or more Ready pods that are all on one node, with their pods.
+    """Return workloads with several Ready pods concentrated on a single node, with their pods.
 
-    moved: nodes of pods that are elsewhere than in the snapshot.
+    moved: nodes of migrated pods, different from the snapshot.
     """
     moved = moved or {}
     placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
@@ -114,7 +114,7 @@ def find_concentrated(
 
 
 def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
-    """Return the workloads that may be on one node, judged by counts alone."""
+    """Return the workloads possibly concentrated on a single node, by replica counts alone."""
     standing = snapshot.census.standing
     suspects = {
         workload
@@ -146,7 +146,7 @@ def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> 
 
 
 def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
-    """Return the migration to another zone if possible, and then with the least cost."""
+    """Return the migration to a different zone if possible, and then with the least cost."""
     snapshot, room = one_more.snapshot, one_more.room
     source, targets = snapshot.nodes[snapshot.placed[pod.uid]], one_more.list_targets(pod)
     if source.tier is None or not targets:
@@ -165,7 +165,7 @@ def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
     return next(filter(one_more.keeps_rules, moves), None)
 
 
-#: least score that both nodes gain together: less may be rounding
+#: least combined score improvement of both nodes: smaller differences may be rounding
 _LEAST = 1e-3
 
 
@@ -274,7 +274,7 @@ class Samples:
 
     @property
     def uneven(self) -> Iterator[int]:
-        """Positions of nodes from which a migration may gain enough, most uneven first."""
+        """Positions of nodes with possibly sufficient improvement, most uneven first."""
         for position in self.now.most_uneven_first:
             if 100.0 - self.now.own[position] < self.goal.min_gain:
                 return
@@ -282,7 +282,7 @@ class Samples:
                 yield position
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return N: the score that the pod gains on each node; 0 if it is not to go there."""
+        """Return N: score improvement of the pod on each node; 0 for forbidden nodes."""
         name = self.now.nodes.names[source]
         if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
             return np.zeros(len(self.known))
@@ -295,7 +295,7 @@ class Samples:
         )
 
     def _gains_of_both(self, pod: Pod, source: int) -> Floats:
-        """Return N: the score that each node and the source gain together."""
+        """Return N: combined score improvement of each node and the source."""
         now, own = self.now, self.now.own
         left = np.maximum(now.used[source] - now.estimate_use(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)

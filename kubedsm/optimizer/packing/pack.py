@@ -4,7 +4,7 @@ After "Optimising Kubernetes pod placement with constraint programming", with pl
 where the paper evicts first, and with edge shares. Most pods by priority; then the greatest QoS;
 then the fewest evictions and migrations. A result counts only if it places more pods of some
 priority, and no fewer of any higher one. A migrating pod is on two nodes for a while, so each
-migration needs free capacity in turn; cycles are broken by stopovers.
+migration needs available capacity in turn; cycles are broken by stopovers.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -38,12 +38,12 @@ from kubedsm.optimizer.moving.suggestion import (
 )
 from kubedsm.optimizer.packing.packing_search import Search
 from kubedsm.optimizer.packing.phases import PLACED, GoalOrder, Phases
-from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.plugins.plugins import open_nodes
 
-#: Placements that rules between pods rejected.
+#: Placements that constraints between pods rejected.
 Refused = tuple[tuple[Pod, NodeName], ...]
 
 
@@ -58,7 +58,7 @@ class Plan:
     refused: Refused = ()
 
 
-def make_plan(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
+def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
     """Return the plan to the loads, as far as it is feasible.
 
     gaps: all migrating pods leave before any comes.
@@ -69,7 +69,7 @@ def make_plan(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
     return _make_feasible(problem, moves, awaited, evicted)
 
 
-def trim_plan(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
+def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
     """Return the plan without disruptions that make no room for an arrival, as time allows."""
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
@@ -88,7 +88,7 @@ def trim_plan(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
     return plan
 
 
-def _drop_disruptions(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
+def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid]) -> Plan | None:
     """Return the plan without the disruptions; None if it needs them."""
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
@@ -98,7 +98,7 @@ def _drop_disruptions(problem: Problem, plan: Plan, gone: Container[Uid]) -> Pla
 
 
 def _make_feasible(
-    problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
+    problem: ClusterProblem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
 ) -> Plan:
     """Return the feasible part of the plan."""
     refused: Refused = ()
@@ -120,7 +120,7 @@ def _make_feasible(
     return Plan(made, order.legs(made), came, evicted, refused)
 
 
-def count_loads_after(problem: Problem, plan: Plan) -> Ints:
+def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
     """Return the loads after the plan."""
     loads = problem.old.copy()
     rows = problem.row_of
@@ -134,15 +134,15 @@ def count_loads_after(problem: Problem, plan: Plan) -> Ints:
     return loads
 
 
-def _assign_pods(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
+def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
     """Return the migrating pods, the arriving pods, and the pods without a place."""
     moves: list[Move] = []
     awaited: list[Move] = []
     evicted: list[Pod] = []
-    tier_of = {node.name: node.tier for node in problem.packing.nodes}
+    tier_of = {node.name: node.tier for node in problem.nodes}
     changes = loads - problem.old
-    room = problem.packing.free - problem.old @ problem.packing.requests
-    moving = problem.kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
+    room = problem.free - problem.old @ problem.requests
+    moving = problem.count_kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
     for kind in np.flatnonzero((changes != 0).any(axis=0)).tolist():
         column, number = changes[:, kind], int(moving[kind])
         leaving = [
@@ -165,7 +165,9 @@ def _assign_pods(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod
     return tuple(moves), tuple(awaited), tuple(evicted)
 
 
-def _order_startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Resources]) -> Order:
+def _order_startable(
+    problem: ClusterProblem, moves: Moves, free: Mapping[NodeName, Resources]
+) -> Order:
     """Return the migrations that can be carried out, some of them with a stopover."""
     while True:
         needs = find_needs(moves, free)
@@ -180,12 +182,12 @@ def _order_startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Res
         moves = tuple(move for move in moves if move.pod.uid in startable)
 
 
-def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | None:
+def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeName | None:
     """Take the capacity of a stopover from the node with the most spare capacity; return the node.
 
     spare: N x R, free next to all pods coming.
     """
-    fitting = problem.fitting(move.pod, spare)
+    fitting = problem.list_fitting(move.pod, spare)
     fitting = [row for row in fitting if problem.names[row] not in (move.source, move.target)]
     if not fitting:
         return None
@@ -194,8 +196,8 @@ def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | N
     return problem.names[row]
 
 
-def _place_awaited(problem: Problem, awaited: Moves, room: Ints) -> Moves:
-    """Place pending pods in the free capacity, intended pods on intended nodes first."""
+def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves:
+    """Place pending pods in the available capacity, intended pods on intended nodes first."""
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(
@@ -203,7 +205,7 @@ def _place_awaited(problem: Problem, awaited: Moves, room: Ints) -> Moves:
     )
     found: list[Move] = []
     for pod in waiting:
-        fitting = problem.fitting(pod, room)
+        fitting = problem.list_fitting(pod, room)
         if not fitting:
             continue
         row = meant.get(pod.uid)
@@ -231,7 +233,7 @@ class Part:
 def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
-    """Yield the parts: no two touch the same node, or wait for each other's legs."""
+    """Enumerate the parts: no two touch the same node, or wait for each other's legs."""
     legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
     by_name = {leg.name: leg for leg in legs}
     linked = [
@@ -250,8 +252,8 @@ def split_parts(
 def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
     """Return the refused pods for which capacity exists, but fragmented.
 
-    That is if an open node would hold the pod empty, and the free capacity of all nodes together
-    suffices: migrations do not increase it.
+    That is if an open node would hold the pod empty, and the available capacity of all nodes
+    together suffices: migrations do not increase it.
     """
     waiting = snapshot.schedulable(snapshot.pods.values())
     waiting = [pod for pod in waiting if pod.uid in refused]
@@ -276,7 +278,7 @@ def _has_total_capacity(snapshot: Snapshot, pod_class: PodClass) -> bool:
 
 #: Parts of the remaining time for small steps, and for the search before the solver.
 _STEPPING, _SEARCHING = 0.2, 0.4
-#: Attempts under rules between pods.
+#: Attempts under constraints between pods.
 _TRIES, _EVEN = 4, 0.5
 
 
@@ -342,7 +344,7 @@ def pack_cluster(
     gains = Gains.of(snapshot, qos_targets, objective)
     # Cloud pods of capped workloads stay on their nodes.
     stays = reject_capped(snapshot, qos_targets, reason_to_stay)
-    problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
+    problem = ClusterProblem.pose(snapshot, stays, gains, allow_evictions=allow_evictions)
     phases = Phases(problem, gains, tier_share, order)
     choice = _Choice(problem, phases, gaps=gaps)
     known: list[Found] = []
@@ -358,8 +360,8 @@ def pack_cluster(
     found = known[0] if known else None
     plan = choice.trim(bounds.deadline)
     return Packed(
-        _by_priority(problem, problem.placed(problem.old)),
-        _by_priority(problem, problem.placed(choice.loads)),
+        _by_priority(problem, problem.count_placed(problem.old)),
+        _by_priority(problem, problem.count_placed(choice.loads)),
         plan.moves,
         plan.legs,
         plan.awaited,
@@ -369,14 +371,14 @@ def pack_cluster(
 
 
 def _search_loads(
-    problem: Problem,
+    problem: ClusterProblem,
     phases: Phases,
     choice: "_Choice",
     known: list[Found],
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Offer results of the search and the solver; return what rules between pods reject."""
+    """Offer results of the search and the solver; return what constraints between pods reject."""
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -392,7 +394,7 @@ def _search_loads(
 class _Choice:
     """Best plan so far."""
 
-    def __init__(self, problem: Problem, phases: Phases, *, gaps: bool) -> None:
+    def __init__(self, problem: ClusterProblem, phases: Phases, *, gaps: bool) -> None:
         self._problem, self._phases, self._gaps = problem, phases, gaps
         self.plan, self.loads = Plan(), problem.old
 
@@ -400,7 +402,7 @@ class _Choice:
         """Offer loads; return whether their plan places as many pods as the loads."""
         plan = self._offer_plan(loads)
         after = count_loads_after(self._problem, plan)
-        return self._problem.placed(after) >= self._problem.placed(loads)
+        return self._problem.count_placed(after) >= self._problem.count_placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
         """Take the plan of the loads if it is better; return its rejections."""
@@ -410,7 +412,7 @@ class _Choice:
         """Return the plan; take it if it places more pods than now, and is the best such plan."""
         problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
         after = count_loads_after(problem, plan)
-        if problem.placed(after) > problem.placed(problem.old) and (
+        if problem.count_placed(after) > problem.count_placed(problem.old) and (
             self._rank_plan(plan, after) > self._rank_plan(self.plan, self.loads)
         ):
             self.plan, self.loads = plan, after
@@ -427,5 +429,5 @@ class _Choice:
         return self._phases.standing(after), -count_disruptions(plan.moves)
 
 
-def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:
+def _by_priority(problem: ClusterProblem, placed: Iterable[int]) -> dict[int, int]:
     return dict(zip(problem.priorities, placed, strict=True))

@@ -1,9 +1,9 @@
 """Large-neighbourhood search for packings: some nodes are emptied and refilled, again and again.
 
 A few random nodes at a time: their pods and pending pods are placed again by best fit, in a noisy
-order. A result is kept if it is no worse: most placed pods by priority, and free capacity in large
-pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and local
-search methods to solve vehicle routing problems".)
+order. A result is kept if it is no worse: most placed pods by priority, and available capacity in
+large pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and
+local search methods to solve vehicle routing problems".)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,17 +13,17 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.packing.problem import ClusterProblem
 
 #: Most nodes refilled at a time.
 _NODES = 4
-#: Rounds, and further rounds a node; the deadline may come before.
+#: Rounds, and additional rounds a node; the deadline may come before.
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
 #: Part of the rounds for migrating less.
 _RESTORING = 0.3
 #: Greatest noise of orders and fits; and how often pods return to former nodes.
 _NOISE, _HOMING = 0.4, 0.95
-#: Nodes of which the one with the most free capacity is refilled.
+#: Nodes of which the one with the most available capacity is refilled.
 _LOOKED_AT = 3
 #: Probability of each of two alternatives.
 _EVEN = 0.5
@@ -45,24 +45,23 @@ class _Found(NamedTuple):
 class Search:
     """Placement under improvement."""
 
-    def __init__(self, problem: Problem, seed: int = 0) -> None:
-        packing = problem.packing
+    def __init__(self, problem: ClusterProblem, seed: int = 0) -> None:
         #: scarce resources
-        scarce = (packing.requests > 0).any(axis=0) & (
-            packing.free.min(axis=0) < packing.counts @ packing.requests
+        scarce = (problem.requests > 0).any(axis=0) & (
+            problem.free.min(axis=0) < problem.counts @ problem.requests
         )
         self._problem = problem
-        self._room: list[list[int]] = packing.free[:, scarce].tolist()
-        self._asks: list[list[int]] = packing.requests[:, scarce].tolist()
-        self._parts = (1 / np.maximum(packing.free.max(axis=0), 1))[scarce].tolist()
+        self._room: list[list[int]] = problem.free[:, scarce].tolist()
+        self._asks: list[list[int]] = problem.requests[:, scarce].tolist()
+        self._parts = (1 / np.maximum(problem.free.max(axis=0), 1))[scarce].tolist()
         self._size = [self._size_of(asks) for asks in self._asks]
         self._tier = problem.tiers.tolist()
-        self._most = packing.most.tolist()
+        self._most = problem.most.tolist()
         self._old = problem.old.tolist()
-        self._spare = (packing.counts - problem.least).tolist()
-        #: kinds of the pods by row; unplaced kinds are in `_out`
+        self._spare = (problem.counts - problem.least).tolist()
+        #: kinds of the pods by row; unschedulable kinds are in `_out`
         self._on: list[list[int]] = []
-        #: free capacity by row
+        #: available capacity by row
         self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
@@ -70,7 +69,7 @@ class Search:
 
     @property
     def loads(self) -> Ints:
-        loads = self._problem.packing.nothing()
+        loads = self._problem.nothing()
         for row, kinds in enumerate(self._on):
             for kind in kinds:
                 loads[row, kind] += 1
@@ -82,7 +81,7 @@ class Search:
             for row in loads.tolist()
         ]
         self._spare_room = [self._room_beside(row, kinds) for row, kinds in enumerate(self._on)]
-        left = (self._problem.packing.counts - loads.sum(axis=0)).tolist()
+        left = (self._problem.counts - loads.sum(axis=0)).tolist()
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
@@ -241,7 +240,7 @@ class Search:
         return counted
 
     def _keeps_running(self, out: Sequence[int]) -> bool:
-        """Return whether all running pods have a node."""
+        """Determine whether all running pods have a node."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
     def _rate_gaps(self, on: _Nodes) -> float:

@@ -18,7 +18,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
-from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.optimizer.placing.batch_mip import add_loads
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
@@ -31,21 +31,20 @@ from kubedsm.optimizer.programming.programme import (
 _MIXES = 9
 
 
-def bound_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
+def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int, ...]:
     """Return upper bounds on the placed pods of each tier, given those of the tiers before.
 
     All nodes are taken for one, and each resource, or a sum of two, for the only one; the smallest
     pods go first. placed: T, placed pods in a known placement.
     """
-    packing = problem.packing
-    reachable = (packing.most > 0).any(axis=0)
-    counts = np.where(reachable, packing.counts, 0)
-    total = packing.free.sum(axis=0)
-    scarce = (packing.requests > 0).any(axis=0) & (total < counts @ packing.requests)
+    reachable = (problem.most > 0).any(axis=0)
+    counts = np.where(reachable, problem.counts, 0)
+    total = problem.free.sum(axis=0)
+    scarce = (problem.requests > 0).any(axis=0) & (total < counts @ problem.requests)
     bounds = [int(counts[problem.tiers == tier].sum()) for tier in range(len(placed))]
     if not scarce.any():
         return tuple(bounds)
-    asks = packing.requests[:, scarce] / np.maximum(total[scarce], 1)
+    asks = problem.requests[:, scarce] / np.maximum(total[scarce], 1)
     for weights in _convex_weights(int(scarce.sum())):
         sizes = asks @ weights
         left = 1 + 1e-9 - float(sizes @ problem.least)
@@ -87,7 +86,7 @@ class _Steps:
     #: edge nodes and kinds of the workload, of the N x S loads
     cells: tuple[Ints, ...]
     steps: Ints
-    #: QoS of each further edge pod, in nano-units
+    #: QoS of each additional edge pod, in nano-units
     benefits: Ints
 
 
@@ -96,16 +95,16 @@ class Phases:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: ClusterProblem,
         gains: Gains,
         tier_share: float = 0.6,
         order: GoalOrder = "placed first",
     ) -> None:
         """tier_share: part of the time budget that is reserved equally for the goals."""
         self._problem, self._tier_share, self._order = problem, tier_share, order
-        packing, old = problem.packing, problem.old
+        old = problem.old
         rows = Rows()
-        self._y = add_loads(rows, packing, packing.most)
+        self._y = add_loads(rows, problem, problem.most)
         self._homes = np.nonzero(old)
         self._stay = rows.variables(old[self._homes])
         #: kept running pods, for kinds that may be evicted
@@ -131,7 +130,8 @@ class Phases:
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
         """Return the optimality of the loads.
 
-        found: certificates of other loads that are no worse; they hold as far as values are equal.
+        found: certificates of other loads that are no worse; they hold as far as values are
+        identical.
         """
         goals, values = self.goals(loads), self.values(loads)
         certificates = []
@@ -154,7 +154,7 @@ class Phases:
     def _add_counts(self, rows: Rows) -> None:
         problem = self._problem
         for kind, (least, most) in enumerate(
-            zip(problem.least.tolist(), problem.packing.counts.tolist(), strict=True)
+            zip(problem.least.tolist(), problem.counts.tolist(), strict=True)
         ):
             rows.add((self._y[:, kind], 1), least=least, most=most)
         for stay, y in zip(self._stay.tolist(), self._y[self._homes].tolist(), strict=True):
@@ -163,13 +163,13 @@ class Phases:
             rows.add((self._y[:, kind], 1), ([kept], -1), least=0)
 
     def _add_steps(self, rows: Rows, gains: Gains) -> Iterator["_Steps"]:
-        """Yield the steps of workloads whose edge share has a benefit."""
+        """Enumerate the steps of workloads whose edge share has a benefit."""
         problem = self._problem
-        edge = [row for row, n in enumerate(problem.packing.nodes) if n.tier is Tier.EDGE]
+        edge = [row for row, n in enumerate(problem.nodes) if n.tier is Tier.EDGE]
         for workload in dict.fromkeys(filter(None, problem.workloads)):
             kinds = [kind for kind, each in enumerate(problem.workloads) if each == workload]
             cells = np.ix_(edge, kinds)
-            most = int(problem.packing.counts[kinds].sum()) * problem.packing.most[cells].any()
+            most = int(problem.counts[kinds].sum()) * problem.most[cells].any()
             now = int(problem.old[cells].sum())
             scores = np.array([gains.of_workload(workload, n - now) for n in range(most + 1)])
             if np.diff(scores).any():
@@ -180,7 +180,7 @@ class Phases:
 
     def goals(self, loads: Ints) -> list[Goal]:
         """Return the goals in order, with upper bounds given the pods placed by `loads`."""
-        placed = self._problem.placed(loads)
+        placed = self._problem.count_placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
             for tier, most in enumerate(bound_placed(self._problem, placed))
@@ -229,12 +229,12 @@ class Phases:
         )
 
     def _must_disturb(self, placed: Sequence[int]) -> bool:
-        """Return whether the numbers can be placed only if some pod leaves its node."""
+        """Determine whether the numbers can be placed only if some pod leaves its node."""
         problem = self._problem
-        packing, had = problem.packing, problem.old.sum(axis=0)
-        free = packing.free - problem.old @ packing.requests
-        fits = (free[:, None, :] >= packing.requests[None, :, :]).all(axis=2) & (packing.most > 0)
-        most = np.where(fits.any(axis=0), packing.counts, had)
+        had = problem.old.sum(axis=0)
+        free = problem.free - problem.old @ problem.requests
+        fits = (free[:, None, :] >= problem.requests[None, :, :]).all(axis=2) & (problem.most > 0)
+        most = np.where(fits.any(axis=0), problem.counts, had)
         return any(
             number > int(most[problem.tiers == tier].sum()) for tier, number in enumerate(placed)
         )
@@ -246,7 +246,7 @@ class Phases:
         values = self._zero_weights()
         values[self._y] = loads
         values[self._stay] = np.minimum(loads, self._problem.old)[self._homes]
-        values[self._kept] = self._problem.kept(loads)[self._loose]
+        values[self._kept] = self._problem.count_kept(loads)[self._loose]
         for of in self._steps:
             values[of.steps[: int(loads[of.cells].sum())]] = 1
         return values

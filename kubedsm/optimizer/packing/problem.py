@@ -1,7 +1,4 @@
-"""Whole cluster as one packing problem: movable pods and pending pods on all nodes.
-
-As in `matching.problem`, interchangeable pods are a kind, and a placement is a matrix of counts.
-"""
+"""Whole cluster as one placement problem: movable pods and pending pods on all nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
@@ -25,14 +22,11 @@ from kubedsm.plugins.plugins import open_nodes
 _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 
-@attrs.frozen(eq=False)
-class Problem:
-    """S kinds on N nodes. Loads, N x S: number of pods of each kind on each node."""
+@attrs.frozen(eq=False, kw_only=True)
+class ClusterProblem(PlacementProblem):
+    """Running and pending pods on all nodes; capacity as if none of the pods were anywhere."""
 
     snapshot: Snapshot
-    #: running and pending pods of each kind; capacity as if none of them were
-    #: anywhere
-    packing: PlacementProblem
     #: N x S, where pods of each kind run
     old: Ints
     #: S, how many pods of each kind must have a node
@@ -43,14 +37,14 @@ class Problem:
     priorities: tuple[int, ...]
     #: S, workload of each kind; None without benefit of edge shares
     workloads: tuple[Workload | None, ...]
-    #: None without rules between pods
+    #: None without constraints between pods
     rules: EdgeRules | None
 
     @classmethod
-    def of(
+    def pose(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """Build the problem; movable: the reason why a pod must stay, or None.
+        """Construct the problem; movable: the reason why a pod must stay, or None.
 
         Fixed pods only hold capacity. Others may be evicted, if allowed, for pending pods of a
         higher priority.
@@ -66,28 +60,38 @@ class Problem:
         )
         found = _group_kinds([*running, *waiting], emptied, rules, gains)
         kinds = [kind for kind, _ in found]
-        packing = PlacementProblem.of(kinds, emptied)
+        problem = PlacementProblem.of(kinds, emptied)
         old = _count_running(kinds, rows)
-        room = np.maximum(packing.free, old @ packing.requests)
-        packing = attrs.evolve(packing, free=room, most=_count_fitting(packing, room, old))
+        free = np.maximum(problem.free, old @ problem.requests)
+        most = _count_fitting(problem, free, old)
+        problem = attrs.evolve(problem, free=free, most=most)
         priorities = sorted({kind.rank.priority for kind in kinds}, reverse=True)
         tiers = np.array([priorities.index(k.rank.priority) for k in kinds], dtype=np.int64)
         least = old.sum(axis=0)
         if allow_evictions:
-            waits = [tier for tier, n in zip(tiers, packing.counts - least, strict=True) if n]
+            waits = [tier for tier, n in zip(tiers, problem.counts - least, strict=True) if n]
             least[tiers > min(waits, default=len(priorities))] = 0
         workloads = tuple(workload for _, workload in found)
-        return cls(snapshot, packing, old, least, tiers, tuple(priorities), workloads, rules)
+        return cls(
+            **attrs.asdict(problem, recurse=False),
+            snapshot=snapshot,
+            old=old,
+            least=least,
+            tiers=tiers,
+            priorities=tuple(priorities),
+            workloads=workloads,
+            rules=rules,
+        )
 
     @cached_property
     def names(self) -> tuple[NodeName, ...]:
-        return tuple(node.name for node in self.packing.nodes)
+        return tuple(node.name for node in self.nodes)
 
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
         """Running pods of each kind by row, oldest first."""
-        found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.packing.kinds)
-        for of_kind, kind in zip(found, self.packing.kinds, strict=True):
+        found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.kinds)
+        for of_kind, kind in zip(found, self.kinds, strict=True):
             for pod in kind.pods:
                 if pod.node_name is not None:
                     row = self.row_of[pod.node_name]
@@ -97,12 +101,12 @@ class Problem:
     @cached_property
     def waiting(self) -> tuple[tuple[Pod, ...], ...]:
         """Pending pods of each kind, oldest first."""
-        kinds = self.packing.kinds
+        kinds = self.kinds
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
 
     @cached_property
     def kind_of(self) -> Mapping[Uid, int]:
-        return {pod.uid: at for at, kind in enumerate(self.packing.kinds) for pod in kind.pods}
+        return {pod.uid: at for at, kind in enumerate(self.kinds) for pod in kind.pods}
 
     @cached_property
     def row_of(self) -> Mapping[str, int]:
@@ -110,45 +114,45 @@ class Problem:
 
     def asks_of(self, pod: Pod) -> Ints:
         """Return R."""
-        asks: Ints = self.packing.requests[self.kind_of[pod.uid]]
+        asks: Ints = self.requests[self.kind_of[pod.uid]]
         return asks
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
         """Return N x R, negative amounts included."""
         listed = [free[name] for name in self.names]
-        return np.stack([column_of(listed, axis) for axis in self.packing.axes], axis=1)
+        return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return N x R, the free capacity with the loads, negative amounts included."""
-        room: Ints = self._free - (loads - self.old) @ self.packing.requests
+        """Return N x R, the available capacity with the loads, negative amounts included."""
+        room: Ints = self._free - (loads - self.old) @ self.requests
         return room
 
     @cached_property
     def _free(self) -> Ints:
         return self.rows_of(self.snapshot.free)
 
-    def fitting(self, pod: Pod, room: Ints) -> list[int]:
-        """Return the rows that accept the pod with this free capacity."""
+    def list_fitting(self, pod: Pod, room: Ints) -> list[int]:
+        """Return the rows that accept the pod with this available capacity."""
         kind = self.kind_of[pod.uid]
-        asks = self.packing.requests[kind]
+        asks = self.requests[kind]
         enough = ((room >= asks) | (asks == 0)).all(axis=1)
-        found: list[int] = np.flatnonzero(enough & (self.packing.most[:, kind] > 0)).tolist()
+        found: list[int] = np.flatnonzero(enough & (self.most[:, kind] > 0)).tolist()
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem with no further pods of the kinds on the nodes."""
-        most = self.packing.most.copy()
+        """Return the problem with no additional pods of the kinds on the nodes."""
+        most = self.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
             most[at] = self.old[at]
-        return attrs.evolve(self, packing=attrs.evolve(self.packing, most=most))
+        return attrs.evolve(self, most=most)
 
-    def placed(self, loads: Ints) -> tuple[int, ...]:
+    def count_placed(self, loads: Ints) -> tuple[int, ...]:
         """Return the number of placed pods of each tier."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
-    def kept(self, loads: Ints) -> Ints:
+    def count_kept(self, loads: Ints) -> Ints:
         """Return S, the running pods that have a node, the same or another."""
         kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
         return kept
@@ -157,7 +161,7 @@ class Problem:
 def _empty_nodes(
     rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
 ) -> Room:
-    """Return the free capacity of the requested resources without the pods."""
+    """Return the available capacity of the requested resources without the pods."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:
@@ -203,10 +207,10 @@ def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return old
 
 
-def _count_fitting(packing: PlacementProblem, room: Ints, old: Ints) -> Ints:
+def _count_fitting(problem: PlacementProblem, room: Ints, old: Ints) -> Ints:
     """Return N x S, how many fit without other kinds, at least as many as run there."""
-    asked = np.maximum(packing.requests, 1)
+    asked = np.maximum(problem.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]
-    fits[:, packing.requests == 0] = np.iinfo(np.int64).max
-    most: Ints = np.minimum(packing.counts, np.minimum(packing.most, fits.min(axis=2)))
+    fits[:, problem.requests == 0] = np.iinfo(np.int64).max
+    most: Ints = np.minimum(problem.counts, np.minimum(problem.most, fits.min(axis=2)))
     return np.maximum(most, old)

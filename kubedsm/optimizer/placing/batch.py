@@ -2,8 +2,8 @@
 
 A single pod goes to the edge if that gains QoS, or costs none and joins fewer replicas, or as many
 and reduces fragmentation. One pod at a time, in serving order, is the floor that every decision
-reaches; as in kube-scheduler, a later pod may break rules of an earlier one there. The time of the
-floor is linear in the number of pods, so no deadline applies.
+reaches; as in kube-scheduler, a subsequent pod may break constraints of a preceding one there. The
+time of the floor is linear in the number of pods, so no deadline applies.
 """
 
 from collections import Counter
@@ -102,7 +102,7 @@ def choose_node(
     """Return the position of the node that a single pod goes to, and the fragmentation added.
 
     open_to: nodes accepting the pod. added: fragmentation that the pod adds to the edge rows.
-    company, penalties: by position, replicas that the pod joins, and its penalty.
+    company, penalties: by position, replicas that the pod joins, and its preference penalty.
     """
     target = _least_allocated(requests, cloud.only(open_to), company, penalties)
     rows = np.flatnonzero(open_to[edge.positions])
@@ -368,7 +368,7 @@ def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Po
     return [pod for pod in pods if pod.uid not in placed]
 
 
-#: Overhead in nodes, and limit, of pods times request vectors times edge nodes.
+#: Overhead in nodes, and threshold, of pods times request vectors times edge nodes.
 _OVERHEAD, _MOST_MEASURED = 100, 10_000_000
 
 

@@ -1,9 +1,9 @@
 """Integer programme of a batch above the exact-search limit, its upper bounds, and its parts.
 
 The goals are those of `make_decision`: pods placed by turn; QoS by level; evenness by level;
-penalties. Variables count the pods of a kind on a node; further ones count whose pods are on the
-edge, and steps of QoS. A cloud that holds the whole batch is one node without limits. Kinds that
-share no workload and no node are solved as independent parts.
+penalties. Variables count the pods of a kind on a node; additional ones count whose pods are on the
+edge, and steps of QoS. A cloud that holds the whole batch is one node of unlimited capacity. Kinds
+that share no workload and no node are solved as independent parts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from kubedsm.optimizer.programming.programme import Programme, Rows, Status
 Also = Callable[[Rows, Ints], None]
 #: Names of the goals.
 PLACED, QOS, EVEN, LIKED = "pods placed", "QoS", "evenness", "preferences"
-#: rounding error of equal gains
+#: rounding error of identical gains
 _ROUNDED = 2
 
 
@@ -90,7 +90,7 @@ def build_programme(
     also: Also | None = None,
     roomy: Ints | None = None,
 ) -> IntegerChoice:
-    """Build the programme; both problems have the same kinds, and the members their pods.
+    """Construct the programme; both problems have the same kinds, and the members their pods.
 
     roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
     """
@@ -139,7 +139,7 @@ def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
 
 
 def _add_steps(rows: Rows, scores: Ints) -> Ints:
-    """Add a variable for each further pod of a workload, ordered where gains are not concave."""
+    """Add a variable for each additional pod of a workload, ordered where gains are not concave."""
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
         rows.add_chain(steps)
@@ -152,7 +152,7 @@ def turn_called(turn: Turn) -> str:
 
 
 def list_turns(problem: PlacementProblem) -> Iterator[tuple[str, Mask]]:
-    """Yield the name and the kinds of each turn, the greatest first."""
+    """Enumerate the name and the kinds of each turn, the greatest first."""
     turns = [kind.rank.turn for kind in problem.kinds]
     for turn in sorted(set(turns), reverse=True):
         yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
@@ -163,7 +163,7 @@ def level_called(level: int) -> str:
 
 
 def list_levels(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the name and the members of each level, the greatest first."""
+    """Enumerate the name and the members of each level, the greatest first."""
     for level in sorted({member.level for member in members}, reverse=True):
         of_level = [at for at, member in enumerate(members) if member.level == level]
         yield level_called(level), of_level
@@ -224,7 +224,7 @@ def upper_bounds(
 
 
 def _capacity_of(problem: PlacementProblem, kinds: Mask) -> Ints:
-    """Return R, free capacity of nodes accepting one of the kinds."""
+    """Return R, available capacity of nodes accepting one of the kinds."""
     room: Ints = problem.free[problem.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
@@ -262,7 +262,7 @@ def choose_by_solver(
     first: Placement,
     bounds: Bounds,
 ) -> Chosen:
-    """Return the best choice of heuristics and solver; `first` was found quickly."""
+    """Return the best selection of heuristics and solver; `first` was found quickly."""
     placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
     posed = build_programme(edge, cloud.problem, members, objective, roomy=cloud.endless)
     limits = upper_bounds(edge, cloud.problem, members, objective)
@@ -359,7 +359,7 @@ def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amount
 def list_shortfalls(
     reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
 ) -> Iterator[Certificate]:
-    """Yield certificates of the gaps between the reached amounts and the bounds.
+    """Enumerate certificates of the gaps between the reached amounts and the bounds.
 
     certificates: unproven goals of `best`; several of one goal are of parts that add up.
     """

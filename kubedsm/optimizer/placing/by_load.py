@@ -1,8 +1,8 @@
 """Load-aware post-processing: pods of a decision are reassigned within their tiers.
 
 One pod after the other may go to a node of its tier that accepts it next to all others, with no
-more replicas together. It goes where load score less penalty is greatest, with the expected use of
-the pods before it; it stays where nothing is better or the node's use is unknown.
+more replicas together. It goes where load score less preference penalty is greatest, with the
+expected use of the pods before it; it stays where nothing is better or the node's use is unknown.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -70,8 +70,8 @@ def balance_by_load(
 ) -> Decision:
     """Return the decision with its pods balanced by load within their tiers.
 
-    Unchanged without measurements, after the deadline, or if an unplaced pod would fit then.
-    spread: whether replicas are kept apart. closed: nodes that get no further pods.
+    Unchanged without measurements, after the deadline, or if an unschedulable pod would fit then.
+    spread: whether replicas are kept apart. closed: nodes that get no additional pods.
     """
     loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
     if loads is None or not decision.bindings:

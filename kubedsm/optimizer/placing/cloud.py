@@ -99,7 +99,7 @@ def allocation_score(allocatable: list[int], requested: list[int]) -> int:
 
 
 def score_with(requests: Resources, node: Node, free: Resources) -> int:
-    """Return the score of a node with this free capacity after one more pod."""
+    """Return the score of a node with this available capacity after one more pod."""
     size = node.allocatable
     cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
     requested = [cpu + requests.cpu, memory + requests.memory]
@@ -118,8 +118,8 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
     """Return a placement, N x S, of the numbers of pods, as far as they fit.
 
-    By priority, then the largest first; each by least penalty, least charge, least allocation,
-    fewest arrivals, first node. Neither penalties nor charges keep a pod out.
+    By priority, then the largest first; each by least preference penalty, least charge, least
+    allocation, fewest arrivals, first node. Neither penalties nor charges keep a pod out.
     """
     loads = _spread_out(problem, counts)
     for looser in _relax_packing(problem):
@@ -129,7 +129,7 @@ def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
 
 
 def _relax_packing(problem: PlacementProblem) -> Iterator[PlacementProblem]:
-    """Yield the problem without charges, then without penalties."""
+    """Enumerate the problem without charges, then without penalties."""
     if problem.ladders:
         problem = attrs.evolve(problem, ladders=None)
         yield problem
@@ -314,7 +314,7 @@ class CloudRoom:
 
 
 class CloudHold:
-    """Test whether the cloud holds pods leaving the edge, with memory of earlier answers."""
+    """Test whether the cloud holds pods leaving the edge, with memory of preceding answers."""
 
     def __init__(self, packing: PlacementProblem, bounds: Bounds) -> None:
         """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
@@ -333,14 +333,14 @@ class CloudHold:
         return self._exact and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:
-        """Return whether one pod of the kind fits."""
+        """Determine whether one pod of the kind fits."""
         packing = self.packing
         requests = packing.requests[kind]
         fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Return whether the numbers of pods fit together."""
+        """Determine whether the numbers of pods fit together."""
         if any((counts <= known).all() for known in self._enough):
             return True
         if any((counts >= known).all() for known in self._too_many):

@@ -1,7 +1,7 @@
-"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the limits.
+"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the thresholds.
 
 QoS depends on how many pods of each workload are on the edge, and capacity on how many of each
-kind. The choice is among count vectors: `match` has the feasible ones with their fragmentation,
+kind. The selection is among count vectors: `match` has the feasible ones with their fragmentation,
 `split` the best QoS of sharing a vector among workloads. The paper compares sums of resources; here
 a vector counts only if `match` places it.
 """
@@ -55,7 +55,7 @@ class Binding(NamedTuple):
 def room_after(
     free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
 ) -> dict[NodeName, Resources]:
-    """Return the free capacity after the bindings."""
+    """Return the available capacity after the bindings."""
     left = dict(free)
     for binding in bindings:
         left[binding.node] -= binding.pod.requests
@@ -70,8 +70,8 @@ class Decision:
     Fragmentation is that of all edge nodes after the bindings, in units of 2^-32 node.
     """
 
-    #: in serving order; with rules between pods, in an order
-    #: in which each pod keeps the rules as it comes
+    #: in serving order; with constraints between pods, in an order
+    #: in which each pod keeps the constraints as it comes
     bindings: tuple[Binding, ...] = ()
     #: rejections by every node of pods fitting nowhere, with the capacity left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
@@ -87,7 +87,7 @@ class Decision:
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
-    #: rules between pods do not matter
+    #: constraints between pods do not matter
     plain: bool = False
     #: sampled cloud nodes; None: all
     looked_at: LookedAt | None = None

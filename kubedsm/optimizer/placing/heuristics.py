@@ -1,8 +1,8 @@
 """Heuristics above the exact-search limit: greedy, best fit, one by one, ejection chains.
 
 Each fills edge and cloud as one; then ejection chains make room, and cloud pods with the greatest
-gain come to the free capacity of the edge. One heuristic is kube-scheduler's one pod at a time, so
-the result is no worse.
+gain come to the available capacity of the edge. One heuristic is kube-scheduler's one pod at a
+time, so the result is no worse.
 """
 
 import heapq
@@ -68,7 +68,7 @@ def pick_greedily(
     """Pick pods for the edge by priority, then by QoS gained for their size, and place them.
 
     Gains and sizes are updated after every pick. A pod counts the steepest average gain of it and
-    further pods of its workload, so targets that count when met in full are met pod by pod. No
+    additional pods of its workload, so targets that count when met in full are met pod by pod. No
     deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
     """
     size = kind_sizes(edge)
@@ -184,7 +184,7 @@ def best_by_heuristics(
 
 
 def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -> Iterator[Ints]:
-    """Yield further placements; number: edge nodes."""
+    """Enumerate additional placements; number: edge nodes."""
     if not deadline.passed:
         yield best_fit_increasing(whole)
     if not deadline.passed:
@@ -249,7 +249,7 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
 
 
 def _fill_up(problem: PlacementProblem, loads: Ints, counts: Ints) -> Ints:
-    """Return the placement with the further pods, as far as they fit."""
+    """Return the placement with the additional pods, as far as they fit."""
     room = BestFit(problem, loads)
     for kind in order_by_size(problem):
         for _ in range(int(counts[kind])):

@@ -25,7 +25,7 @@ from kubedsm.plugins.plugins import fitting_nodes
 
 
 def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
-    """Return the rank of each pod; None if all are equal.
+    """Return the rank of each pod; None if all are identical.
 
     A pod pending for longer than `patience` seconds goes before newer ones, and again each time
     that doubles.
@@ -54,7 +54,7 @@ _CLASSES = 8
 
 
 def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
-    """Return whether the pods lose nothing by being placed now, up to `batch` pods in all.
+    """Determine whether the pods lose nothing by being placed now, up to `batch` pods in all.
 
     All find capacity on the edge wherever others go; or those that the edge cannot hold, in the
     cloud. Replicas of the only workload are interchangeable too.
@@ -79,14 +79,14 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
 
 
 def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
-    """Return how many such pods fit if no others come."""
+    """Calculate how many such pods fit if no others come."""
     requests = {name: amount for name, amount in pod_class.requests.items() if amount}
     fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
     free = fitting.free(tuple(requests))
     return int((free // np.array(list(requests.values()), dtype=np.int64)).min(axis=1).sum())
 
 
-#: Most pods with rules between pods in one batch: more take seconds.
+#: Most pods with constraints between pods in one batch: more take seconds.
 MOST_RULED = 1000
 
 
@@ -104,12 +104,12 @@ def immediate_schedule(
 ) -> Decision:
     """Return the decision on the pending pods (Algorithm 1).
 
-    The edge first, by QoS; the rest to the cloud; a pod fitting nowhere is unplaced, with
-    reasons. Equal inputs give equal decisions, in any order of pods and nodes. By every deadline,
-    pods placed and then QoS are at least those of one pod at a time. Of more than `MOST_RULED` pods
-    with rules between pods the rest is `late`. No pod stays out for one of lower priority, and
-    workloads of a higher level come first; the level is the greatest priority of its pods in the
-    batch.
+    The edge first, by QoS; the rest to the cloud; a pod fitting nowhere is unschedulable, with
+    reasons. Identical inputs give identical decisions, in any order of pods and nodes. By every
+    deadline, pods placed and then QoS are at least those of one pod at a time. Of more than
+    `MOST_RULED` pods with constraints between pods the rest is `late`. No pod stays out for one of
+    lower priority, and workloads of a higher level come first; the level is the greatest priority
+    of its pods in the batch.
 
     patience: seconds after which pods go first. default_spread: whether replicas are spread as far
     as costs no QoS. sampling: how much of the cloud is examined for plain pods.

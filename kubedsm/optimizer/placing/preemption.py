@@ -22,11 +22,11 @@ from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import open_nodes
 
-#: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: limit of
+#: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: threshold of
 #: compared candidates, the first by tier and name
 CANDIDATES_SHARE = 0.1
 CANDIDATES = 100
-#: makes priorities positive, so further victims increase the sum
+#: makes priorities positive, so additional victims increase the sum
 _LEAST_PRIORITY = 2**31
 
 
@@ -82,7 +82,7 @@ class PreemptionSearch:
 
     @cached_property
     def _feasibility(self) -> Feasibility | None:
-        """Rules of the whole cluster; None without rules between pods."""
+        """Constraints of the whole cluster; None without constraints between pods."""
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
         concerned = any(speaks_of_others(pod.pod_class) for pod in pods)
         return Feasibility.of(self.snapshot) if concerned else None
@@ -105,7 +105,7 @@ class PreemptionSearch:
         return None
 
     def helps(self) -> bool:
-        """Return whether evictions would make room anywhere."""
+        """Determine whether evictions would make room anywhere."""
         return self.pod.pod_class.preempts and any(
             self.on(node.name) is not None for node in self._possible_nodes()
         )
@@ -149,7 +149,7 @@ class PreemptionSearch:
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
     def _possible_nodes(self) -> Iterator[Node]:
-        """Yield the nodes that could accept the pod if empty, most welcome first."""
+        """Enumerate the nodes that could accept the pod if empty, most welcome first."""
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
@@ -159,7 +159,7 @@ class PreemptionSearch:
                 yield node
 
     def _is_open(self, node: Node) -> bool:
-        """Return whether the node accepts the pod, capacity and other pods aside."""
+        """Determine whether the node accepts the pod, capacity and other pods aside."""
         index = self.snapshot.index
         return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
 
@@ -179,14 +179,14 @@ class PreemptionSearch:
                 yield pod
 
     def _has_room(self, node: Node, potential: Iterable[Pod]) -> bool:
-        """Return whether the capacity would do, a quick test."""
+        """Determine whether the capacity would do, a quick test."""
         free = self.snapshot.free[node.name]
         for pod in (*self._leaving_pods(node.name), *potential):
             free += pod.requests
         return not shortages(self.pod.requests, free)
 
     def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """Return the rules without the pods, over that node alone if that is enough."""
+        """Return the constraints without the pods, over that node alone if that is enough."""
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
@@ -233,7 +233,7 @@ class PreemptionSearch:
 def makes_room(
     snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
 ) -> bool:
-    """Return whether the preemption still makes room, rules aside."""
+    """Determine whether the preemption still makes room, constraints aside."""
     gone = {victim.uid for victim in found.victims}
     here = {uid for uid, node in snapshot.placed.items() if node == found.node}
     if found.node not in snapshot.nodes or not gone <= here:

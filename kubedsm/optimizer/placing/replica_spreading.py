@@ -193,7 +193,7 @@ class Crowds:
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
-        """Return a lower bound on the further cost of `number` pods, capacity aside."""
+        """Return a lower bound on the additional cost of `number` pods, capacity aside."""
         column = self.columns[workload]
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
@@ -394,7 +394,7 @@ class DealtTier:
         return moves
 
     def _even_out(self, group: _Group, room: Ints) -> int:
-        """Improve each pod of the group, where it fits with no greater penalty."""
+        """Improve each pod of the group, where it fits with no greater preference penalty."""
         (kind, workload), problem, places = group, self.problem, self.places[group]
         if workload is None or not self._is_crowded(workload, places):
             return 0
@@ -436,7 +436,7 @@ class DealtTier:
 def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Return whether the assignment is optimal, and whether the first tier's ladders prove that.
+    """Determine whether the assignment is optimal, and whether the first tier's ladders prove that.
 
     bounds: lower bound of each tier by its ladders.
     """
@@ -465,7 +465,7 @@ def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
 
 
 def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
-    """Yield the replicas of each workload of the batch, and the number of zones."""
+    """Enumerate the replicas of each workload of the batch, and the number of zones."""
     found: list[tuple[set[Zone], Counter[Workload]]] = []
     for tier in tiers:
         numbers: Counter[Workload] = Counter()

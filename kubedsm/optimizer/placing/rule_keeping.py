@@ -1,10 +1,10 @@
-"""Repair of a plan under the rules between pods: ports, affinity, spread, volumes.
+"""Repair of a plan under the constraints between pods: ports, affinity, spread, volumes.
 
-Pods are placed one after the other, each under the rules with those before it. A rejected pod waits
-while others may open its node, goes to the best other node, or stays out. In the end each pod keeps
-its rules with all others in place, unless that keeps out pods that kube-scheduler would place. Then
-restarts are tried in other orders: unplaced pods first, and groups drawn to one domain after
-another.
+Pods are placed one after the other, each under the constraints with those before it. A rejected pod
+waits while others may open its node, goes to the best other node, or stays out. In the end each pod
+keeps its constraints with all others in place, unless that keeps out pods that kube-scheduler would
+place. Then restarts are tried in other orders: unschedulable pods first, and groups drawn to one
+domain after another.
 """
 
 from collections import Counter, defaultdict, deque
@@ -16,7 +16,7 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Uid, serving_order
-from kubedsm.model.node_index import Ints, Mask
+from kubedsm.model.node_index import Mask
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
@@ -24,7 +24,7 @@ from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Se
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.plugin import speaks_of_others
 
-#: Rounds of serving unplaced pods first, and of removing pods that break rules.
+#: Rounds of serving unschedulable pods first, and of removing pods that break constraints.
 _ROUNDS = 3
 #: Domains to try for an affinity group.
 _DOMAINS = 8
@@ -51,11 +51,11 @@ def restart_batch(
     """Return the batch, or a restart, that serves most pods, given in the order of turns.
 
     wanted: planned nodes. most: an upper bound on placed pods. `begin` makes an empty batch where
-    later pods may break the rules of earlier ones.
+    subsequent pods may break the constraints of preceding ones.
     """
 
     def count_served(placed: Container[Uid]) -> list[int]:
-        """How many pods, those of the greatest turn first: greater is better."""
+        """Return the number of pods by turn, the greatest turn first: greater is better."""
         number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 
@@ -74,7 +74,7 @@ def restart_batch(
 def _restart_rounds(
     start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
 ) -> Iterator[Settling]:
-    """Yield the results, each time with formerly unplaced pods first."""
+    """Enumerate the results, each time with formerly unschedulable pods first."""
     first: set[Uid] = set()
     for _ in range(_ROUNDS):
         tried = begin()
@@ -97,7 +97,7 @@ def _restart_rounds(
 
 
 def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
-    """Return nodes in order of arrival; of equal pods the oldest."""
+    """Return nodes in order of arrival; of identical pods the oldest."""
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
         alike[batch.open.like(pod)].append(pod)
@@ -110,7 +110,7 @@ def _list_starts(
     wanted: Mapping[Uid, NodeName],
     begin: Callable[[], Settling],
 ) -> Iterator[_Start]:
-    """Yield starts: as planned.
+    """Enumerate starts: as planned.
 
     Without a plan; with affinity groups in one domain after another.
     """
@@ -128,53 +128,32 @@ def _list_starts(
         others = {uid: node for uid, node in wanted.items() if uid not in drawn}
         group = [pod for pod in ordered if pod.uid in drawn]
         for key in sorted({term.topology_key for term in terms}):
-            for domain in _most_holding(key, group, begin()):
+            for domain in _list_domains(key, group, begin()):
                 yield _Start(others, drawn, domain)
 
 
-def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return the domains of that key that hold most of the pods, the best first."""
-    column, on_edge = batch.nodes.label(key), batch.on_edge
-    order = np.lexsort((~on_edge, column.codes))
-    held = np.zeros((2, len(column.values)), dtype=np.int64)
-    taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
-    for alike in _group_alike(group, batch):
-        fits = np.where(batch.open.feasibility.verdict(alike[0]).openable, len(alike), 0)
-        asked = {name: amount for name, amount in alike[0].requests.items() if amount}
-        for name, amount in asked.items():
-            free = np.maximum(batch.room.column(name) - taken[name], 0)
-            fits = np.minimum(fits, free // amount)
-        # Earlier nodes of the domain are filled first.
-        before = fits[order].cumsum() - fits[order]
-        codes = column.codes[order]
-        before -= before[np.searchsorted(codes, codes)]
-        fits[order] = np.clip(len(alike) - before, 0, fits[order])
-        for name, amount in asked.items():
-            taken[name] += amount * fits
-        held += column.sums(fits), column.sums(fits, on_edge)
-    best = np.lexsort((*-held[::-1],))
-    return [column.codes == code for code in best[:_DOMAINS].tolist() if held[0, code]]
-
-
-def _group_alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
-    """Return groups of equal pods, large pods first."""
-    alike: dict[EquivalenceClass, list[Pod]] = {}
-    for pod in pods:
-        alike.setdefault(batch.open.like(pod), []).append(pod)
-    return sorted(alike.values(), key=lambda of: (-of[0].requests.cpu, -of[0].requests.memory))
+def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+    """Return domains of the key: those of open nodes, most free CPU and then edge CPU first."""
+    column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
+    openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
+    open_to = np.any(openable, axis=0)
+    free = np.where(open_to, np.maximum(batch.room.column("cpu"), 0), 0)
+    best = np.lexsort((-column.sums(free, batch.on_edge), -column.sums(free)))
+    number = column.sums(open_to.astype(np.int64))
+    return [column.codes == code for code in best[:_DOMAINS].tolist() if number[code]]
 
 
 @attrs.frozen(slots=True)
 class Kept:
     """Feasible placements, and the rejections of the others."""
 
-    #: placements in an order that the rules allow
+    #: placements in an order that the constraints allow
     placed: tuple[Placed, ...]
-    #: rejections of unplaced pods by every node
+    #: rejections of unschedulable pods by every node
     rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
-    #: whether all is as planned, and keeps the rules with all the others in place
+    #: whether all is as planned, and keeps the constraints with all the others in place
     as_planned: bool
-    #: all pods keep their rules in the end
+    #: all pods keep their constraints in the end
     sound: bool = True
 
 
@@ -191,11 +170,11 @@ def keep_rules(
     spread: ReplicaSpread | None = None,
     anew: bool = True,
 ) -> Kept:
-    """Return what of the placements the rules allow, after repair.
+    """Return what of the placements the constraints allow, after repair.
 
     proven: no placement has more pods. anew: where pods stay out that kube-scheduler might place,
     that is done instead. Greater turns are settled first. After the deadline, remaining pods are
-    placed in turn, and later pods may break rules of earlier ones.
+    placed in turn, and subsequent pods may break constraints of preceding ones.
     """
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)

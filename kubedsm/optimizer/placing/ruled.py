@@ -1,10 +1,10 @@
-"""Decision on a batch with rules between pods, and its integer programme.
+"""Decision on a batch with constraints between pods, and its integer programme.
 
 The first plan ignores what the pods of the batch mean to each other, and is repaired.
 
-Where repair does not keep the plan, the solver decides with rules as rows. All placements in which
-each pod keeps its rules as it comes satisfy the rows, so bounds hold; feasibility is checked by
-settling.
+Where repair does not keep the plan, the solver decides with constraints as rows. All placements in
+which each pod keeps its constraints as it comes satisfy the rows, so bounds hold; feasibility is
+checked by settling.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -68,7 +68,7 @@ class RuleRows:
 
     @classmethod
     def of(cls, feasibility: Feasibility, edge: PlacementProblem, cloud: PlacementProblem) -> Self:
-        """Build from problems with the same kinds; edge nodes come first."""
+        """Construct from problems with the same kinds; edge nodes come first."""
         problems = edge, cloud
         return cls(
             feasibility.scene,
@@ -104,7 +104,7 @@ class RuleRows:
             k
             for k, like in enumerate(self.likes)
             if all(
-                s.covers(like.namespace, like.label_map(), self.scene.surroundings)
+                s.covers(like.namespace, like.label_map, self.scene.surroundings)
                 for s in selections
             )
         ]
@@ -265,7 +265,7 @@ def sample_classes(
 ) -> Mask:
     """Return N, up to `few` nodes of each node class, for programmes with too many nodes.
 
-    Nodes are a class if a batch cannot tell them apart: equal pods, capacity and domains.
+    Nodes are a class if a batch cannot tell them apart: identical pods, capacity and domains.
     """
     rules = [like.rules for like in likes]
     positions = problem.rows.positions
@@ -286,7 +286,7 @@ def sample_classes(
 
 
 def _count_before(sort: Ints) -> Ints:
-    """Return the number of equal values before each."""
+    """Return the number of identical values before each."""
     order = sort.argsort(kind="stable")
     first = np.searchsorted(sort[order], sort[order])
     number = np.empty_like(sort)
@@ -296,11 +296,11 @@ def _count_before(sort: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class Attempt:
-    """Choice, and what of it keeps the rules."""
+    """Choice, and what of it keeps the constraints."""
 
     choice: Choice
     kept: Kept
-    #: whether the choice bounds all placements
+    #: whether the selection bounds all placements
     bounding: bool = True
 
 
@@ -355,7 +355,7 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     decision = ruled.decision(best.kept, proof, set_aside)
-    # The last choice has the rules as rows.
+    # The last selection has the constraints as rows.
     bounded = (c for c in reversed(bounding) if all(e.bound is not None for e in c.certificates))
     certificates = batch.certificates(decision.bindings, next(bounded, first.choice), proof)
     return attrs.evolve(decision, certificates=certificates)
@@ -367,10 +367,10 @@ class _Ruled:
     feasibility: Feasibility
 
     def first_choice(self) -> tuple[Choice, bool]:
-        """Return the choice, and whether penalties were ignored.
+        """Return the selection, and whether penalties were ignored.
 
-        Penalties make more kinds, so the exact-search limit is met sooner. Then the choice is also
-        made without: penalties must cost no placement and no QoS.
+        Penalties make more kinds, so the exact-search limit is met sooner. Then the selection
+        is also made without: penalties must cost no placement and no QoS.
         """
         liked = self.group_kinds()
         choice = self.batch.choice(liked)
@@ -389,7 +389,7 @@ class _Ruled:
         return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
     def keep(self, choice: Choice, *, anew: bool) -> Kept:
-        """Return what the rules between pods leave of a choice."""
+        """Return what the constraints between pods leave of a selection."""
         bindings = self.batch.bindings(choice)
         return keep_rules(
             self.feasibility,
@@ -432,7 +432,7 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        """Yield attempts on the nodes.
+        """Enumerate attempts on the nodes.
 
         First with all constraints kept in the end; where kube-scheduler is more lenient, also with
         each pod keeping its own as it comes. The solver starts from what was kept before.
@@ -460,7 +460,7 @@ class _Ruled:
         also: Also,
         begun: Kept,
     ) -> Choice | None:
-        """Return the solver's choice, no worse than the start; None without an answer."""
+        """Return the solver's selection, no worse than the start; None without an answer."""
         batch = self.batch
         members = list_demands(edge, batch.shares, batch.qos_targets, batch.objective)
         made = build_programme(edge, cloud, members, batch.objective, also)
@@ -490,7 +490,7 @@ class _Ruled:
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
-        """Return what is proven; bounding: choices that no placement exceeds."""
+        """Return what is proven; bounding: selections that no placement exceeds."""
         bindings = self.bindings(attempt.kept)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
@@ -522,5 +522,5 @@ class _Ruled:
         return batch.decision(bindings, unplaced, fragmentation, proof)
 
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
-        """Return bindings in an order in which each pod keeps its rules."""
+        """Return bindings in an order in which each pod keeps its constraints."""
         return self.batch.bindings_at(kept.placed)

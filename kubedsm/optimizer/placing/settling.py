@@ -1,7 +1,7 @@
 """Placement of pods one by one under the rules between pods, with repair of rules broken later.
 
-kube-scheduler lets later pods break the spread constraints or affinity of earlier ones. Here all
-pods of a batch keep their rules with the others in place.
+kube-scheduler lets subsequent pods break the spread constraints or affinity of preceding ones. Here
+all pods of a batch keep their constraints with the others in place.
 """
 
 from collections import Counter
@@ -25,9 +25,9 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """Nodes that the rules leave to pods of the batch, capacity and spread aside.
+    """Nodes that the constraints leave to pods of the batch, capacity and spread aside.
 
-    The rules are evaluated again for a class only after steps of pods that concern the class.
+    The constraints are evaluated again for a class only after steps of pods that concern the class.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class OpenNodes:
         self._steps.append((pod, node, False))
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
-        """Return whether an arrival or departure may open or close nodes to the other class."""
+        """Determine whether an arrival or departure may open or close nodes to the other class."""
         pair = comer, like
         if pair not in self._concerning:
             theirs, own = comer.rules, like.rules
@@ -106,7 +106,7 @@ class OpenNodes:
 
     def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
         selection = Selection.of(term)
-        return selection.covers(like.namespace, like.label_map(), self._surroundings)
+        return selection.covers(like.namespace, like.label_map, self._surroundings)
 
 
 def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
@@ -114,12 +114,12 @@ def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
-#: QoS gained by one more edge pod of a workload, next to further ones.
+#: QoS gained by one more edge pod of a workload, next to additional ones.
 GainAtEdge = Callable[[Workload, int], int]
 #: Turn of a pod: greater turns come first.
 TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
-#: domains to try for a pod that breaks rules of others
+#: domains to try for a pod that breaks constraints of others
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
@@ -131,9 +131,9 @@ class Settling:
     """Cluster with the pods of the batch placed so far, owned by `keep_rules`."""
 
     nodes: NodeIndex
-    #: free capacity with the placed pods
+    #: available capacity with the placed pods
     room: Room
-    #: rules with the placed pods, spread aside
+    #: constraints with the placed pods, spread aside
     open: OpenNodes
     skews: Skews
     surroundings: Surroundings
@@ -142,9 +142,9 @@ class Settling:
     deadline: Deadline
     #: None if spread does not count
     spread: ReplicaSpread | None = None
-    #: later pods may break rules of earlier ones, as in kube-scheduler
+    #: subsequent pods may break constraints of preceding ones, as in kube-scheduler
     forgetful: bool = False
-    #: in an order that the rules allow, unless `disordered`
+    #: in an order that the constraints allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
     #: placed pods by turn
     turns: Counter[Turn] = attrs.field(factory=Counter)
@@ -152,7 +152,7 @@ class Settling:
     upset: dict[Uid, str] = attrs.field(factory=dict)
     #: classes without a node, until a relevant pod comes
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
-    #: a pod came or went since all were found to keep their rules
+    #: a pod came or went since all were found to keep their constraints
     doubtful: bool = False
     #: a pod went since all were put in order
     disordered: bool = False
@@ -175,7 +175,7 @@ class Settling:
     def settle(self, planned: Iterable[Placed]) -> None:
         """Place pods as planned where allowed, and elsewhere otherwise.
 
-        Pods with breakable rules last.
+        Pods with breakable constraints last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
         while waiting := self._as_planned(waiting):
@@ -215,7 +215,7 @@ class Settling:
         )
 
     def _keeps_away(self, pod: Pod) -> bool:
-        """Return whether the pod stays out rather than break constraints of others."""
+        """Determine whether the pod stays out rather than break constraints of others."""
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
@@ -258,7 +258,7 @@ class Settling:
                 self._place_pod(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod as it comes, and retry unplaced ones after each arrival."""
+        """Place each pod as it comes, and retry unschedulable ones after each arrival."""
         waiting: list[Pod] = []
         for pod in pods:
             self._place_pod(pod, wanted)
@@ -273,7 +273,7 @@ class Settling:
             self.put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Return why each node rejects an unplaced pod."""
+        """Return why each node rejects an unschedulable pod."""
         found = self.open.feasibility.rejections(pod)
         rule = self.upset.get(pod.uid)
         if rule is not None:
@@ -282,9 +282,9 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or remove pods until all keep their rules; return whether any was removed.
+        """Move or remove pods until all keep their constraints; return whether any was removed.
 
-        Pods of a lesser turn yield to the pod whose rules they broke, or else it is removed.
+        Pods of a lesser turn yield to the pod whose constraints they broke, or else it is removed.
         """
         if not self.doubtful:
             return False
@@ -308,7 +308,7 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """True if all pods keep their rules."""
+        """True if all pods keep their constraints."""
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
@@ -324,7 +324,7 @@ class Settling:
             avoided.append(self.nodes.every())
 
     def _find_broken(self) -> Pod | None:
-        """Return the first pod whose rules others have broken."""
+        """Return the first pod whose constraints others have broken."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
@@ -344,7 +344,7 @@ class Settling:
         return None
 
     def _find_culprit(self, broken: Pod) -> Pod | None:
-        """Return the last pod of a lesser turn that the pod's rules concern."""
+        """Return the last pod of a lesser turn that the pod's constraints concern."""
         looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
@@ -396,7 +396,8 @@ class Settling:
     def _best_node(self, pod: Pod) -> NodeName | None:
         """Return the best node for the pod.
 
-        By gain of the tier, penalty, replicas, then tightest edge node or roomiest other.
+        By gain of the tier, preference penalty, replicas, then tightest edge node or roomiest
+        other.
         """
         self.deadline.check()
         like = self.open.like(pod)
@@ -440,13 +441,13 @@ class Settling:
 
 
 def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
-    """Those of the nodes that cost least."""
+    """Return the nodes of least cost."""
     least: Positions = nodes[costs == costs.min()]
     return least
 
 
 def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
-    """Yield selections of affinity and spread constraints."""
+    """Enumerate selections of affinity and spread constraints."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:
@@ -454,7 +455,7 @@ def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """Return node labels by which arrivals may break the rules."""
+    """Return node labels by which arrivals may break the constraints."""
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

@@ -55,7 +55,7 @@ class Demand:
         return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
     def wants(self, number: int) -> bool:
-        """Return whether `number` pods of the batch are wanted on the edge."""
+        """Determine whether `number` pods of the batch are wanted on the edge."""
         most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 

@@ -133,7 +133,7 @@ class KubeDSM:
 
         Return the decision and the pods that must wait.
 
-        With rules between pods no pod waits: leaving pods still count for the rules.
+        With constraints between pods no pod waits: leaving pods still count for the constraints.
         """
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Policy(Protocol):
     """Policy that places pods.
 
-    Pure except for the random numbers: equal inputs, equal decisions.
+    Pure except for the random numbers: identical inputs, identical decisions.
     """
 
     def place(

@@ -1,1 +1,1 @@
-"""Integer programmes as values, solver protocol, and lexicographic optimisation."""
+"""Lexicographic integer programming: programmes as values, verified solver claims, certificates."""

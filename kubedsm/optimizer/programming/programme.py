@@ -40,7 +40,7 @@ class Programme:
     most: Ints
 
     def allows(self, values: Ints) -> bool:
-        """Return whether the values, V, satisfy all rows exactly."""
+        """Determine whether the values, V, satisfy all rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
@@ -82,7 +82,7 @@ class Programme:
 
 
 class Rows:
-    """Builder of a programme."""
+    """Builder of a programme, row by row."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []
@@ -149,18 +149,18 @@ def _concatenate(parts: Iterable[Ints]) -> Ints:
 
 
 class Status(enum.StrEnum):
-    """Outcome of one solve, as the solver reports it."""
+    """Outcome of a solve, as reported by the solver."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
-    #: no solution found in time, and no proof that there is none
+    #: no solution found in time, and no proof of infeasibility
     UNKNOWN = "unknown"
 
 
 @attrs.frozen(eq=False)
 class Solved:
-    """A solver's claim about one programme; `in_order` checks the claim before using it."""
+    """A solver's claim about a programme; `in_order` verifies the claim before use."""
 
     status: Status
     #: V; None unless a solution was found

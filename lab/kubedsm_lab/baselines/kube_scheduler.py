@@ -120,7 +120,7 @@ def total_scores(rated: Scores) -> list[int]:
 
 
 def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = False) -> Scores:
-    """What each plugin gives each of the nodes that take the pod, normalised, unweighted.
+    """Return each plugin's scores of the feasible nodes, normalised and unweighted.
 
     batching: by the profile that batching asks for. Nothing is spread by default, and pods that
     prefer no other pods near them are not asked what others prefer of them

@@ -6,6 +6,8 @@ site labels, and kube-scheduler's rules. Measurements count from the first parti
 
 import asyncio
 import random
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -19,13 +21,19 @@ from kubedsm.process.clock import VirtualClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating, node_of
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
+    reason_of,
+)
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
-from kubedsm_lab.replay.capacity import evicts_by_taint, list_serving, list_wanted, up_to_wanted
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
@@ -177,3 +185,36 @@ async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tal
         tally.edge += up_to_wanted(at_edge, replicas) * SAMPLE_PERIOD
         tally.ready += up_to_wanted(ready, replicas) * SAMPLE_PERIOD
         await clock.sleep(SAMPLE_PERIOD)
+
+
+def list_wanted(cluster: EmulatedCluster) -> dict[str, int]:
+    """Return the replicas of each Deployment."""
+    deployments = cluster.api.list(DEPLOYMENTS)
+    return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
+
+
+def list_serving(cluster: EmulatedCluster) -> list[Object]:
+    """Return the pods that serve, also on disconnected nodes."""
+    up = cluster.serving()
+    return [pod for pod in cluster.api.list(PODS) if pod["metadata"]["uid"] in up]
+
+
+def up_to_wanted(pods: Iterable[Object], replicas: dict[str, int]) -> int:
+    """Count the pods of each Deployment up to its replicas."""
+    counts = Counter(labels_of(pod).get("app", "") for pod in pods)
+    return sum(min(counts[name], number) for name, number in replicas.items())
+
+
+def evicts_by_taint(change: ObjectChange) -> bool:
+    """Return True if the taint manager begins to delete a pod of an unreachable node."""
+    return (
+        change.resource is PODS
+        and change.type == "MODIFIED"
+        and _by_taint(change.object)
+        and not _by_taint(change.previous)
+    )
+
+
+def _by_taint(pod: Object | None) -> bool:
+    found = None if pod is None else condition_of(pod, "DisruptionTarget")
+    return reason_of(found) == "DeletionByTaintManager"

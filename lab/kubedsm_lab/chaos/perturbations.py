@@ -22,7 +22,7 @@ BEHIND = 25
 
 
 class Surroundings(Protocol):
-    """Environment of a perturbation."""
+    """Process and API server that a perturbation can manipulate."""
 
     def list_at(self, request: Request, revision: int) -> Response:
         """Return the response of an outdated API server, at the revision."""

@@ -59,7 +59,7 @@ class Faults:
         return None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:  # noqa: ARG002 - as above
-        """Return the delivery in place of a line of a watch."""
+        """Return the injected delivery that replaces a line of a watch, if any."""
         return None
 
 

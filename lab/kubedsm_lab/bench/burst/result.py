@@ -4,7 +4,7 @@ Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by 
 timestamps, in whole seconds; evenness is of pods, over the nodes with pods.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean, median
 from typing import Any
@@ -16,7 +16,7 @@ from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.standings import Standing, ours_and_best
-from kubedsm_lab.replay.tables import Section, Table, number
+from kubedsm_lab.replay.tables import WORDS, Section, Table, fill_sections, number
 
 #: By name, such as `watch.createdToBound.p99`; times in ms.
 Figures = Mapping[str, float]
@@ -144,7 +144,9 @@ class Side:
 
     @property
     def cache_use(self) -> dict[str, Any] | None:
-        """Passes over all nodes, hit rate and lookups of the score cache, all rounds together."""
+        """Return scoring passes over all nodes, hit rate and lookup outcomes of the score cache,
+        over all rounds.
+        """
         if self.lookups is None:
             return None
         total, hits = sum(self.lookups.values()), self.lookups.get(Why.HIT, 0)
@@ -219,59 +221,11 @@ def standings(result: BurstResult) -> list[Standing]:
 
 
 def sections(result: BurstResult) -> list[Section]:
-    sides = result.sides
+    notes = WORDS["burst-emulated"] if result.emulated else {}
     return [
-        Section(
-            "Who is ahead",
-            "By the times that a watch shows. Two are level within 5 % in times, and within 0.5 %"
-            " in Jain's index. The bare loop decides nothing, and is left out.",
-            ours_and_best(standings(result)),
-        ),
-        Section(
-            "Ratios",
-            "Medians of the rounds' ratios, by the times that a watch shows. CPU is what the"
-            " processes of a scheduler take until all pods are Ready, if the bench runs them.",
-            _ratio_table(sides),
-        ),
-        Section(
-            "Beside what was published",
-            _PUBLISHED_NOTE + (_EMULATED_NOTE if result.emulated else ""),
-            _table_3(sides),
-        ),
-        Section(
-            "Times",
-            "T_post is from bound to Ready. Times of the API below one second depend on chance."
-            " Quantiles are interpolated linearly; missing pods did not come so far.",
-            _time_table(sides),
-        ),
-        Section(
-            "Evenness",
-            "Pods and their requests by node, CPU in millicores, memory in bytes. std is the"
-            " population's, CV = std / mean, Jain = (sum x)^2 / (n sum x^2).",
-            _evenness_table(sides),
-        ),
-        Section("Fullest nodes", "Pods, means over the rounds.", _fullest_table(sides)),
-        Section(
-            "Score caches",
-            "Passes over all nodes, and outcomes of lookups: `hit`, or the reason of a miss.",
-            _cache_table(sides),
-        ),
+        attrs.evolve(each, about=f"{each.about} {notes.get(each.title, '')}".strip())
+        for each in fill_sections("burst", _TABLES, result)
     ]
-
-
-_PUBLISHED_NOTE = (
-    "T_sched is from created to bound, T_ready from created to Ready. Published is Table 3 of the"
-    " rotating-score-cache paper: kube-scheduler, Koordinator, YuniKorn and its own scheduler on"
-    " GKE, by the times that the API has; Jain's index and CV are of pods, over the nodes that got"
-    " one. Koordinator and YuniKorn do not run here."
-)
-_EMULATED_NOTE = (
-    " Here the API server and the kubelets are emulated on one machine: T_ready is T_sched and a"
-    " delay of the emulated kubelet, the same for every pod, where theirs pull images, start and"
-    " contend. All schedulers here are Python on the same runtime, theirs are Go. So compare within"
-    " the emulated rows, and within the published ones. An emulated row below a published one says"
-    " nothing about the schedulers."
-)
 
 
 def _cells(figures: Figures, prefix: str, digits: Mapping[str, int]) -> list[str]:
@@ -348,3 +302,14 @@ def _cache_table(sides: Sequence[Side]) -> Table:
         if (use := side.cache_use) is not None
     ]
     return ["in all rounds", "passes", "hit rate", *Why], lines
+
+
+_TABLES: Mapping[str, Callable[[BurstResult], Table]] = {
+    "Who is ahead": lambda result: ours_and_best(standings(result)),
+    "Ratios": lambda result: _ratio_table(result.sides),
+    "Beside what was published": lambda result: _table_3(result.sides),
+    "Times": lambda result: _time_table(result.sides),
+    "Evenness": lambda result: _evenness_table(result.sides),
+    "Fullest nodes": lambda result: _fullest_table(result.sides),
+    "Score caches": lambda result: _cache_table(result.sides),
+}

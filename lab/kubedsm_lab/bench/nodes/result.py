@@ -17,7 +17,7 @@ from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.standings import Standing, ours_and_best
-from kubedsm_lab.replay.tables import Section, Table, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, number
 
 KUBE_SCHEDULER = "kube-scheduler"
 #: Compared percentages; the last means all nodes.
@@ -120,7 +120,7 @@ class Side:
 
     @property
     def is_fair(self) -> bool:
-        """Whether no node was scored more than once more than another."""
+        """Return True if no node was scored more than once more than another."""
         return all(each.most - each.least <= 1 for each in self.rounds)
 
     def as_json(self) -> dict[str, Any]:
@@ -187,35 +187,7 @@ def standings(result: NodesResult) -> list[Standing]:
 
 
 def sections(result: NodesResult) -> list[Section]:
-    return [
-        Section(
-            "Who is ahead",
-            f"KubeDSM as it is by default (p = {ALL}) and the best of kube-scheduler's. Two are"
-            " level within 10 % in times, and within 0.5 % in scores and Jain's index.",
-            ours_and_best(standings(result)),
-        ),
-        Section(
-            "Time",
-            "Decisions alone. Published is the threshold of kube-scheduler's CI: in Go, all nodes"
-            " alike, binds included. Being above or below it says nothing; the effect of p does.",
-            _time_table(result),
-        ),
-        Section(
-            "Quality",
-            "Score: LeastAllocated and BalancedAllocation of the chosen node, together 0 to 200,"
-            " when the pod comes; lost is the difference to scoring all nodes. KubeDSM's cloud"
-            " placement spreads replicas first, then uses LeastAllocated, and ignores balance: it"
-            " is more even, with a lower score. Evenness is of the new pods; on n nodes, k pods"
-            " have a Jain's index of at most k / n.",
-            _quality_table(result),
-        ),
-        Section(
-            "Fairness",
-            "Nodes scored by one search: of kube-scheduler for one pod, of KubeDSM for a batch."
-            " Least and most searches that scored a node.",
-            _fairness_table(result),
-        ),
-    ]
+    return fill_sections("nodes", _TABLES, result)
 
 
 def _table(
@@ -254,3 +226,11 @@ def _fairness_table(result: NodesResult) -> Table:
         return *counts, "yes" if side.is_fair else "no"
 
     return _table(result, ("scored", "least", "most", "within one"), cells)
+
+
+_TABLES: Mapping[str, Callable[[NodesResult], Table]] = {
+    "Who is ahead": lambda result: ours_and_best(standings(result)),
+    "Time": _time_table,
+    "Quality": _quality_table,
+    "Fairness": _fairness_table,
+}

@@ -15,7 +15,7 @@ import attrs
 import orjson
 from yarl import URL
 
-from kubedsm.kube.client.connection import NO_LINGERING
+from kubedsm.kube.client.connections import NO_LINGERING
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.whole_files import write_whole
 

@@ -224,7 +224,8 @@ class HorizontalPodAutoscalerController(Controller):
         return min(max(verdict.replicas, least), most)
 
     def _proposal(self, hpa: Object, scale: Object, status: "_Status") -> Proposal:
-        """Return the largest proposal of all metrics. Raises MetricUnavailable.
+        """Return the largest replica proposal of all metrics of an autoscaler. Raises
+        MetricUnavailable.
 
         While a metric is unavailable, the others may only add pods.
         """

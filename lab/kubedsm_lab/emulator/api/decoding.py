@@ -104,7 +104,7 @@ def field_types() -> dict[str, dict[str, str]]:
 
 
 def model_of(resource: Resource) -> str:
-    """Return the name of the resource's model."""
+    """Return the name of the resource's model in kubernetes_asyncio."""
     prefix = _MODEL_PREFIXES.get((resource.group, resource.kind), "")
     return f"{prefix}{resource.version.upper()}{resource.kind}"
 

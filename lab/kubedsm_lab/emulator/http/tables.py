@@ -32,7 +32,7 @@ _STEPS = (
     (2 * _YEAR, (_DAY, "d"), None),
     (8 * _YEAR, (_YEAR, "y"), (_DAY, "d")),
 )
-_ENDPOINTS_SHOWN, _TARGETS_SHOWN = 3, 2
+_TARGETS_SHOWN = 2
 
 
 @attrs.frozen
@@ -120,10 +120,7 @@ def _age(timestamp: str | None, now: float) -> str:
     return human_duration(now - seconds(timestamp)) if timestamp else UNKNOWN
 
 
-def _join_values(words: Sequence[str], limit: int | None = None) -> str:
-    """Join with commas; above `limit` words, show the number of the others."""
-    if limit is not None and len(words) > limit:
-        return ",".join(words[:limit]) + f" + {len(words) - limit} more..."
+def _join_values(words: Sequence[str]) -> str:
     return ",".join(words) or NONE
 
 
@@ -293,16 +290,6 @@ def _ports(service: Object) -> str:
     return _join_values([port_of(port) for port in service["spec"].get("ports", ())])
 
 
-def _list_endpoints(endpoints: Object) -> str:
-    addresses = [
-        f"{address['ip']}:{port['port']}"
-        for subset in endpoints.get("subsets") or ()
-        for port in subset.get("ports", ())
-        for address in subset.get("addresses", ())
-    ]
-    return _join_values(addresses, _ENDPOINTS_SHOWN)
-
-
 def _first_of(event: Object, *fields: str) -> Any:
     """Return the first present field: events.k8s.io has different field names."""
     return next((event[field] for field in fields if event.get(field)), None)
@@ -334,28 +321,6 @@ def _event_count(event: Object) -> int:
     return int(series or _first_of(event, "count", "deprecatedCount") or 1)
 
 
-def _quota(*, limits: bool) -> Cell:
-    def cell(quota: Object, _now: float) -> str:
-        status = quota.get("status", {})
-        hard, used = status.get("hard", {}), status.get("used", {})
-        names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
-        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
-
-    return cell
-
-
-def _subjects(kind: str) -> Cell:
-    """Return a cell with subjects by kind; ServiceAccounts with namespaces."""
-
-    def cell(binding: Object, _now: float) -> str:
-        subjects = [s for s in binding.get("subjects") or () if s["kind"] == kind]
-        if kind != "ServiceAccount":
-            return ", ".join(s["name"] for s in subjects)
-        return ", ".join(f"{s.get('namespace', '')}/{s['name']}" for s in subjects)
-
-    return cell
-
-
 _NAME = Column("Name", _field("metadata.name"))
 _AGE = Column("Age", lambda obj, now: _age(obj["metadata"].get("creationTimestamp"), now))
 _TEMPLATE = (
@@ -363,15 +328,6 @@ _TEMPLATE = (
     Column("Images", _template("image"), wide=True),
 )
 _SELECTOR = Column("Selector", _ignore_clock(_format_selector), wide=True)
-_ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
-_BINDING = (
-    _NAME,
-    Column("Role", lambda obj, _: _format_reference(obj.get("roleRef") or {})),
-    _AGE,
-    Column("Users", _subjects("User"), wide=True),
-    Column("Groups", _subjects("Group"), wide=True),
-    Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
-)
 #: columns by kind; other kinds have name and age
 _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "Pod": (
@@ -445,7 +401,6 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _AGE,
         Column("Selector", lambda obj, _: _format_labels(obj["spec"].get("selector")), wide=True),
     ),
-    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_list_endpoints)), _AGE),
     "Event": (
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
@@ -472,14 +427,4 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("PreemptionPolicy", _field("preemptionPolicy")),
     ),
     "Namespace": (_NAME, Column("Status", _field("status.phase")), _AGE),
-    "ResourceQuota": (
-        _NAME,
-        Column("Request", _quota(limits=False)),
-        Column("Limit", _quota(limits=True)),
-        _AGE,
-    ),
-    "Role": _ROLE,
-    "ClusterRole": _ROLE,
-    "RoleBinding": _BINDING,
-    "ClusterRoleBinding": _BINDING,
 }

@@ -186,7 +186,7 @@ class WatchStream:
 
     @property
     def waiting(self) -> int:
-        """Return the number of lines that can be read at once."""
+        """Return the number of buffered lines that the reader can receive immediately."""
         return len(self._lines)
 
     def __aiter__(self) -> Self:

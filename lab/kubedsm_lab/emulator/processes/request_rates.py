@@ -71,7 +71,7 @@ class RequestRates:
 
 @asynccontextmanager
 async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
-    """Query Prometheus while the context is entered."""
+    """Query request rates of pods from Prometheus periodically, while the context is entered."""
     asked = RequestRates(url, clock)
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(asked.run())

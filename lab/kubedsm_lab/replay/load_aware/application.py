@@ -76,7 +76,7 @@ class Scenario:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """Return f1 to f4."""
+        """Return the four functions of the application in the paper's order: f1 to f4."""
         cpu = _PI_SECONDS * (self.decimals / 1000) ** 2
         net, disk = CAPACITY[Resource.NET], CAPACITY[Resource.DISK]
         return (

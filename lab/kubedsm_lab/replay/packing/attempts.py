@@ -18,7 +18,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.packing.phases import Phases
-from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm_lab.baselines.arrivals import served
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
@@ -170,7 +170,9 @@ def call(
 
 
 def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) -> Category:
-    """proven: no packing places more. holds: no node has more than its capacity."""
+    """Classify a solver call by the paper's categories. proven: the number of placed pods is
+    optimal. holds: no node exceeds its capacity.
+    """
     if not holds:
         return Category.FAILURE
     if ours > theirs:
@@ -202,10 +204,10 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     a less important pod.
     """
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
-    problem = Problem.of(start, default_movable(start), gains, allow_evictions=True)
+    problem = ClusterProblem.pose(start, default_movable(start), gains, allow_evictions=True)
     phases = Phases(problem, gains, order="by tier")
     loads, found = phases.solve_goals(solver, NO_DEADLINE, problem.old)
-    placed = dict(zip(problem.priorities, problem.placed(loads), strict=True))
+    placed = dict(zip(problem.priorities, problem.count_placed(loads), strict=True))
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 
 
@@ -214,6 +216,6 @@ def _sum_requests(snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _sum_resources(amounts: Iterable[Resources]) -> tuple[int, int]:
-    """Return total cpu and memory."""
+    """Return total CPU and memory requests of the pods."""
     listed = list(amounts)
     return sum(each.cpu for each in listed), sum(each.memory for each in listed)

@@ -86,7 +86,7 @@ PRESET = Preset(
 
 
 def _encode_reproducible(done: Sequence[Attempt]) -> bytes:
-    """Leave out the calls, which depend on the speed of the machine."""
+    """Encode the machine-independent results: instances without solver calls and durations."""
     instances = [
         {name: value for name, value in msgspec.to_builtins(each).items() if name != "calls"}
         for each in done

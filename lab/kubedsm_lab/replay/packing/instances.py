@@ -83,7 +83,7 @@ def instance(shape: Shape, seed: int) -> Instance:
 
 
 def seeds(shape: Shape, number: int) -> list[int]:
-    """Return the first seeds from 1 on.
+    """Return the first suitable seeds of a shape, counted from 1.
 
     Below a utilisation of 100%, return the first seeds for which kube-scheduler leaves a pod
     waiting, if it prefers nodes by name and does not preempt. That does not depend on priorities.

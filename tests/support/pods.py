@@ -1,0 +1,17 @@
+"""Pods of a Deployment, as values of the model."""
+
+from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+
+
+def made_pod(name, *, uid="", workload="web", namespace="shop", requests=None, cpu=1, **fields):
+    """A pod of ours; `rules` and `priority` are of its class, other fields are its own."""
+    rules, priority = fields.pop("rules", None) or SchedulingRules(), fields.pop("priority", 0)
+    return Pod(
+        Uid(uid or name),
+        namespace,
+        name,
+        Workload(namespace, "Deployment", workload),
+        PodClass(requests or Resources(cpu=cpu, pods=1), rules, priority),
+        fields.pop("scheduler_name", "kubedsm"),
+        **fields,
+    )
