@@ -1,4 +1,4 @@
-"""A normal run draws a third of the instances; a long run all and fresh ones, and keeps failures."""
+"""A normal run draws a third of the instances; a long run all and fresh ones; failures are kept."""
 
 from itertools import islice
 
