@@ -165,14 +165,6 @@ async def test_an_answer_that_is_too_large_is_not_read_to_its_end_and_the_next_o
     assert len(sent) < 200
 
 
-async def test_the_answers_of_a_round_share_the_bytes():
-    body = GOOD.encode()
-    with serving(lambda _: (200, {}, body)) as (url, _):
-        found = await asked(url, queries=("a", "b", "c"), most=len(body) * 2)
-    assert (found["a"], found["b"]) == ((UP,), (UP,))
-    assert "more than" in found["c"].reason
-
-
 async def test_a_compressed_answer_is_not_unpacked():
     found = await heard(200, gzip.compress(b" " * 2**24), **{"Content-Encoding": "gzip"})
     assert found == Failure("a compressed answer, which was not asked for")
@@ -353,30 +345,6 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     let_go.set()
     thread.join()
     assert await asker.ask(whom, {"a": "a"}, 5, BYTES, dict) == {"a": ()}
-
-
-async def test_when_no_thread_can_be_begun_it_is_tried_again(monkeypatch):
-    def refuse(_):
-        raise RuntimeError("can't start new thread")
-
-    asker, whom = InAThread(), LoadAware(prometheus=f"http://127.0.0.1:{free_port()}")
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        found = await asker.ask(whom, {"a": "a"}, 5, BYTES, dict)
-    assert found == {"a": Failure("can't start new thread", nobody=True)}
-    assert "refused" in (await asker.ask(whom, {"a": "a"}, 5, BYTES, dict))["a"].reason
-
-
-async def test_who_is_cancelled_does_not_wait_for_the_thread():
-    with silent() as url:
-        asking = asyncio.create_task(asked(url, seconds=1))
-        await asyncio.sleep(0.1)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-    for thread in threading.enumerate():
-        if thread.name == "prometheus":
-            thread.join()
 
 
 HANGS = """

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import attrs
 import pytest
 
 from kubedsm.model.model import MIGRATING_LABEL as MIGRATING
@@ -14,9 +13,6 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: seconds from a binding to Ready
 BRISK, SLUGGISH = Timing(start_delay=2, stop_delay=0.5), Timing(start_delay=60, stop_delay=0.5)
-ONE_BY_ONE = attrs.evolve(
-    CONFIGURATION, migration=attrs.evolve(CONFIGURATION.migration, max_concurrent=1)
-)
 
 
 async def moving(several, grace, configuration=CONFIGURATION):
@@ -52,15 +48,6 @@ async def test_moves_that_can_end_in_time_do():
         # Nothing new was begun, and the Lease went last.
         assert several.ledger.holder == ""
         assert max(write.at for write in several.ledger.writes) < several.ledger.terms[-1][0]
-
-
-async def test_moves_that_wait_for_their_turn_are_not_begun():
-    async with replicas(LARGE_CLOUD, busy=False, timing=BRISK) as several:
-        first = await moving(several, 25, ONE_BY_ONE)
-        first.stopping.set()
-        await several.world.until(lambda: first.over, 26)
-        assert not labelled(several.world)
-        assert several.world.placed("web") == {"c1": 1, "e1": 1}
 
 
 async def test_moves_that_cannot_are_taken_back():

@@ -163,16 +163,6 @@ async def test_a_paused_deployment_scales_but_does_not_roll():
         assert condition(resumed, "Progressing") == ("True", "NewReplicaSetAvailable")
 
 
-async def test_a_rollout_without_progress_times_out():
-    async with emulated() as world:
-        world.deployment("web", progressDeadlineSeconds=30)
-        await world.pass_time(29.0)
-        assert condition(world.get(DEPLOYMENTS, "web"), "Progressing")[0] == "True"
-        await world.pass_time(4.0)
-        stuck = world.get(DEPLOYMENTS, "web")
-        assert condition(stuck, "Progressing") == ("False", "ProgressDeadlineExceeded")
-
-
 @pytest.mark.parametrize(
     ("replicas", "expected"),
     [

@@ -65,49 +65,6 @@ def replicas(world, name="web"):
     return world.get(DEPLOYMENTS, name)["spec"]["replicas"]
 
 
-async def test_without_metrics_it_says_so():
-    async with emulated() as world:
-        world.deployment("web", replicas=1)
-        await world.pass_time()
-        autoscaler(world)
-        await world.pass_time()
-        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
-        assert hpa["status"]["currentReplicas"] == 1
-        assert hpa["status"]["desiredReplicas"] == 0
-        assert hpa["status"]["currentMetrics"] == [{"type": ""}]
-        able, active = hpa["status"]["conditions"]
-        assert (able["type"], able["status"], able["reason"]) == (
-            "AbleToScale",
-            "True",
-            "SucceededGetScale",
-        )
-        assert (active["type"], active["status"], active["reason"]) == (
-            "ScalingActive",
-            "False",
-            "FailedGetPodsMetric",
-        )
-        assert active["message"] == (
-            "the HPA was unable to compute the replica count: unable to get metric "
-            "requests_per_second: unable to fetch metrics from custom metrics API: "
-            "no custom metrics API (custom.metrics.k8s.io) registered"
-        )
-
-
-async def test_the_first_sync_is_immediate_and_the_next_a_period_later():
-    load = Load(web=15.0)
-    async with emulated(metrics=load) as world:
-        world.schedule_always()
-        world.deployment("web", replicas=1)
-        autoscaler(world, behavior=free())
-        await world.pass_time(1.0)
-        assert replicas(world) == 3
-        load.rates["web"] = 45.0
-        await world.pass_time(13.5)
-        assert replicas(world) == 3
-        await world.pass_time(1.0)
-        assert replicas(world) == 9
-
-
 @pytest.mark.parametrize(
     ("rate", "expected", "reason"), [(0.0, 2, "TooFewReplicas"), (900.0, 4, "TooManyReplicas")]
 )

@@ -57,19 +57,6 @@ async def test_a_shorter_grace_period_ends_a_stop_sooner():
         assert world.pods() == []
 
 
-async def test_a_pod_that_has_a_finalizer_stays_without_another_write():
-    async with emulated() as world:
-        world.pod("p", on="n1", finalizers=["example.com/hold"])
-        await world.pass_time()
-        world.api.delete(PODS, "default", "p")
-        await world.pass_time()
-        revision = world.api.store.revision
-        await world.pass_time(5.0)
-        assert world.writes_since(revision) == []
-        world.patch(PODS, "p", {"metadata": {"finalizers": None}})
-        assert world.pods() == []
-
-
 async def test_a_pod_that_does_not_fit_is_refused():
     async with emulated(cpu="4") as world:
         world.pod("a", on="n1", cpu="3")
@@ -200,10 +187,3 @@ async def test_a_pod_goes_when_its_containers_have_ended():
         runtime.ended(pod)
         await world.pass_time()
         assert world.pods() == []
-
-
-async def test_containers_of_a_refused_pod_do_not_begin():
-    async with emulated(runtime=(runtime := Slow()), cpu="1") as world:
-        world.pod("p", on="n1", cpu="2")
-        await world.pass_time()
-        assert runtime.containers == {}

@@ -2,7 +2,7 @@ import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS
-from support.actor_world import NS, emulated, owner_of, template
+from support.actor_world import NS, emulated, template
 
 pytestmark = pytest.mark.looptime
 
@@ -32,23 +32,6 @@ async def test_pods_come_one_after_the_other():
         await world.pass_time(2.0)
         assert world.names(PODS) == ["st-0", "st-1", "st-2"]
         assert len(world.running("st")) == 3
-
-
-async def test_the_identity_of_a_pod():
-    async with emulated() as world:
-        stateful_set(world, replicas=1)
-        await world.pass_time()
-        pod = world.get(PODS, "st-0")
-        revision = world.get(STATEFUL_SETS, "st")["status"]["updateRevision"]
-        assert pod["metadata"]["labels"] == {
-            "app": "st",
-            "apps.kubernetes.io/pod-index": "0",
-            "controller-revision-hash": revision,
-            "statefulset.kubernetes.io/pod-name": "st-0",
-        }
-        assert pod["metadata"]["generateName"] == "st-"
-        assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("st-0", "st")
-        assert owner_of(pod) == "st"
 
 
 async def test_the_same_name_comes_back_only_after_the_old_pod_is_gone():

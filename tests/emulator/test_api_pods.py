@@ -8,7 +8,6 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
-    DEPLOYMENTS,
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -19,7 +18,6 @@ from support.api_cases import (
     bind,
     budget,
     changes,
-    deployment,
     pod,
     refused,
     run,
@@ -96,20 +94,6 @@ def test_finalizers_hold_a_deletion(api: ApiServer) -> None:
     api.patch(CONFIGMAPS, "shop", "c", {"metadata": {"finalizers": None}}, MERGE_PATCH)
     assert [change.type for change in seen] == ["DELETED"]
     assert not api.exists(CONFIGMAPS, "shop", "c")
-
-
-@pytest.mark.parametrize(
-    ("propagation", "finalizers"), [("Foreground", ["foregroundDeletion"]), ("Orphan", ["orphan"])]
-)
-def test_propagation_is_left_to_the_garbage_collector(
-    api: ApiServer, propagation: str, finalizers: list[str]
-) -> None:
-    api.create(DEPLOYMENTS, deployment(), namespace="shop")
-    going = api.delete(DEPLOYMENTS, "shop", "web", propagation=propagation).object["metadata"]
-    assert going["finalizers"] == finalizers
-    assert going["generation"] == 2
-    api.delete(DEPLOYMENTS, "shop", "web", propagation="Background")
-    assert not api.exists(DEPLOYMENTS, "shop", "web")
 
 
 def test_a_namespace_ends_when_its_content_has(api: ApiServer) -> None:
@@ -189,22 +173,6 @@ def test_two_budgets_are_one_too_many(api: ApiServer) -> None:
         api.create(POD_DISRUPTION_BUDGETS, budget(name), namespace="shop")
     error = refused(500, lambda: evict(api))
     assert error.message.startswith("This pod has more than one PodDisruptionBudget")
-
-
-def test_a_budget_nobody_has_looked_at_yet_refuses(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    run(api)
-    api.create(POD_DISRUPTION_BUDGETS, budget(), namespace="shop")
-    error = refused(429, lambda: evict(api))
-    assert error.details is not None
-    assert error.details["retryAfterSeconds"] == 10
-
-
-def test_budgets_do_not_guard_what_does_not_run(api: ApiServer) -> None:
-    guarded(api, allowed=0)
-    api.create(PODS, pod(), namespace="shop")
-    evict(api)
-    assert not api.exists(PODS, "shop", "a")
 
 
 def test_an_unready_pod_may_go_while_enough_others_are_healthy(api: ApiServer) -> None:

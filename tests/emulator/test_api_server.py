@@ -12,17 +12,12 @@ from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     EVENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    LEASES,
     NAMESPACES,
     NEW_EVENTS,
     NODES,
-    POD_DISRUPTION_BUDGETS,
     PODS,
-    REPLICA_SETS,
     RESOURCE_QUOTAS,
     SERVICES,
-    STATEFUL_SETS,
 )
 from support.api_cases import Object, api_server, bind, changes, deployment, pod, refused
 from support.fixed_clock import FixedClock
@@ -75,33 +70,6 @@ def test_what_a_pod_gets(api: ApiServer) -> None:
     assert container["imagePullPolicy"] == "IfNotPresent"
     assert container["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
     assert spec["volumes"][0]["name"].startswith("kube-api-access-")
-
-
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        ({}, "BestEffort"),
-        ({"requests": {"cpu": "0"}}, "BestEffort"),
-        ({"requests": {"memory": "1Gi"}}, "Burstable"),
-        ({"limits": {"cpu": "1"}}, "Burstable"),
-        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
-        (
-            {
-                "limits": {"cpu": "1", "memory": "1Gi"},
-                "requests": {"cpu": "1000m", "memory": "1024Mi"},
-            },
-            "Guaranteed",
-        ),
-        (
-            {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}},
-            "Burstable",
-        ),
-    ],
-)
-def test_quality_of_service(api: ApiServer, resources: Object, expected: str) -> None:
-    container = {"name": "c", "image": "x", "resources": resources}
-    created = api.create(PODS, pod(containers=[container]), namespace="shop")
-    assert created["status"]["qosClass"] == expected
 
 
 def test_a_limit_is_a_request_too(api: ApiServer) -> None:
@@ -224,65 +192,6 @@ def test_what_is_no_pod_is_refused_and_nothing_stored(
     if causes is not None:
         assert error.details is not None
         assert [cause["field"] for cause in error.details["causes"]] == causes
-
-
-@pytest.mark.parametrize(
-    ("resource", "given", "field"),
-    [
-        (DEPLOYMENTS, deployment(replicas=-1), "spec.replicas"),
-        (DEPLOYMENTS, deployment(selector=None), "spec.selector"),
-        (
-            DEPLOYMENTS,
-            deployment(selector={"matchLabels": {"app": "api"}}),
-            "spec.template.metadata.labels",
-        ),
-        (REPLICA_SETS, deployment(selector={"matchLabels": {}}), "spec.selector"),
-        (
-            STATEFUL_SETS,
-            deployment(
-                template={
-                    "metadata": {"labels": {"app": "web"}},
-                    "spec": {**pod()["spec"], "restartPolicy": "Never"},
-                }
-            ),
-            "spec.template.spec.restartPolicy",
-        ),
-        (
-            HORIZONTAL_POD_AUTOSCALERS,
-            {
-                "metadata": {"name": "web"},
-                "spec": {
-                    "scaleTargetRef": {"kind": "Deployment", "name": "web"},
-                    "minReplicas": 3,
-                    "maxReplicas": 2,
-                },
-            },
-            "spec.maxReplicas",
-        ),
-        (
-            POD_DISRUPTION_BUDGETS,
-            {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "maxUnavailable": "50%"}},
-            "spec",
-        ),
-        (SERVICES, {"metadata": {"name": "web"}, "spec": {}}, "spec.ports"),
-        (
-            LEASES,
-            {"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0}},
-            "spec.leaseDurationSeconds",
-        ),
-        (
-            RESOURCE_QUOTAS,
-            {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "-1"}}},
-            "spec.hard[pods]",
-        ),
-    ],
-)
-def test_what_other_kinds_may_not_be(
-    api: ApiServer, resource: Any, given: Object, field: str
-) -> None:
-    error = refused(422, lambda: api.create(resource, given, namespace="shop"))
-    assert error.details is not None
-    assert [cause["field"] for cause in error.details["causes"]] == [field]
 
 
 def test_scale(api: ApiServer) -> None:

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from kubedsm_lab.emulator.actors.scaling_metrics import (
-    MetricUnavailable,
     Sample,
     Scaled,
     propose,
@@ -149,48 +148,6 @@ def test_the_direction_does_not_turn():
     # More pods than are wanted: 80 % of the target over 5 of them are no 4 instead of 3.
     more = [*ABC, pod("d"), pod("e")]
     assert replicas(more, {"a": 50, "b": 50, "c": 50, "d": 50}, wanted=3) == 3
-
-
-@pytest.mark.parametrize("waiting", [{}, {"phase": "Pending"}])
-def test_pods_that_bring_the_ratio_within_the_tolerance_are_enough(waiting):
-    """Half of ten use 208 % of the target: 104 % if the others are to use as much as they."""
-    names = "abcde"
-    pods = [*(pod(name) for name in names), *(pod(f"new-{name}", **waiting) for name in names)]
-    assert replicas(pods, dict.fromkeys(names, 208)) == 10
-
-
-NO_FIGURES = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
-UNREADY = "did not receive metrics for targeted pods (pods might be unready)"
-
-
-@pytest.mark.parametrize(
-    ("case", "reason", "message"),
-    [
-        ((ABC, {}), "FailedGetResourceMetric", f"failed to get cpu utilization: {NO_FIGURES}"),
-        (
-            ([pod("a", age=9.0, since=5.0)], {"a": 9}),
-            "FailedGetResourceMetric",
-            f"failed to get cpu utilization: {UNREADY}",
-        ),
-        (
-            ([pod("a", requests={"memory": "1"})], {"a": 9}),
-            "FailedGetResourceMetric",
-            "failed to get cpu utilization: missing request for cpu in container c of Pod a",
-        ),
-        (
-            ([pod("a", requests={"cpu": "0"})], {"a": 9}),
-            "FailedGetResourceMetric",
-            "failed to get cpu utilization: no metrics returned matched known pods",
-        ),
-        ((ABC, {"a": 9}, cpu()), "InvalidMetricSourceType", "invalid metric: neither an average"),
-        ((ABC, {}, {"type": "Resource"}), "InvalidMetricSourceType", "invalid metric: resource: "),
-    ],
-)
-def test_why_there_is_no_figure(case, reason, message):
-    with pytest.raises(MetricUnavailable) as unavailable:
-        proposed(*case)
-    assert unavailable.value.reason == reason
-    assert str(unavailable.value).startswith(message)
 
 
 def scaling(world):

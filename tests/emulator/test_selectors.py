@@ -1,7 +1,5 @@
 """Which objects a selector picks, and which selectors are none."""
 
-from typing import Any
-
 import pytest
 
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -76,19 +74,6 @@ def test_a_selector_object_means_what_its_text_means() -> None:
     assert parse_labels(str(selector)) == selector
     assert selector.matches(LABELS)
     assert not selector.matches({**LABELS, "v": "1"})
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        {"key": "a", "operator": "Like", "values": ["b"]},
-        {"key": "a", "operator": "In", "values": []},
-        {"key": "a", "operator": "Exists", "values": ["b"]},
-    ],
-)
-def test_what_is_no_selector_object(expression: dict[str, Any]) -> None:
-    with pytest.raises(SelectorError):
-        label_selector_of({"matchExpressions": [expression]})
 
 
 POD = {

@@ -191,18 +191,5 @@ async def test_bytes_count_for_who_asks_and_for_who_is_asked(lab):
     assert (lab.accounts.nodes["e1"], lab.accounts.nodes["c1"]) == (asked, asks)
 
 
-async def test_pods_that_ended_a_while_ago_are_told_of_no_more(lab):
-    async with Server(says) as pod:
-        lab.pod("a", pod.url)
-        lab.service("cart", "a")
-        async with lab.open():
-            await lab.get(lab.proxies.urls["default", "cart"])
-            labels = {"namespace": "default", "pod": "pod-a", "tier": "edge", "service": "cart"}
-            for seconds, running, told in ((200, (), 1), (200, ("a",), 1), (0, (), None)):
-                lab.clock.seconds += seconds
-                lab.forget_others(running)
-                assert lab.observed("count", **labels) == told
-
-
 async def _answer(body):
     return web.Response(body=body)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, PODS
 from kubedsm_lab.emulator.api.store import ExpiredError, ObjectChange, Store
 from support.fixed_clock import FixedClock
 
@@ -39,15 +39,6 @@ def test_a_deletion_shows_the_last_state_at_its_own_revision() -> None:
     assert last["metadata"]["resourceVersion"] == "3"
     assert s.get(CONFIGMAPS, "shop", "a") is None
     assert [c.type for c in s.history(CONFIGMAPS, 1)] == ["ADDED", "DELETED"]
-
-
-def test_both_kinds_of_events_are_the_same_objects() -> None:
-    s = store()
-    changes: list[ObjectChange] = []
-    s.subscribe(changes.append)
-    s.put(NEW_EVENTS, named("a"))
-    assert s.get(EVENTS, "shop", "a") is not None
-    assert changes[0].resource is EVENTS
 
 
 def test_a_subscriber_that_writes_is_heard_after_what_it_answers() -> None:

@@ -165,23 +165,6 @@ def may_move(world):
 WITHOUT_COOLDOWN = load("suggester: {mode: 'off'}\nmigration: {cooldown: 0s, drainDelay: 1s}", "t")
 
 
-async def test_a_workload_rests_after_a_failure_even_without_a_cooldown():
-    async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
-        await asyncio.sleep(0.1)
-        world.api.patch(NODES, "", "e1", {"spec": {"unschedulable": True}}, MERGE)
-        for seconds in (10, 20, 40):
-            await asyncio.sleep(0.1)
-            await hand_over(world, [(world.pods("web")[0], "e1", ())])
-            await quiet(world)
-            assert not may_move(world)
-            await asyncio.sleep(seconds - 1)
-            assert not may_move(world)
-            await asyncio.sleep(1.1)
-            assert may_move(world)
-
-
 async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():
     async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
         await settle_on_cloud(world, "web", 2)

@@ -7,7 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
-from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS
 from support.tenants import (
     CLOUD,
@@ -123,27 +122,6 @@ async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_log
             assert not runtime.events_lost
     told = [entry for entry in logs if "Events" in entry["event"]]
     assert [entry["namespace"] for entry in told] == [TENANT]
-
-
-@pytest.mark.parametrize("status", ["terminating", "gone"])
-async def test_an_event_that_its_namespace_refuses_is_not_logged_as_lost(status):
-    """The watch may be late to say that the namespace goes."""
-    causes = {"causes": [{"reason": "NamespaceTerminating"}]}
-    refusal = orjson.dumps({"reason": "Forbidden", "message": "no", "details": causes})
-    refused = Response(403, refusal) if status == "terminating" else answer(404, "NotFound")
-
-    def refuse(request):
-        return refused if request.path.endswith(f"/{TENANT}/events") else None
-
-    asked = Asked(refuse)
-    with capture_logs() as logs:
-        async with migrating() as world, world.scheduler(faults=asked) as runtime:
-            Tenant.of(world).deploy("web")
-            await neighbour_settles(world)
-            await neighbour_is_served(world)
-            assert asked.to("events")
-            assert not runtime.events_lost
-    assert not [entry for entry in logs if "lost" in entry["event"]]
 
 
 async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbage_collected():

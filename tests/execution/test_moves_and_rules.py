@@ -72,33 +72,6 @@ async def test_pods_that_keep_apart_come_to_the_edge_one_a_node():
         assert ready.lowest == 3
 
 
-async def test_a_move_starts_only_when_who_kept_it_away_is_gone():
-    configuration = load(
-        "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}\n"
-        "services: {default/batch: {qos: 0}}",
-        "test",
-    )
-    async with emulated(*clouds(2), configuration=configuration) as world, world.scheduler():
-        open_edge(world, node("e1", "edge", "8", "16Gi"))
-        world.deploy("batch", 1)
-        await world.until(lambda: world.placed("batch") == {"e1": 1}, 5)
-        world.deploy("web", 1, **apart("batch"))
-        await at_rest(world)
-        assert world.placed("web") == {"e1": 1}
-        assert world.placed("batch")["e1"] == 0
-        assert len(world.events("Migrated")) == 2
-
-
-async def test_what_a_spread_allows_is_done_and_no_more():
-    async with emulated(*clouds(2), configuration=QUICK, paced=True) as world, world.scheduler():
-        world.deploy("web", 6, **spread("web"))
-        await world.until_bound(6, 5)
-        open_edge(world, node("e1", "edge", "8", "16Gi"))
-        await at_rest(world)
-        # Room for all; a third would be two more than the least, on whichever node that is.
-        assert world.placed("web")["e1"] == 2
-
-
 async def test_a_pod_with_a_volume_claim_is_left_alone_rather_than_refused_again_and_again():
     async with emulated(*clouds(1), configuration=QUICK) as world, world.scheduler():
         volume = {"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"}}}

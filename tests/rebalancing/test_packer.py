@@ -85,23 +85,6 @@ async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
         assert 5 <= len(planner.asked) <= 200 / 25 + 1
 
 
-async def test_new_pods_are_thought_about_though_others_were_in_vain():
-    async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
-        planner = Counting(runtime)
-        await half_full(world, 3)
-        world.deploy("hopeless", 1, cpu="5")
-        for number in range(300):
-            patch = {"metadata": {"labels": {"second": str(number)}}}
-            world.api.patch(NODES, "", "n1", patch, MERGE)
-            await asyncio.sleep(1)
-            if len(planner.asked) == 6:
-                break
-        large(world)
-        await world.until(lambda: len(planner.asked) > 6, 6)
-        await world.until(lambda: placed(world) == 1, 30)
-        assert placed(world, "hopeless") == 0
-
-
 async def test_a_tenant_whose_pods_come_and_go_does_not_keep_others_moving():
     async with in_pieces() as world, world.scheduler():
         await half_full(world)

@@ -48,22 +48,6 @@ async def test_one_of_three_goes_to_a_node_that_is_new_and_none_is_ever_missing(
         assert world.invariants.writes == before
 
 
-async def test_in_suggest_mode_it_is_proposed_with_what_it_is_for():
-    only = load("suggester: {mode: suggest, period: 1s}", "test")
-    async with emulated(C1, configuration=only) as world, world.scheduler():
-        await settle(world, "web", 2)
-        world.api.create(NODES, C2)
-        await asyncio.sleep(30)
-        assert world.placed("web") == {"c1": 2}
-        [proposal] = world.events("MigrationProposed")
-        would, _, how = proposal["message"].partition(". To have it done")
-        assert would == (
-            "Would move from c1 to c2 (cloud-to-cloud):"
-            " so that no single node holds all of default/web"
-        )
-        assert "kubedsm approve" in how
-
-
 async def test_it_is_worth_nothing_any_more_once_a_pod_is_elsewhere():
     off = load("suggester: {mode: 'off'}", "test")
     async with emulated(C1, configuration=off) as world, world.scheduler() as runtime:

@@ -257,21 +257,6 @@ async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
         assert not runtime.mirror.sum_nominations([runtime.mirror.pods()[-1].uid])
 
 
-async def test_what_a_dead_process_left_is_repaired_and_the_room_made_after_all():
-    async with in_pieces(timing=SLOW) as world:
-        async with world.scheduler():
-            await half_full(world)
-            await asyncio.sleep(5)
-            ready = ReadyPods(world, "web").watch()
-            large(world)
-            await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
-        async with world.scheduler(seed=1):
-            await world.until(lambda: placed(world) == 1, 120)
-            await asyncio.sleep(20)
-            assert ready.lowest == 2
-            assert settled(world)
-
-
 @pytest.mark.parametrize("protected", [False, True])
 async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budgets(protected):
     """One of 3 is evicted from a node, one of 2 goes there, and one of 3 gets its room."""

@@ -13,7 +13,7 @@ from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
 from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.api.resources import NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from plans.events import PodGone
@@ -122,20 +122,6 @@ async def test_nothing_is_suggested_while_new_pods_are_gathered():
             await restless(world, 8)
             assert world.placed("web") == {None: 1}
             assert len(policy.asked_at) == before
-
-
-async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
-    off = load("suggester: {mode: 'off'}", "test")
-    async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world)
-        await asyncio.sleep(0.1)
-        suggestion = off.policy.suggest(runtime.mirror.snapshot(), lambda pod: "")
-        moves, has_benefit = suggestion.moves, runtime.migrator.has_benefit
-        assert has_benefit(moves)
-        world.api.delete(DEPLOYMENTS, "default", "web")
-        await asyncio.sleep(3)
-        assert not has_benefit(moves)
 
 
 async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():

@@ -101,25 +101,6 @@ def test_variants_are_compared_with_the_original_and_with_kube_scheduler():
     ]
 
 
-def test_variants_and_objectives_have_means_of_all_scenarios_only_if_they_were_in_all():
-    rows = [
-        row("kubedsm", "1.1-.4", ratio=0.9),
-        row("kubedsm", ratio=0.7),
-        row("half-frequency", ratio=0.6),
-        row("latency-objective", "1.1-.4", ratio=0.8, std=0.3, times={"a": 110.0}),
-        row("latency-objective", ratio=0.6, times={"a": 130.0}),
-        row("kube-scheduler", "1.1-.4"),
-        row("kube-scheduler"),
-    ]
-    variants = lines_of("Variants", *rows)
-    assert "| kubedsm | 0.700 (0.77) | 0.800 | 0.900 | 3.0 |" in variants
-    assert "| half-frequency | 0.600 | - | - | - |" in variants
-    objectives = lines_of("Objectives", *rows)
-    assert objectives[-1] == (
-        "| latency-objective | 0.700 | 0.900 | 0.200 | 3.0 | +20.0 % | - | - | - |"
-    )
-
-
 @pytest.mark.parametrize(
     ("line", "others"),
     [

@@ -133,17 +133,6 @@ async def test_rules_are_kept_that_pods_placed_meanwhile_have():
         assert places["hard"] == "c1"
 
 
-async def test_a_refused_pod_that_a_node_takes_by_now_does_not_sleep():
-    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, cpu="2")
-        await thought_about(world, planner)
-        await asyncio.sleep(THOUGHT / 2)
-        world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
-        # After its back-off, and another thought.
-        assert await bound_after(world, "hard", 1) < 2 * THOUGHT + 2
-
-
 async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
     async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)

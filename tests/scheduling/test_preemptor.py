@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from kubedsm.kube.client.port import OutcomeUnknown, Unreachable
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm_lab.emulator.front import RequestFault
@@ -128,30 +127,6 @@ async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
         first, second = calls.done
         assert first != second
         assert len(world.events("Preempted")) == 1
-        assert settled(world)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        RequestFault(Unreachable("refused")),
-        RequestFault(OutcomeUnknown("timed out")),
-        RequestFault(OutcomeUnknown("timed out"), applied=True),
-        RequestFault(answer(500, "InternalError")),
-        RequestFault(answer(404, "NotFound")),
-        RequestFault(answer(409, "Conflict")),
-    ],
-    ids=["unreachable", "lost", "lost-applied", "500", "404", "409"],
-)
-async def test_an_eviction_without_an_answer_is_tried_again(fault):
-    calls = Evictions(fault)
-    async with preempting(faults=calls) as world, world.scheduler():
-        await filled(world)
-        urgent(world)
-        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 10)
-        await asyncio.sleep(30)
-        assert len(set(calls.done)) == 1
-        assert world.placed("low") == {"e1": 1, None: 1}
         assert settled(world)
 
 

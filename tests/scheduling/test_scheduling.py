@@ -6,7 +6,6 @@ import pytest
 
 from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -112,28 +111,6 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         [told] = world.events("FailedScheduling")
         assert told["series"]["count"] > 1
         assert world.invariants.writes == before + 1
-
-
-async def test_no_event_delays_a_bind():
-    async with emulated(EDGE, node("c1", "cloud", "400", "800Gi")) as world, world.scheduler():
-        await world.runtime.synced.wait()
-        await asyncio.sleep(1)
-        # So many that the first are seen on their nodes while the last are not yet asked for.
-        world.deploy("web", 200, cpu="10m", memory="1Mi")
-        await world.until_bound(200, 5)
-        await world.until(lambda: len(world.events("Scheduled")) == 200, 10)
-        binds = world.witness.of("bind")
-        assert len(binds) == 200
-        assert 0 < binds[-1].at - binds[0].at < 0.1
-        asked = world.witness.asked
-        held_up = [
-            bind.pod
-            for number, event in enumerate(asked)
-            if event.kind == "event"
-            for bind in asked[:number]
-            if bind.kind == "bind" and bind.answered > event.at
-        ]
-        assert not held_up
 
 
 async def test_a_gated_pod_waits_for_its_gate():
