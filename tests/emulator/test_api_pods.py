@@ -14,7 +14,6 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from support.api_cases import (
     Object,
-    api_server,
     bind,
     budget,
     changes,
@@ -23,16 +22,6 @@ from support.api_cases import (
     run,
 )
 from support.fixed_clock import FixedClock
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def api(clock: FixedClock) -> ApiServer:
-    return api_server(clock)
 
 
 def test_a_binding_for_another_pod_of_that_name(api: ApiServer) -> None:

@@ -16,21 +16,9 @@ from kubedsm_lab.emulator.api.resources import (
     NEW_EVENTS,
     NODES,
     PODS,
-    RESOURCE_QUOTAS,
     SERVICES,
 )
-from support.api_cases import Object, api_server, bind, changes, deployment, pod, refused
-from support.fixed_clock import FixedClock
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def api(clock: FixedClock) -> ApiServer:
-    return api_server(clock)
+from support.api_cases import Object, bind, changes, deployment, pod, refused
 
 
 def test_a_cluster_starts_with_its_namespaces(api: ApiServer) -> None:
@@ -136,48 +124,20 @@ def test_dry_run_stores_nothing(api: ApiServer) -> None:
         (pod("a" * 254), 422, ["metadata.name"]),
         (pod(""), 422, ["metadata.name"]),
         (pod(metadata={"labels": {"a b": "c"}}), 422, ["metadata.labels"]),
-        (pod(metadata={"labels": {"a": "c!"}}), 422, ["metadata.labels"]),
         (pod(containers=[{"name": "c"}]), 422, ["spec.containers[0].image"]),
-        (
-            pod(containers=[{"name": "c", "image": "x"}] * 2),
-            422,
-            ["spec.containers[1].name"],
-        ),
         (
             pod(containers=[{"name": "c", "image": "x", "resources": {"requests": {"cpu": "-1"}}}]),
             422,
             ["spec.containers[0].resources.requests.cpu"],
         ),
-        (
-            pod(
-                containers=[
-                    {
-                        "name": "c",
-                        "image": "x",
-                        "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}},
-                    }
-                ]
-            ),
-            422,
-            ["spec.containers[0].resources.requests"],
-        ),
         (pod(restartPolicy="Sometimes"), 422, ["spec.restartPolicy"]),
         (pod(tolerations=[{"operator": "Equal"}]), 422, ["spec.tolerations[0].operator"]),
-        (
-            pod(topologySpreadConstraints=[{"maxSkew": 0, "topologyKey": "z"}]),
-            422,
-            [
-                "spec.topologySpreadConstraints[0].maxSkew",
-                "spec.topologySpreadConstraints[0].whenUnsatisfiable",
-            ],
-        ),
         (pod(priorityClassName="gold"), 403, None),
         (pod(priority=7), 403, None),
         (pod(containers=[None]), 400, None),
         (pod(nodeName=7), 400, None),
         (pod(metadata={"labels": {"a": 1}}), 400, None),
         ({**pod(), "kind": "ConfigMap"}, 400, None),
-        ({**pod(), "apiVersion": "v2"}, 400, None),
         (pod(metadata={"namespace": "elsewhere"}), 400, None),
         (pod(metadata={"resourceVersion": "1"}), 500, None),
         ([], 400, None),
@@ -192,49 +152,6 @@ def test_what_is_no_pod_is_refused_and_nothing_stored(
     if causes is not None:
         assert error.details is not None
         assert [cause["field"] for cause in error.details["causes"]] == causes
-
-
-def test_scale(api: ApiServer) -> None:
-    created = api.create(DEPLOYMENTS, deployment(replicas=2), namespace="shop")
-    scale = api.get_scale(DEPLOYMENTS, "shop", "web")
-    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
-    assert scale["spec"] == {"replicas": 2}
-    assert scale["status"] == {"replicas": 0, "selector": "app=web"}
-    api.update_scale(DEPLOYMENTS, "shop", "web", {**scale, "spec": {"replicas": 3}})
-    refused(
-        409,
-        lambda: api.update_scale(DEPLOYMENTS, "shop", "web", {**scale, "spec": {"replicas": 4}}),
-    )
-    patch = {"spec": {"replicas": 5}}
-    api.patch(DEPLOYMENTS, "shop", "web", patch, MERGE_PATCH, subresource="scale")
-    scaled = api.get(DEPLOYMENTS, "shop", "web")
-    assert (scaled["spec"]["replicas"], scaled["metadata"]["generation"]) == (5, 3)
-    assert scaled["spec"]["template"] == created["spec"]["template"]
-    negative = {"spec": {"replicas": -1}}
-    refused(422, lambda: api.update_scale(DEPLOYMENTS, "shop", "web", negative))
-
-
-@pytest.mark.parametrize(
-    ("hard", "message"),
-    [
-        ({"pods": "1"}, "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"),
-        (
-            {"requests.cpu": "1500m"},
-            (
-                "exceeded quota: q, requested: requests.cpu=1, "
-                "used: requests.cpu=1, limited: requests.cpu=1500m"
-            ),
-        ),
-        ({"limits.cpu": "1"}, "failed quota: q: must specify limits.cpu for: c"),
-    ],
-)
-def test_quotas(api: ApiServer, hard: Object, message: str) -> None:
-    api.create(PODS, pod("first"), namespace="shop")
-    quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}}
-    api.create(RESOURCE_QUOTAS, quota, namespace="shop")
-    error = refused(403, lambda: api.create(PODS, pod("second"), namespace="shop"))
-    assert error.message == f'pods "second" is forbidden: {message}'
-    api.create(PODS, pod("second"), namespace="default")
 
 
 def test_an_event_is_one_in_two_forms(api: ApiServer) -> None:

@@ -16,18 +16,7 @@ from kubedsm_lab.emulator.api.resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from support.api_cases import Object, api_server, changes, deployment, pod, refused
-from support.fixed_clock import FixedClock
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def api(clock: FixedClock) -> ApiServer:
-    return api_server(clock)
+from support.api_cases import Object, changes, deployment, pod, refused
 
 
 def test_another_uid_is_another_object(api: ApiServer) -> None:

@@ -3,16 +3,10 @@
 import pytest
 
 from kubedsm_lab.emulator.api.resources import PODS, PRIORITY_CLASSES
-from support.api_cases import api_server, pod, refused
-from support.fixed_clock import FixedClock
+from support.api_cases import pod, refused
 
 GOLD = {"metadata": {"name": "gold"}, "value": 1000, "preemptionPolicy": "Never"}
 DEFAULT = {"metadata": {"name": "usual"}, "value": -7, "globalDefault": True}
-
-
-@pytest.fixture
-def api():
-    return api_server(FixedClock())
 
 
 def priority(api, **spec):

@@ -32,14 +32,6 @@ def test_one_object_through_all_its_verbs(routes: Routes) -> None:
     assert asked(routes, "GET", path)[0] == 404
 
 
-def test_a_list_does_not_repeat_the_kind(routes: Routes, api: ApiServer) -> None:
-    api.create(PODS, pod())
-    status, got = asked(routes, "GET", "/api/v1/pods")
-    assert (status, got["kind"], got["apiVersion"]) == (200, "PodList", "v1")
-    assert got["metadata"] == {"resourceVersion": str(api.store.revision)}
-    assert got["items"][0].keys() == {"metadata", "spec", "status"}
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -48,21 +40,14 @@ def test_a_list_does_not_repeat_the_kind(routes: Routes, api: ApiServer) -> None
         ("GET", "/api/v1/namespaces/default/nodes", 404),
         ("GET", "/api/v1/pods/a", 404),
         ("GET", f"{PODS_PATH}/a/nope", 404),
-        ("GET", f"{PODS_PATH}/a/status/x", 404),
         ("GET", "/apis/apps/v2/deployments", 404),
-        ("GET", "//", 404),
         ("POST", "/api/v1/pods", 405),
-        ("DELETE", "/api/v1/pods", 405),
-        ("DELETE", "/api/v1/namespaces", 405),
         ("POST", f"{PODS_PATH}/a", 405),
         ("GET", f"{PODS_PATH}/a/binding", 405),
         ("PUT", PODS_PATH, 405),
-        ("POST", "/version", 405),
-        ("FROB", PODS_PATH, 405),
         ("GET", "/readyz", 200),
         ("GET", "/apis/apps/v1", 200),
         ("GET", "/api/v1/namespaces/default/", 200),
-        ("GET", "/api/v1/namespaces/default/status", 200),
     ],
 )
 def test_paths_and_methods(routes: Routes, method: str, path: str, status: int) -> None:
@@ -79,22 +64,14 @@ def test_paths_and_methods(routes: Routes, method: str, path: str, status: int) 
     [
         ("POST", b"{", JSON, 400),
         ("POST", b"", JSON, 400),
-        ("POST", b"[]", JSON, 400),
         ("POST", b'{"spec":' * 300 + b"null" + b"}" * 300, JSON, 400),
         ("POST", b"{spec: " * 300 + b"1" + b"}" * 300, "application/yaml", 400),
-        ("POST", b"[" * 5000, "application/yaml", 400),
         ("POST", b"a: [", "application/yaml", 400),
         ("POST", b"{1: 2, [3]: 4}", "application/yaml", 400),
         ("POST", b"{}", "text/plain", 415),
         ("POST", b"k8s\0\xff", "application/vnd.kubernetes.protobuf", 400),
         ("PATCH", b"{}", JSON, 415),
         ("PATCH", b"[", "application/json-patch+json", 400),
-        (
-            "PATCH",
-            b'{"a":' * 990 + b"1" + b"}" * 990,
-            "application/merge-patch+json",
-            400,
-        ),
         ("PATCH", b"{}", "application/apply-patch+yaml", 415),
         ("PUT", b'{"metadata":{"name":"b"}}', JSON, 400),
         ("PUT", b'{"metadata":{"name":"a","namespace":"x"}}', JSON, 400),
@@ -111,14 +88,6 @@ def test_bad_bodies(
     got, answer = asked(routes, method, path, body, content_type=content_type)
     assert (got, answer["kind"], answer["code"]) == (status, "Status", status)
     assert api.store.revision == revision
-
-
-def test_a_collection_is_deleted_by_selector(routes: Routes, api: ApiServer) -> None:
-    for name, app in (("a", "web"), ("b", "api"), ("c", "web")):
-        api.create(PODS, pod(name, metadata={"labels": {"app": app}}))
-    status, got = asked(routes, "DELETE", PODS_PATH, query={"labelSelector": "app=web"})
-    assert (status, len(got["items"])) == (200, 2)
-    assert [p["metadata"]["name"] for p in api.list(PODS)] == ["b"]
 
 
 def test_pages_show_one_moment(routes: Routes, api: ApiServer) -> None:

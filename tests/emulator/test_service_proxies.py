@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from kubedsm.model.model import Tier
-from kubedsm_lab.emulator.api.resources import ENDPOINTS, NAMESPACES, SERVICES
+from kubedsm_lab.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
 from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServiceProxies
 from kubedsm_lab.emulator.processes.usage import Accounts
@@ -166,7 +166,6 @@ async def test_a_service_that_goes_has_no_proxy_any_more(lab):
 )
 async def test_pods_find_services_by_their_names_in_the_clusters_dns(lab, host, found):
     async with Server(says) as pod:
-        lab.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
         lab.pod("a", pod.url, namespace="shop")
         lab.pod("b", pod.url, namespace="shop")
         lab.service("cart", "a", namespace="shop")

@@ -51,6 +51,7 @@ async def test_a_streaming_list_tells_where_it_ends(routes: Routes, api: ApiServ
 
 
 async def test_too_old_is_an_error_in_the_stream(routes: Routes, api: ApiServer) -> None:
+    api.store.compact()
     stream = watching(routes, resourceVersion="1")
     lines = [orjson.loads(line) async for line in stream]
     assert [line["type"] for line in lines] == ["ERROR"]

@@ -44,7 +44,7 @@ def clouds(number):
     return [node(f"c{n}", "cloud", "20", "40Gi") for n in range(number)]
 
 
-async def at_rest(world, seconds=120):
+async def at_rest(world, seconds=60):
     """Nothing is written any more, and no move has ever failed."""
     await asyncio.sleep(seconds)
     assert cleaned_up(world)
@@ -122,7 +122,7 @@ async def to_rest(seed):
         for number in range(rng.randint(1, 3)):
             edge = node(f"e{number}", "edge", f"{rng.randint(1, 6) * 500}m", "4Gi")
             world.api.create(NODES, edge)
-        await at_rest(world, 150)
+        await at_rest(world, 80)
         return len(world.events("Migrated"))
 
 
