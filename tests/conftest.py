@@ -1,17 +1,33 @@
 """For all tests."""
 
 import asyncio
+import os
+import secrets
 
 import pytest
 import structlog
 from hypothesis import settings
 
 from kubedsm.process.supervisor import Supervisor
+from support import drawing
 
 settings.register_profile("long", max_examples=10_000)
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long",
+        action="store_true",
+        help="Play all drawn instances instead of a third, as many fresh ones, and the tests "
+        "marked `long`.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        settings.load_profile("long")
+        # Workers of xdist inherit the base of the fresh seeds.
+        os.environ.setdefault(drawing.LONG, str(secrets.randbelow(10**6)))
     # Before the first async test pytest-asyncio asks for the current loop. If there never was one,
     # Python 3.11 makes one, which nobody closes, and warnings are errors.
     asyncio.set_event_loop(None)
@@ -22,6 +38,29 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     # comes from outside into these loops, and the looks were a third of what their tests cost.
     if item.get_closest_marker("looptime"):
         item.add_marker(pytest.mark.looptime(noop_cycles=0))
+
+
+def pytest_report_header() -> str | None:
+    base = os.environ.get(drawing.LONG)
+    return base and f"long run; the same fresh seeds again: {drawing.LONG}={base}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        later = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in later]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    report = yield
+    seed = drawing.last_seed(item.nodeid) if report.when == "call" else None
+    if report.failed and seed is not None:
+        report.sections.append(("drawn instance", f"seed {seed}"))
+        if drawing.LONG in os.environ:
+            drawing.keep_counterexample(item.nodeid, seed)
+    return report
 
 
 @pytest.fixture(autouse=True)

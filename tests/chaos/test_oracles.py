@@ -10,7 +10,7 @@ from kubedsm.execution.limits import Limits
 from kubedsm.execution.migration_calls import Fate, MigrationCalls
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.calls import writes
-from kubedsm.kube.client.port import Request, not_sent
+from kubedsm.kube.client.port import not_sent
 from kubedsm.kube.client.write_gate import READS, WriteGate
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm_lab.chaos.faults import Fault
@@ -40,12 +40,12 @@ def books_without_reservations(monkeypatch):
 
 
 def binds_without_uid(monkeypatch):
-    def without_uid(method, path, *rest, body=None, **more):
-        if path.endswith("/binding"):
-            del body["metadata"]["uid"]
-        return Request(method, path, *rest, body=body, **more)
+    bind = writes.bind
 
-    monkeypatch.setattr(writes, "Request", without_uid)
+    async def bind_any(cluster, pod, *rest, **more):
+        await bind(cluster, attrs.evolve(pod, uid=None), *rest, **more)
+
+    monkeypatch.setattr(writes, "bind", bind_any)
 
 
 def lost_answers_forget_reservations(monkeypatch):

@@ -16,7 +16,7 @@ from kubedsm_lab.chaos.workloads import WORKLOADS
 CLUSTER = Path(kubedsm.kube.__file__).parent
 MADE_BY = ("calls/*.py", "watching/*.py", "joining.py")
 #: names of the functions that send a request
-SENDING = {"request", "stream", "send", "_get_object", "_send_post", "_send_patch", "_patch_pod"}
+SENDING = {"request", "stream", "send", "_patch_pod"}
 
 #: what no run without a fault asks, and why
 NOT_ASKED = {
@@ -28,8 +28,7 @@ NOT_ASKED = {
     "put_request": "`kubedsm suggest --apply` asks it, no scheduler",
     "count_event": "only said of what happens again, mostly after a fault; a lasting one meets it",
     "read": "of the Lease: only with an election",
-    "create": "of the Lease: only with an election",
-    "replace": "of the Lease: only with an election",
+    "write": "of the Lease: only with an election",
 }
 
 

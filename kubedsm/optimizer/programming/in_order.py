@@ -1,6 +1,6 @@
 """Lexicographic optimisation: each goal is maximised among the optima of the goals before it.
 
-Each level is one solve. Its value becomes a lower limit, as a row, for the levels after it.
+Each level is one solve. The value becomes a lower limit, as a row, for the subsequent levels.
 (Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming".)
 
 No claim of a solver is trusted. The values are checked against every row and evaluated in whole
@@ -25,8 +25,8 @@ from kubedsm.optimizer.programming.programme import (
     Status,
 )
 
-#: Largest programme given to a solver. Its linear relaxation takes about half a second, of one
-#: twice as large eight seconds: more than a budget.
+#: Largest programme given to a solver. The linear relaxation takes about half a second, for twice
+#: the variables eight seconds: more than a budget.
 MOST_VARIABLES = 20_000
 #: Floating-point error of solvers, relative to the greatest weight.
 _ROUNDING = 4e-6
@@ -42,11 +42,11 @@ class Goal:
     name: str
     #: V
     weights: Ints
-    #: part of the remaining time that this level may take
+    #: part of the remaining time for the level
     part: float = 0.5
     #: subsequent levels may lower the value by this much: rounding of the weights
     slack: int = 0
-    #: known upper bound; a solution that reaches it needs no solver
+    #: known upper bound; a solution at the bound needs no solver
     most: int | None = None
     #: qualifier of the name, such as `priority 100`
     of: str = ""
@@ -116,17 +116,17 @@ class Certificate:
 
 
 def describe_unproven(certificates: Iterable[Certificate]) -> str:
-    """Return one line about the unproven goals; empty if all are."""
+    """Return a description of the unproven goals; empty if all are."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
 class Found:
-    """Best values, and one certificate a goal."""
+    """Best values, and a certificate for each goal."""
 
     #: V; None if nothing was found, nor hinted at
     values: Ints | None
-    #: one a goal
+    #: in the order of the goals
     certificates: tuple[Certificate, ...]
 
     @property
@@ -169,7 +169,7 @@ def maximise_in_order(
 
 
 class _Level:
-    """One goal being maximised: the best checked solution, and the bounds that are known."""
+    """Goal being maximised: the best verified solution, and the known bounds."""
 
     def __init__(
         self, programme: Programme, goal: Goal, deadline: Deadline, best: Ints | None
@@ -181,11 +181,11 @@ class _Level:
         limit = int(np.maximum(goal.weights, 0) @ programme.upper)
         #: upper bound computed without trust in any solver
         self._bound = limit if goal.most is None else min(limit, goal.most)
-        #: upper bound that the solver claims; only reported
+        #: upper bound claimed by the solver; only reported
         self._claimed: int | None = None
         self._status = Status.UNKNOWN
         self._note = ""
-        #: difference that counts as rounding
+        #: difference within rounding
         self._margin = _rounding_error(goal)
 
     @property
@@ -220,7 +220,7 @@ class _Level:
             self._claimed = solved.bound
 
     def _is_refuted(self, solved: Solved) -> bool:
-        """Take the solution if it is better, and return whether the solver's claim is wrong."""
+        """Take the solution if better, and return whether the solver's claim is wrong."""
         if solved.status is Status.INFEASIBLE:
             return self.best is not None
         optimal = solved.status is Status.OPTIMAL

@@ -149,18 +149,18 @@ def _concatenate(parts: Iterable[Ints]) -> Ints:
 
 
 class Status(enum.StrEnum):
-    """Outcome of one solve, as the solver reports it."""
+    """Outcome of a solve, as reported by the solver."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
-    #: no solution found in time, and no proof that there is none
+    #: no solution found in time, and no proof of infeasibility
     UNKNOWN = "unknown"
 
 
 @attrs.frozen(eq=False)
 class Solved:
-    """A solver's claim about one programme; `in_order` checks the claim before using it."""
+    """A solver's claim about a programme; `in_order` verifies the claim before use."""
 
     status: Status
     #: V; None unless a solution was found

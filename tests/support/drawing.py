@@ -1,0 +1,59 @@
+"""Seeds of drawn instances: a fixed third in a normal run, all and fresh ones in a long run.
+
+`pytest --long` plays every seed that a test names, and as many fresh ones. If a fresh seed fails,
+it becomes a named case of its test in `tests/counterexamples.json`, which every later run plays.
+"""
+
+import json
+import os
+import random
+from pathlib import Path
+
+COUNTEREXAMPLES = Path(__file__).parents[1] / "counterexamples.json"
+#: base of the fresh seeds of a long run; unset in a normal one
+LONG = "KUBEDSM_LONG"
+_STEP = 3
+#: last seed that a running test drew, by test
+_current: dict[str, int] = {}
+
+
+def drawn(seeds):
+    """Yield the seeds of this run, of all that the test names."""
+    test = _running_test()
+    for seed in [*_known_counterexamples(test), *_choose(seeds)]:
+        _current[test] = seed
+        yield seed
+    del _current[test]
+
+
+def drawn_cases(seeds):
+    """Return the seeds of this run, for `parametrize`."""
+    return _choose(seeds)
+
+
+def last_seed(test):
+    """Return the seed at which a failed test stopped; None if it draws none."""
+    return _current.pop(test, None)
+
+
+def keep_counterexample(test, seed):
+    """Write a fresh seed that failed as a case of its test."""
+    known = json.loads(COUNTEREXAMPLES.read_text())
+    known[test] = sorted({*known.get(test, ()), seed})
+    COUNTEREXAMPLES.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+
+
+def _choose(seeds):
+    base = os.environ.get(LONG)
+    if base is None:
+        return list(seeds[::_STEP])
+    fresh = random.Random(f"{base} {seeds}")
+    return [*seeds, *(fresh.randrange(10**6, 10**9) for _ in seeds)]
+
+
+def _running_test():
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+
+
+def _known_counterexamples(test):
+    return json.loads(COUNTEREXAMPLES.read_text()).get(test, ())
