@@ -397,12 +397,24 @@ def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, sch
         token = cluster.token()
         path = cluster.path("Pod", cluster.list("Pod")[0]["metadata"]["name"])
 
-        def refused():
-            hostile = {"metadata": {"labels": {"app": "stolen"}}}
-            response = cluster.request("PATCH", path + "?dryRun=All", hostile, MERGE, token)
+        def refused(hostile, part=""):
+            dry = f"{path}{part}?dryRun=All"
+            response = cluster.request("PATCH", dry, hostile, MERGE, token)
             return response.status_code == 422 or "denied" in response.text
 
-        cluster.until(refused, "the policy is in force")
+        stolen = {"metadata": {"labels": {"app": "stolen"}}}
+        cluster.until(lambda: refused(stolen), "the policy is in force")
+        image = [{"name": "c", "image": "miner:1"}]
+        assert refused({"spec": {"containers": image}})
+        for metadata in (
+            stolen["metadata"],
+            {"labels": {"pod-template-hash": "stolen"}},
+            {"annotations": {"kubedsm.io/move": "{}"}},
+            {"finalizers": ["evil.example/hold"]},
+        ):
+            assert refused({"metadata": metadata}, "/status")
+        assert not refused({"metadata": {"labels": {"kubedsm.io/tier": "edge"}}})
+        assert not refused({"status": {"nominatedNodeName": cluster.edge}}, "/status")
         cluster.configure({cluster.key("web"): {"qos": 1}})
         cluster.until(
             lambda: cluster.ready("web") == [cluster.edge] * 4, "migrations go on under the policy"

@@ -5,27 +5,12 @@ import json
 import pytest
 
 from support.command_line import kubedsm
-from support.processes import Process, Server
+from support.processes import Scheduler, Server
 
 pytestmark = pytest.mark.http
 
 PATH = "/api/v1/namespaces/kubedsm/configmaps"
 NAME = "kubedsm/kubedsm"
-
-
-class Following(Process):
-    """`kubedsm run`, read line by line."""
-
-    def __init__(self, server, *arguments):
-        super().__init__(
-            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port", "0",
-            *arguments,
-        )  # fmt: skip
-
-    def until(self, event):
-        while (said := json.loads(self.line()))["event"] != event:
-            pass
-        return said
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +24,7 @@ def config_map(text):
 
 
 def test_an_edited_config_map_holds_or_is_refused_and_can_be_shown(server):
-    with Following(server, "--configmap", NAME) as running:
+    with Scheduler(server, "--configmap", NAME) as running:
         missing = running.until("configuration unreadable, defaults in effect")
         assert NAME in missing["source"]
         running.until("synced")

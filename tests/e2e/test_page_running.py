@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from support.processes import PATIENCE, Process, Server
+from support.processes import PATIENCE, Scheduler, Server
 
 pytestmark = pytest.mark.http
 
@@ -19,9 +19,8 @@ def server():
 
 
 def test_it_is_served_beside_the_decisions_and_ends_with_its_viewers(server):
-    given = ("--kubeconfig", server.kubeconfig, "--leader-elect=false", "-o", "json")
-    with Process("run", *given, "--diagnostics-port", "0", "--page") as scheduler:
-        said = json.loads(scheduler.line())
+    with Scheduler(server, "--leader-elect=false", "--page") as scheduler:
+        said = scheduler.until("connected")
         assert said["page"] == said["diagnostics"]
 
         def asked(path, **headers):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from kubedsm_lab.emulator.paper import node
-from support.processes import Process, Server, write
+from support.processes import Scheduler, Server, write
 
 pytestmark = pytest.mark.http
 
@@ -38,10 +38,8 @@ def server(tmp_path):
 
 def scheduler(server, tmp_path):
     path = write(tmp_path, "endless.yaml", ENDLESS)
-    return Process(
-        *("run", "--kubeconfig", server.kubeconfig, "--config", path, "--diagnostics-port", "0"),
-        *("-o", "json", "--leader-elect-retry-period", "1s", "--grace-period", "1h"),
-    )
+    quick = ("--leader-elect-retry-period", "1s", "--grace-period", "1h")
+    return Scheduler(server, "--config", path, *quick)
 
 
 def pods(server):

@@ -1,13 +1,12 @@
 """Two `kubedsm run` as processes of their own on one `kubedsm emulate`, with a short lease."""
 
-import json
 import signal
 import urllib.error
 import urllib.request
 
 import pytest
 
-from support.processes import PATIENCE, Process, Server
+from support.processes import PATIENCE, Scheduler, Server
 
 pytestmark = pytest.mark.http
 
@@ -25,23 +24,6 @@ def server():
         yield started
 
 
-def scheduler(server, *arguments):
-    return Process(
-        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"),
-        *SHORT,
-        *arguments,
-    )
-
-
-def heard(process, event):
-    """The first line of its log that is about that."""
-    while line := process.line():
-        said = json.loads(line)
-        if said["event"] == event:
-            return said
-    raise AssertionError(f"ended without {event!r}: {process.process.stderr.read()}")
-
-
 def holder(server):
     return server.call("GET", LEASE)["spec"]["holderIdentity"]
 
@@ -53,11 +35,11 @@ def led_by_another(server, identity):
 
 def test_a_scheduler_that_is_killed_or_paused_or_told_to_stop_is_replaced(server):
     """Meanwhile a standby is ready, and says who leads."""
-    with scheduler(server) as first:
-        leader = heard(first, "leading")["identity"]
-        with scheduler(server, "--metrics-address", "127.0.0.1:0") as other:
-            url = heard(other, "connected")["metrics"]
-            assert heard(other, "standing by")["holder"] == leader
+    with Scheduler(server, *SHORT) as first:
+        leader = first.until("leading")["identity"]
+        with Scheduler(server, *SHORT, "--metrics-address", "127.0.0.1:0") as other:
+            url = other.until("connected")["metrics"]
+            assert other.until("standing by")["holder"] == leader
             server.until(lambda: said_at(f"{url}/readyz")[0] == 200)
             assert f"[+]leader-election ok: {leader} leads\n" in said_at(f"{url}/readyz")[1]
             first.process.kill()
@@ -65,8 +47,8 @@ def test_a_scheduler_that_is_killed_or_paused_or_told_to_stop_is_replaced(server
             server.until(lambda: said_at(f"{url}/readyz") == (200, "ok"))
             server.deploy("after-the-kill", 3)
             server.until(lambda: server.bound() == 3)
-            with scheduler(server) as third:
-                heard(third, "standing by")
+            with Scheduler(server, *SHORT) as third:
+                third.until("standing by")
                 other.process.send_signal(signal.SIGSTOP)
                 server.deploy("after-the-stop", 3)
                 leader = led_by_another(server, second)
@@ -75,11 +57,11 @@ def test_a_scheduler_that_is_killed_or_paused_or_told_to_stop_is_replaced(server
                 _, err = other.process.communicate(timeout=60)
                 assert other.process.returncode == 1
                 assert err.strip().startswith("kubedsm: error: not leading any more: the lease")
-                with scheduler(server) as fourth:
-                    heard(fourth, "standing by")
+                with Scheduler(server, *SHORT) as fourth:
+                    fourth.until("standing by")
                     assert third.stop(signal.SIGTERM)[0] == 0
                     led_by_another(server, leader)
-                    assert heard(fourth, "leading")["transitions"] >= 1
+                    assert fourth.until("leading")["transitions"] >= 1
                     assert fourth.stop(signal.SIGINT)[0] == 0
     assert holder(server) == ""
 
@@ -95,10 +77,7 @@ def said_at(url):
 
 def test_without_the_namespace_of_the_lease_it_says_so(server):
     elsewhere = ("--leader-elect-resource-namespace", "nowhere")
-    with Process(
-        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"),
-        *elsewhere,
-    ) as scheduler:
-        said = heard(scheduler, "not elected")
+    with Scheduler(server, *elsewhere) as scheduler:
+        said = scheduler.until("not elected")
         assert said["error"] == "no lease nowhere/kubedsm: namespace nowhere is not there"
         assert scheduler.stop(signal.SIGTERM)[0] == 0
