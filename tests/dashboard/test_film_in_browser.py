@@ -47,7 +47,7 @@ async def test_any_moment_is_as_if_all_messages_were_taken_one_by_one(modules):
     assert same
 
 
-async def test_no_more_is_kept_than_there_is_room_for(modules):
+async def test_no_more_is_kept_than_there_is_room_for_nor_what_is_long_ago(modules):
     size, begins, first, marks, last = await modules("""
       const recording = new Recording({ room: 200_000, span: 1e9 });
       recording.add(snapshot(1, 1000, { pods: { old: { node: "n" } } }, "a"), 100);
@@ -62,9 +62,6 @@ async def test_no_more_is_kept_than_there_is_room_for(modules):
     assert size <= 200_000
     assert begins > 4000
     assert (first, marks, last) == ("n", True, "n5993")
-
-
-async def test_what_is_long_ago_is_forgotten(modules):
     begins = await modules("""
       const recording = new Recording({ room: 1e9, span: 3600 });
       for (let v = 1; v < 9000; v += 1) {
@@ -105,7 +102,7 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
     assert anew == [50, 50, {"other": {}}, []]
 
 
-async def test_moves_at_the_same_time_are_below_each_other(modules):
+async def test_moves_at_the_same_time_are_below_each_other_and_now_is_kept_up_with(modules):
     found = await modules("""
       const x = scale({ from: 0, to: 100 }, 100);
       const move = (begins, ends) => ({ begins, ends, row: { state: "moving" } });
@@ -113,9 +110,6 @@ async def test_moves_at_the_same_time_are_below_each_other(modules):
         .map(({ row, left, right }) => [row, left, right]);
     """)
     assert found == [[0, 0, 10], [1, 5, 100], [0, 20, 30]]
-
-
-async def test_what_keeps_up_with_now_rests_in_between(modules):
     grown, near, later, zoom, shown = await modules("""
       const wanted = { from: null, length: 600 };
       return [stretch(wanted, 0, 40), stretch(wanted, 0, 1201), stretch(wanted, 0, 1259),

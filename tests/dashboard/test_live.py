@@ -1,6 +1,6 @@
 """What one sees of a scheduler that runs, as it happens."""
 
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 from kubedsm.dashboard.server import stream as streams
 from support.browser import expect, in_browser
@@ -8,29 +8,30 @@ from support.processes import free_port
 from support.watched import scheduling
 
 pytestmark = in_browser
-
-
-@asynccontextmanager
-async def left(browser):
-    """Enter a page that has shown a pod, whose server is gone; the scheduler, and the port."""
-    port = free_port()
-    async with scheduling() as there, AsyncExitStack() as server:
-        url = await server.enter_async_context(there.page(port))
-        async with browser.page(url, failing=("net::ERR",)) as page:
-            there.world.deploy("early", 1, cpu="100")
-            await expect(page.get_by_role("button", name="early-").first).to_be_visible()
-            await server.aclose()
-            yield page, there, port
+GONE = ("net::ERR",)
 
 
 async def test_a_page_goes_on_when_the_server_is_back(browser):
-    async with left(browser) as (page, there, port):
+    port = free_port()
+    async with (
+        scheduling() as there,
+        AsyncExitStack() as server,
+        browser.page(await server.enter_async_context(there.page(port)), failing=GONE) as page,
+    ):
+        there.world.deploy("early", 1, cpu="100")
+        await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        await server.aclose()
         await expect(page.get_by_text("not answered since")).to_be_visible()
         there.world.deploy("late", 1, cpu="100")
         async with there.page(port):
             await expect(page.get_by_role("button", name="late-").first).to_be_visible()
             await expect(page.get_by_text("not answered since")).to_have_count(0)
             await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        # Another scheduler counts its versions from the start, and knows nothing of what was told.
+        async with scheduling() as another, another.page(port):
+            another.world.deploy("other", 1, cpu="100")
+            await expect(page.get_by_role("button", name="other-").first).to_be_visible()
+            await expect(page.get_by_role("button", name="early-")).to_have_count(0)
 
 
 async def test_a_page_asks_again_when_its_stream_ends_in_good_order(browser, monkeypatch):
@@ -44,14 +45,6 @@ async def test_a_page_asks_again_when_its_stream_ends_in_good_order(browser, mon
         there.world.deploy("late", 1, cpu="100")
         await expect(page.get_by_role("button", name="late-").first).to_be_visible()
         await expect(page.get_by_text("not answered since")).to_have_count(0)
-
-
-async def test_a_page_begins_anew_with_another_scheduler(browser):
-    """Which counts its versions from the start, and knows nothing of what the one before told."""
-    async with left(browser) as (page, _, port), scheduling() as another, another.page(port):
-        another.world.deploy("other", 1, cpu="100")
-        await expect(page.get_by_role("button", name="other-").first).to_be_visible()
-        await expect(page.get_by_role("button", name="early-")).to_have_count(0)
 
 
 async def test_a_page_that_nobody_sees_lets_go_of_the_server_and_catches_up(browser):

@@ -112,62 +112,33 @@ SILENCE = (
 )
 SYNTAX = "not JSON: Expecting"
 PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
+PLACE = "apis[1].intervals[0].api_call_period"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "empty"),
         (" \n", "empty"),
         ("{", f"{SYNTAX} property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ("apis: []", f"{SYNTAX} value: line 1 column 1 (char 0)"),
         (
             b"\xff",
             "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
         ),
         ("[]", "Expected `object`, got `array`"),
         ("{}", "Object missing required field `apis`"),
-        ('{"apis": {}}', "apis: Expected `array`, got `object`"),
         ('{"apis": []}', "apis: empty"),
-        ('{"apis": [7]}', "apis[0]: Expected `object`, got `int`"),
         (changed(("apis", 1, "name"), None), "apis[1]: Object missing required field `name`"),
         (changed(("apis", 1, "name"), "a"), "apis[1].name: 'a' occurs twice"),
-        (changed(("apis", 1, "name"), ""), "apis[1].name: not a line of text"),
         (changed(("apis", 1, "name"), 7), "apis[1].name: Expected `str`, got `int`"),
         (changed(("apis", 0, "endpoint"), "a\nb"), "apis[0].endpoint: not a line of text"),
         (changed(("apis", 0, "intervals"), []), "apis[0].intervals: empty"),
-        (
-            changed(("apis", 0, "intervals", 1), "x"),
-            "apis[0].intervals[1]: Expected `object`, got `str`",
-        ),
-        (
-            changed(PERIOD, "fast"),
-            "apis[1].intervals[0].api_call_period: Expected `float`, got `str`",
-        ),
-        (
-            changed(PERIOD, True),
-            "apis[1].intervals[0].api_call_period: Expected `float`, got `bool`",
-        ),
-        (
-            changed(PERIOD, -5),
-            "apis[1].intervals[0].api_call_period: -5 is not a number of milliseconds above 0",
-        ),
-        (changed(PERIOD, 0), f"apis[1].intervals[0].api_call_period: 0{SILENCE}"),
-        (
-            changed(PERIOD, float("nan")),
-            "apis[1].intervals[0].api_call_period: nan is not a number of milliseconds above 0",
-        ),
-        (
-            changed(PERIOD, float("inf")),
-            "apis[1].intervals[0].api_call_period: inf is not a number of milliseconds above 0",
-        ),
+        (changed(PERIOD, True), f"{PLACE}: Expected `float`, got `bool`"),
+        (changed(PERIOD, -5), f"{PLACE}: -5 is not a number of milliseconds above 0"),
+        (changed(PERIOD, 0), f"{PLACE}: 0{SILENCE}"),
+        (changed(PERIOD, float("nan")), f"{PLACE}: nan is not a number of milliseconds above 0"),
         (
             changed(("apis", 0, "intervals", 1, "cycle_length"), 0),
             "apis[0].intervals[1].cycle_length: 0 is not a number of milliseconds above 0",
-        ),
-        (
-            changed(PERIOD, "null").replace('"null"', "null"),
-            "apis[1].intervals[0].api_call_period: Expected `float`, got `null`",
         ),
     ],
 )
