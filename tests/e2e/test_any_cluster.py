@@ -212,7 +212,7 @@ class Scheduler:
     """`kubedsm run` with the shipped rights; its log is a file."""
 
     def __init__(self, cluster, kubeconfig, log, *options):
-        self.log = log
+        self.log, self.kubeconfig = log, kubeconfig
         arguments = (
             *("run", "--kubeconfig", kubeconfig, "--configmap", f"{cluster.namespace}/kubedsm"),
             *("--leader-elect-resource-namespace", cluster.namespace, *QUICK_LEASE),
@@ -333,8 +333,15 @@ def test_a_changed_qos_factor_migrates_pods_one_for_one(cluster, scheduler):
         fewest.append(len(nodes))
         return len(nodes) == 4 and nodes.count(cluster.edge) == 2
 
+    cluster.configure({cluster.key("web"): {"qos": 5}})
+    cluster.until(lambda: scheduler.logged("configuration refused"), "a factor of 5 is refused")
     cluster.configure({cluster.key("web"): {"qos": 0.5}})
     cluster.until(half_migrated, "2 of 4 pods are on the edge")
+    name = f"{cluster.namespace}/kubedsm"
+    where = ("--kubeconfig", scheduler.kubeconfig, "--configmap", name)
+    shown = kubedsm("config", "show", *where, "-o", "json")
+    origin = json.loads(shown.stdout)["from"]["suggester.period"]
+    assert origin.startswith(f"ConfigMap {name}, config.yaml:")
     assert min(fewest) == 4
     cluster.until(lambda: "Migrated" in cluster.reasons(), "an Event tells of a migration")
     cluster.until(
