@@ -11,7 +11,7 @@ from kubedsm.cli import console, migration_advice
 from kubedsm.cli.commands import suggest
 from kubedsm.cli.inputs import mirror_of
 from kubedsm.cli.migration_advice import advice_tables, advise
-from kubedsm.config.settings import Configuration, load
+from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
 from kubedsm.optimizer.programming.in_order import Certificate
@@ -65,21 +65,6 @@ def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
     assert said["score"]["before"]["edgeShare"] == {"shop/web": 0.0}
     assert said["score"]["after"]["edgeShare"] == {"shop/web": 1.0}
     assert said["score"]["after"]["qos"] > said["score"]["before"]["qos"]
-
-
-def test_a_service_above_its_promise_gives_way_to_one_below():
-    services = load("services: {shop/idle: {qos: 0}, shop/web: {qos: 1}}", "test")
-    tight = node("e1", "edge", cpu="1")
-    said = said_of(
-        tight,
-        CLOUD,
-        running("idle-1", "e1", workload="idle"),
-        running("web-1", "c1"),
-        configuration=services,
-    )
-    kinds = {move["pod"]: move["kind"] for move in said["moves"]}
-    assert kinds == {"shop/idle-1": "edge-to-cloud", "shop/web-1": "cloud-to-edge"}
-    assert said["order"] == [["shop/idle-1"], ["shop/web-1"]]
 
 
 @pytest.mark.parametrize(

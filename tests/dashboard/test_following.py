@@ -72,17 +72,6 @@ async def test_a_stream_that_ends_in_good_order_is_no_absence(monkeypatch):
         looking.cancel()
 
 
-async def test_another_one_in_its_place_is_seen_as_it_is():
-    first, second = stream(), stream()
-    async with served(page(first)) as url:
-        followed = follow(url, None, Impatient())
-        await anext(followed)
-    async with asyncio.timeout(PATIENCE), served(page(second), port_of(url)), aclosing(followed):
-        async for each in followed:
-            if isinstance(each, Snapshot) and each.run == second.run_id:
-                break
-
-
 async def test_one_without_a_page_or_of_another_version_is_told_apart():
     assert await refused(web.Application()) == (
         "what answers at URL shows no page: a scheduler does with `kubedsm run --page`"

@@ -27,33 +27,22 @@ pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
 
 SCHEDULER = "kubedsm-e2e"
 TIER = "e2e.kubedsm.io/tier"
+POLICY = "ValidatingAdmissionPolicy"
 MERGE = "application/merge-patch+json"
 QUICK_LEASE = (
     *("--leader-elect-lease-duration", "10s", "--leader-elect-renew-deadline", "8s"),
     *("--leader-elect-retry-period", "1s"),
 )
-#: paths by kind; %s is the namespace
-PATHS = {
-    "Namespace": "/api/v1/namespaces",
-    "Node": "/api/v1/nodes",
-    "ConfigMap": "/api/v1/namespaces/%s/configmaps",
-    "Pod": "/api/v1/namespaces/%s/pods",
-    "ResourceQuota": "/api/v1/namespaces/%s/resourcequotas",
-    "ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
-    "Event": "/apis/events.k8s.io/v1/namespaces/%s/events",
-    "Deployment": "/apis/apps/v1/namespaces/%s/deployments",
-    "Lease": "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "ValidatingAdmissionPolicy": (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    ),
-    "ValidatingAdmissionPolicyBinding": (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-    ),
+#: group by kind
+GROUPS = {
+    "": ("Namespace", "Node", "ConfigMap", "Pod", "ResourceQuota", "ServiceAccount"),
+    "events.k8s.io": ("Event",),
+    "apps": ("Deployment",),
+    "coordination.k8s.io": ("Lease",),
+    "rbac.authorization.k8s.io": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+    "admissionregistration.k8s.io": (POLICY, f"{POLICY}Binding"),
 }
+BASES = {kind: f"/apis/{group}/v1" for group, kinds in GROUPS.items() for kind in kinds}
 
 
 class Administrator:
@@ -91,9 +80,11 @@ class Administrator:
         return response.json()
 
     def path(self, kind, name=""):
-        path = PATHS[kind]
-        path = path % self.namespace if "%s" in path else path
-        return f"{path}/{name}" if name else path
+        base = BASES[kind].replace("/apis//", "/api/")
+        if not kind.startswith(("Namespace", "Node", "Cluster", POLICY)):
+            base += f"/namespaces/{self.namespace}"
+        plural = f"{kind.lower()}s" if kind[-1] != "y" else f"{kind.lower()[:-1]}ies"
+        return f"{base}/{plural}/{name}".rstrip("/")
 
     def create(self, kind, given):
         return self.call("POST", self.path(kind), given)

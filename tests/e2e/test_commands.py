@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm_lab.emulator.paper import node
 from support import command_line
 from support.processes import Scheduler, Server, kubedsm, unreachable, write
 
@@ -34,19 +33,6 @@ def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced(serve
         code, _, err = scheduler.stop(signal.SIGTERM)
     assert code == 0
     assert "Traceback" not in err
-
-
-def test_place_reads_standard_input_and_prints_json_only():
-    nodes = [node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi")]
-    dump = {"kind": "List", "items": nodes}
-    done = kubedsm("place", "--from", "-", "-o", "json", input=json.dumps(dump))
-    assert done.returncode == 0
-    placed = json.loads(done.stdout)
-    assert placed["bindings"] == placed["unplaced"] == []
-    assert placed["proven"] is True
-    assert done.stderr.splitlines() == [
-        "kubedsm: no Pod in standard input: assumed that there is none"
-    ]
 
 
 def test_the_demo_places_what_its_load_asks_for():

@@ -7,9 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from aiohttp import ClientTimeout
 
-from kubedsm.explain import client
 from support.command_line import kubedsm
 from support.processes import PATIENCE, Scheduler, Server, unreachable
 
@@ -218,17 +216,3 @@ def test_what_cannot_be_asked_gets_one_line(server, tmp_path, arguments, code, s
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: ")
     assert says in line
-
-
-def test_the_cluster_is_asked_when_a_scheduler_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        there = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        on = ("--server", there, "--kubeconfig", unreachable(tmp_path))
-        done = kubedsm("explain", "web", *on)
-    assert (done.returncode, done.stdout) == (1, "")
-    remark, line = done.stderr.splitlines()
-    assert remark == (
-        f"kubedsm: what listens at {there} has said nothing for 5 s; the cluster is read instead"
-    )
-    assert "and in the cluster: " in line

@@ -1,19 +1,13 @@
 """The command as a user meets it: exit codes, one line on stderr, nothing else on stdout."""
 
-import inspect
 import json
 import socket
 
-import attrs
 import pytest
 
-from loadgen import recovery, sending, server
-from loadgen.cli import loadgen, main
-from loadgen.driver import Clients, Limits
+from loadgen.cli import main
 from loadgen.generators import PAPER_REQUESTS, Wavy, normal, wavy
-from loadgen.hpa import Plan
 from loadgen.scenario import load, loads
-from loadgen.work import Work
 
 EXAMPLES = " such as 500ms, 90s or 2m"
 DIFFERENT = " are not different names with commas between"
@@ -276,26 +270,3 @@ def test_who_has_no_command_yet_is_told_what_there_is(arguments, out, capsys):
     said = capsys.readouterr()
     assert said.out.startswith(out)
     assert said.err == ""
-
-
-def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
-    options = {}
-    for name, does, *values in (
-        ("run", sending.run),
-        ("closed", sending.closed, Clients),
-        ("hpa", sending.hpa, Plan),
-        ("serve", server.serve, Work),
-    ):
-        command = loadgen.get_command(None, name)
-        options[name] = {each.name: each.default for each in command.params}
-        taken = {*inspect.signature(does).parameters} - {"given"}
-        taken |= {field.name for value in values for field in attrs.fields(value)}
-        assert set(options[name]) == taken - {"find", "sla"}, name
-    limits, sla = Limits(), recovery.Sla()
-    assert options["run"]["max_connections"] == limits.max_connections
-    assert options["run"]["timeout"] == f"{limits.timeout:g}s"
-    hpa = options["hpa"]
-    assert hpa["find_seconds"] == f"{recovery.FIND_SECONDS:g}s"
-    assert hpa["hold_seconds"] == f"{recovery.HOLD_SECONDS:g}s"
-    assert hpa["window_seconds"] == f"{recovery.WINDOW_SECONDS:g}s"
-    assert (hpa["p99"], hpa["errors"]) == (f"{sla.p99:g}s", 100 * sla.errors)
