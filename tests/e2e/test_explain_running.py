@@ -173,6 +173,7 @@ def test_the_running_scheduler_explains_and_without_it_the_events_do(server, sch
 
 def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, scheduler):
     with Explaining(server) as another:
+        another.until("standing by")
         name = names(server, "web")[0]
         assert another.refusal(f"/decisions/explain?pod={name}")[0] == 404
         cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig, "-o", "json")
