@@ -406,7 +406,7 @@ class _Ruled:
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
         """Yield attempts of the solver, on sampled nodes first, and then restarts without it."""
-        batch_kinds = self.group_kinds(told_apart=True)
+        batch_kinds = self.group_kinds(distinguish=True)
         rows = self.batch.edge + self.batch.cloud
         whole = PlacementProblem.of(batch_kinds, rows)
         # The rest of the time is for restarts without the solver.
