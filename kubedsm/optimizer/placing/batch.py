@@ -31,7 +31,7 @@ from kubedsm.model.node_index import Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.objective import Objective, QosTargets, quality
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import (
     NO_RANK,
@@ -70,7 +70,7 @@ def place_alone(
     """Choose the node of a single pod; gain: QoS gained by placing the pod on the edge."""
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
-    if spread is not None and spreads(pod):
+    if spread is not None and has_default_spread(pod):
         company = spread.by_node(pod.workload, edge.index)
     added = _added_fragmentation(fragmentation, edge, pod.requests)
     total, nowhere = edge_fragmentation(fragmentation, edge), np.zeros_like(company)
@@ -403,7 +403,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             for tier in (Tier.EDGE, Tier.CLOUD)
         )
         company = penalties = np.zeros(len(open_to), dtype=np.int64)
-        if settling.spread is not None and spreads(pod):
+        if settling.spread is not None and has_default_spread(pod):
             company = settling.spread.by_node(pod.workload, edge.index)
         differing = settling.open.penalties(pod, open_to.nonzero()[0])
         chosen = choose_node(

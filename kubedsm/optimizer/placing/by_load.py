@@ -18,7 +18,7 @@ from kubedsm.model.node_index import Mask
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 
@@ -177,7 +177,7 @@ class _Dealing:
     def _no_less_apart(self, pod: Pod, here: int) -> Mask:
         """Return the nodes where the pod joins no more replicas than on its current node."""
         index = self.loads.nodes
-        if self.spread is None or not spreads(pod):
+        if self.spread is None or not has_default_spread(pod):
             return index.every()
         zones = index.zone.codes
         company = self.spread.by_node(pod.workload, index) - (zones == zones[here])

@@ -19,7 +19,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Workload
 from kubedsm.model.node_index import Codes, Mask, NodeIndex, NodeRows, Positions, Zone
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.replica_spread import ReplicaSpread, pairs, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread, pairs
 from kubedsm.optimizer.matching.problem import (
     Kind,
     Ladders,
@@ -214,7 +214,7 @@ class ReplicaLadders:
         steps: list[Ints] = []
         crowds = []
         for column, kind in enumerate(kinds):
-            sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
+            sizes = Counter(pod.workload for pod in kind.pods if has_default_spread(pod))
             of_kind = Crowds.of(kind.nodes & nodes.mask, sizes, nodes.index, spread)
             crowds.append(of_kind)
             numbers = []
@@ -312,7 +312,9 @@ class DealtTier:
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
             for pod in pods[:number]:
-                members.setdefault((kind, pod.workload if spreads(pod) else None), []).append(pod)
+                members.setdefault(
+                    (kind, pod.workload if has_default_spread(pod) else None), []
+                ).append(pod)
             if members:
                 tier._assign_kind(
                     kind, {group: len(of_group) for group, of_group in members.items()}

@@ -17,7 +17,7 @@ from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules,
 from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.problem import Turn
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
@@ -437,7 +437,7 @@ class Settling:
             nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
         if penalties is not None:
             nodes = _keep_cheapest(nodes, penalties[nodes])
-        if self.spread is not None and spreads(pod):
+        if self.spread is not None and has_default_spread(pod):
             nodes = _keep_cheapest(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
         nodes = _keep_cheapest(nodes, self.on_edge[nodes])
         sign = 1 if self.on_edge[nodes[0]] else -1

@@ -210,7 +210,7 @@ def test_the_policy_does_as_it_is_told():
     batch = replicas("web", 3)
     for told, nodes in ((True, 3), (False, 1)):
         policy = KubeDSM(lambda _: QosTarget(), OBJECTIVE, default_spread=told)
-        assert len(by_node(policy.decide(snapshot(edge(3), batch), batch))) == nodes
+        assert len(by_node(policy.decide_batch(snapshot(edge(3), batch), batch))) == nodes
 
 
 def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
