@@ -12,7 +12,7 @@ from kubedsm.config.settings import load
 from kubedsm.model.events import PodDeleted
 from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm_lab.emulator.front import Delivery
+from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
 from plans.migration import MoveMode, MoveOrder
 from support.drawing import drawn
@@ -49,15 +49,12 @@ def pods_deleted(world):
 ACTIONS = (scaled_to_nothing, namespace_deleted, pods_deleted, deployment_deleted)
 
 
-class Stall:
+class Stall(Faults):
     """Hold back the n-th line and what follows, and act meanwhile; count the lines."""
 
     def __init__(self, at=None, act=None):
         self._at, self._act = at, act
         self.lines = 0
-
-    def on_request(self, request):
-        return None
 
     def on_line(self, request, line):
         self.lines += 1

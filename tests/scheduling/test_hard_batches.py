@@ -257,16 +257,6 @@ async def test_a_mistake_in_taking_an_answer_in_puts_its_pods_off(caught, monkey
     caught.clear()
 
 
-async def test_a_scheduler_that_ends_while_it_thinks_leaves_nothing_undone():
-    async with clouded() as world:
-        async with world.scheduler() as runtime:
-            planner = slow_batches(runtime, THOUGHT)
-            world.deploy("hard", 2)
-            await thought_about(world, planner)
-        async with world.scheduler():
-            await world.until_bound(2, 3)
-
-
 @asynccontextmanager
 async def leaving(grace, longest):
     """A pod asks for room that another leaves in so long, and may wait for it for so long."""
