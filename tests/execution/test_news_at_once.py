@@ -16,7 +16,7 @@ from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
 from plans.migration import MoveMode, MoveOrder
 from support.drawing import drawn
-from support.move_scenes import group_of
+from support.move_scenes import group_of, quiet
 from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant
 from support.worlds import CLOUD, emulated
 
@@ -76,9 +76,7 @@ async def story(mode, at=None, action=None):
             neighbour = Tenant.of(world, NEIGHBOUR)
             neighbour.deploy("small", 1, **CLOUD_ONLY)
             await world.until(lambda: neighbour.bound("small"), 5)
-            await world.until(runtime.manager.quiet.is_set, 60)
-            mirror = runtime.mirror
-            assert [mirror._reservations, mirror._claims, mirror._claimed] == [{}, {}, {}]
+            await quiet(world, 60)
             assert not len(runtime.manager.migrations)
             left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
             await world.until(lambda: not left, 60)
