@@ -13,6 +13,7 @@ from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.rule_keeping import keep_rules
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.hash_seeds import printed_by_hash_seeds
 from support.literal_rules import literal_rule
 from support.placement_instances import resources
@@ -115,7 +116,7 @@ def refused_by(snapshot, binding):
 def test_no_batch_breaks_a_rule(tenth):
     """Each placed pod is allowed as it comes, and mostly with all the others in place."""
     unsound = 0
-    for seed in range(tenth * BATCHES // 10, (tenth + 1) * BATCHES // 10):
+    for seed in drawing.drawn(range(tenth * BATCHES // 10, (tenth + 1) * BATCHES // 10)):
         snapshot, waiting = drawn(seed) if seed % 3 == 0 else drawn_batch(seed)
         decision = scheduled(snapshot, waiting)
         bindings = decision.bindings
@@ -139,7 +140,7 @@ def sound(snapshot, bindings):
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_nobody_stays_out_for_one_of_lower_priority(bounds):
     left_out = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         snapshot, waiting = drawn_batch(seed)
         decision = scheduled(snapshot, waiting, bounds)
         placed = {binding.pod.uid for binding in decision.bindings}
@@ -160,7 +161,7 @@ def test_nobody_stays_out_for_one_of_lower_priority(bounds):
 
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_the_order_of_the_input_changes_nothing(bounds):
-    for seed in range(80):
+    for seed in drawing.drawn(range(80)):
         snapshot, waiting = drawn_batch(seed)
         turned = attrs.evolve(
             snapshot,
@@ -178,7 +179,7 @@ _PRINT = """
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.rule_instances import drawn_batch
-for seed in range(60):
+for seed in drawing.drawn(range(60)):
     args = (lambda _: QosTarget(), Objective())
     decision = immediate_schedule(*drawn_batch(seed), *args)
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)

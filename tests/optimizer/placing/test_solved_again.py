@@ -20,6 +20,7 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.registry import POLICIES
+from support import drawing
 from support.batch_orders import best_of_all, promises, served
 from support.literal_rules import literal_rule
 from support.placement_literal import standing
@@ -64,7 +65,7 @@ def keep_rules_as_they_come(snapshot, bindings):
 
 def test_never_fewer_than_kube_scheduler_and_mostly_the_most_there_can_be():
     seen = Counter()
-    for seed in range(BATCHES):
+    for seed in drawing.drawn(range(BATCHES)):
         snapshot, batch = ruled_batch(seed)
         ours, before = decided(snapshot, batch), decided(snapshot, batch, None)
         theirs = one_at_a_time(snapshot, batch, seed)
@@ -89,7 +90,7 @@ def test_never_fewer_than_kube_scheduler_and_mostly_the_most_there_can_be():
 
 def test_what_is_proven_is_so():
     seen = Counter()
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         snapshot, batch = drawn_batch(seed)
         if len(batch) > 4 or len(snapshot.nodes) > 4:
             continue
@@ -113,7 +114,7 @@ def test_what_is_proven_is_so():
 def test_without_answers_it_is_decided_as_without_a_solver(solver):
     """Nobody is asked once it is late: then pods are put where they may be as they come."""
     late = {"deadline": Deadline(lambda: 1.0, 1.0)} if solver is SOLVER else {}
-    for seed in range(10):
+    for seed in drawing.drawn(range(10)):
         snapshot, batch = ruled_batch(seed)
         found = decided(snapshot, batch, solver, **late)
         assert found.bindings == decided(snapshot, batch, None, **late).bindings

@@ -8,6 +8,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies import kubedsm
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import drawn_batch
 
@@ -30,7 +31,7 @@ def passing(looks):
 
 
 def batches():
-    for seed in range(40):
+    for seed in drawing.drawn(range(40)):
         instance = drawn(seed)
         yield instance.snapshot, instance.batch
         yield drawn_batch(seed)
