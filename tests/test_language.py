@@ -180,6 +180,23 @@ def test_a_word_is_not_written(word):
     assert len(found) <= WORDS[word], found
 
 
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_is_not_written_on_a_page(word):
+    """Titles and columns that a command prints, and its help, are not the page's own words."""
+    pattern = re.compile(rf"\b(?:{word})\b", re.IGNORECASE)
+    printed = re.compile(
+        r"```.*?```|`[^`]*`|<!-- generated.*?<!-- end|^[|#].*?$", re.DOTALL | re.MULTILINE
+    )
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    found = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in pages
+        for line in printed.sub("", page.read_text(encoding="utf-8")).splitlines()
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
 def test_public_docstrings_open_with_a_noun_or_an_imperative():
     found = Counter(
         f"{source.path}: {name}: {docstring.splitlines()[0]}"

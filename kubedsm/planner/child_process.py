@@ -1,6 +1,6 @@
-"""Planner process: a replica of the scheduler's mirror, and the requests solved on it.
+"""Planner process: solve requests on a replica of the scheduler's mirror.
 
-The process ends with its input, that is with the scheduler, even in the middle of a request.
+The process terminates at the end of its input, together with the scheduler, even while solving.
 """
 
 import os
@@ -35,7 +35,7 @@ NICENESS = 5
 
 
 class OutOfStepError(Exception):
-    """The replica differs from the scheduler's mirror; a new process starts with a new one."""
+    """The replica differs from the scheduler's mirror; the restarted process gets a new replica."""
 
 
 class _Clock(SystemClock):
@@ -46,11 +46,11 @@ class _Clock(SystemClock):
 
 
 class Inbox:
-    """Messages of the scheduler that have not been handled yet, read by a thread."""
+    """Unprocessed messages of the scheduler, read by a background thread."""
 
     def __init__(self) -> None:
         self.frames: SimpleQueue[bytes] = SimpleQueue()
-        # Each counter is written by one thread only.
+        # Each counter is written by a single thread.
         self._announced = self._arrived = 0
 
     @property
@@ -63,7 +63,7 @@ class Inbox:
         self._arrived += 1
 
     def read(self, stdin: BinaryIO) -> None:
-        """Read all the time, so that the scheduler never waits for a long request."""
+        """Read continuously: the scheduler never waits for a long-running request."""
         while frame := read_frame(stdin):
             if frame == ANNOUNCED:
                 self._announced += 1

@@ -1,7 +1,7 @@
 """Protocol of the planner process: length-prefixed pickles, and replication of the mirror.
 
-Both ends run one program and start together, so the format needs no versions. The scheduler sends
-the calls that change its mirror, in their order, for the planner to repeat on its own.
+Both processes run the same program and start together: the format is unversioned. The scheduler
+sends all modifying calls of its mirror, in order, and the planner repeats the calls on a replica.
 """
 
 import copyreg
@@ -52,9 +52,9 @@ class NumberedRequest:
     request: Request[Any]
     #: pods of plans under way
     followed: frozenset[Uid]
-    #: change counter of the scheduler's mirror, which the planner's must have reached
+    #: change counter of the scheduler's mirror, for comparison with the replica
     changes: int
-    #: an announcement was sent before, which cuts the present request short
+    #: a preceding announcement interrupted the present request
     announced: bool
 
 
@@ -69,7 +69,7 @@ class NumberedResponse:
 
 #: messages of the scheduler
 Message = Call | Configured | NumberedRequest
-#: frame without a message: a request follows that need not wait for the present one
+#: frame without a message: announcement of a request of higher precedence
 ANNOUNCED = b"!"
 
 
@@ -79,7 +79,7 @@ ANNOUNCED = b"!"
 def _publish_calls(
     method: Callable[Concatenate[ClusterMirror, P], R],
 ) -> Callable[Concatenate["ReplicatedMirror", P], R]:
-    """Wrap the method to publish each outermost call that succeeded."""
+    """Wrap the method to publish each successful outermost call."""
 
     @wraps(method)
     def publishing(mirror: "ReplicatedMirror", /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -96,7 +96,7 @@ def _publish_calls(
 
 
 class ReplicatedMirror(ClusterMirror):
-    """Mirror that publishes the calls that change it while a process replicates it."""
+    """Mirror publishing all modifying calls for replication by another process."""
 
     publish: Callable[[Call], None] | None = None
 
@@ -110,7 +110,7 @@ class ReplicatedMirror(ClusterMirror):
     end_claim = _publish_calls(ClusterMirror.end_claim)
 
     def replay(self) -> Iterator[Call]:
-        """Return the calls that make a new mirror equal to the present state of this one."""
+        """Return the calls reproducing the present state on an empty mirror."""
         nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
         state = (dict(self._reservations), dict(self._claims), dict(self._claimed))
         last = Call("take_over", (*state, self.measured, self.changes), {})
@@ -133,7 +133,7 @@ class ReplicatedMirror(ClusterMirror):
         measured: Measured,
         changes: int,
     ) -> None:
-        """Copy all state of another mirror but its objects, which have been applied."""
+        """Copy the state of another mirror, except already replicated objects."""
         for reservation in reservations.values():
             self._add_reservation(reservation)
         self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
@@ -172,7 +172,7 @@ def dump_message(value: object) -> bytes:
 
 
 def dump_response(value: object) -> bytes:
-    """Pickle a response, with a pod as its uid."""
+    """Pickle a response; pods are represented by uid."""
     return _dump_with(_ResponsePickler, value)
 
 

@@ -45,7 +45,7 @@ class MigrationRequest:
     quiet: Quiet
     budget: float
     away: Away = NOTHING_AWAY
-    #: capacity that migrations under way will use and have not reserved yet
+    #: capacity required by migrations in progress, without reservation so far
     arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
@@ -66,9 +66,9 @@ class MigrationRequest:
         return self.away.close_waiting(snapshot) if self.away else snapshot
 
     def movable(self, context: PlanningContext, waited_for: set[Workload]) -> Movable:
-        """Return the predicate of pods that must stay, with reasons.
+        """Return the predicate of immovable pods, with reasons.
 
-        Workloads that only have to finish a migration or its cooldown are added to `waited_for`.
+        Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.
         """
         configuration, site_reason = context.configuration(), reason_by_site(self.away)
 
@@ -117,14 +117,14 @@ class SuggestRequest(MigrationRequest):
 
 @attrs.frozen(slots=True)
 class PackResponse:
-    """Migrations and evictions that free capacity; the evictions come first."""
+    """Migrations and evictions releasing capacity; evictions precede migrations."""
 
-    #: with the pods that get the capacity; None without migrations
+    #: with the beneficiary pods; None without migrations
     suggestion: Suggestion | None = None
     evicted: tuple[Pod, ...] = ()
     #: of the search; empty if there was nothing to search for
     certificates: tuple[Certificate, ...] = ()
-    #: reason for each pod that stays unschedulable
+    #: explanation for each unschedulable pod
     left: Mapping[Uid, str] = attrs.field(factory=dict)
     #: incomplete because of migrations, cooldowns or an urgent request: pack again soon
     rests: bool = False
@@ -134,7 +134,7 @@ class PackResponse:
 
 @attrs.frozen(slots=True)
 class PackRequest(MigrationRequest):
-    """Search for a packing of all pods that frees capacity for unschedulable pods."""
+    """Search for a packing of all pods, releasing capacity for unschedulable pods."""
 
     name = "packing"
     #: unschedulable pods
@@ -180,7 +180,7 @@ class PackRequest(MigrationRequest):
 
 
 def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
-    """Return the snapshot in which no other pods wait."""
+    """Return the snapshot without other pending pods."""
     others = {
         uid: attrs.evolve(pod, gated=True)
         for uid, pod in snapshot.pods.items()
@@ -192,7 +192,7 @@ def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
 def suggestion_of(
     snapshot: Snapshot, policy: KubeDSM, packed: Packed, parts: Sequence[Part]
 ) -> Suggestion:
-    """Return a suggestion with one group for each part of a packing."""
+    """Return a suggestion with a separate group for each part of a packing."""
     legs: list[Leg] = []
     awaited: list[Move] = []
     for number, part in enumerate(parts):
@@ -225,7 +225,7 @@ def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
 
 
 def reason_by_site(away: Away) -> Movable:
-    """Return the predicate of pods that must stay because sites are partitioned."""
+    """Return the predicate of pods immovable because of partitioned sites."""
     nodes, workloads = away.nodes, away.workloads
 
     def reason(pod: Pod) -> Reason | None:
@@ -238,7 +238,7 @@ def reason_by_site(away: Away) -> Movable:
 def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
     """Return the migration mode: configured, or chosen by the tenant unless migration is off.
 
-    Only pods of a Deployment carry the label by which they can be detached.
+    Only pods of a Deployment carry the label necessary for detachment.
     """
     mode = configuration.migration_mode(pod.workload)
     if mode != "off" and pod.wishes is not None:

@@ -1,7 +1,7 @@
-"""Planner interface: requests that take long to solve, the planners, and requests for placement.
+"""Planner interface: long-running requests, planner implementations, and placement requests.
 
-A response describes the cluster at `ClusterMirror.changes` of the request. In this process that is
-the present cluster. A worker process takes its time, so its client has to revalidate the response.
+A response describes the cluster at `ClusterMirror.changes` of the request. For an in-process
+planner the cluster is unchanged. Responses of a worker process require revalidation by the client.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -39,11 +39,11 @@ class PlanningContext:
     configuration: Callable[[], Configuration]
     policy: Callable[[], Policy]
     clock: Clock
-    #: a request of higher precedence waits for this one
+    #: a request of higher precedence is waiting
     interrupted: Callable[[], bool] = lambda: False
 
     def deadline(self, request: "Request[Any]") -> Deadline:
-        """Return the end of the budget; a request that is not urgent also ends when interrupted."""
+        """Return the end of the budget; requests without urgency also end when interrupted."""
         deadline = deadline_in(request.budget, self.clock)
         if request.urgent:
             return deadline
@@ -51,7 +51,7 @@ class PlanningContext:
 
 
 class Request(Protocol[R_co]):
-    """Value that can be sent to the process of the planner."""
+    """Serialisable request to the planner."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class Request(Protocol[R_co]):
 
     @property
     def urgent(self) -> bool:
-        """Return whether pods wait for the response; other requests are cut short for it."""
+        """Return whether pods wait for the response; urgent requests interrupt other requests."""
 
     def solve(self, context: PlanningContext) -> R_co:
         """Compute the response."""
@@ -82,7 +82,7 @@ class Planner(Protocol):
 
 @attrs.frozen
 class InProcessPlanner:
-    """Planner in the event loop: it responds at once and blocks all else, for tests and replay."""
+    """Synchronous planner, blocking the event loop, for tests and replay."""
 
     context: PlanningContext
 
@@ -98,22 +98,22 @@ class InProcessPlanner:
 #: restricts the cluster for some pods while sites are partitioned; can be pickled
 View = Callable[[Snapshot], Snapshot]
 
-#: seconds that a search for victims may take
+#: time limit of a search for victims, in seconds
 PREEMPTION_BUDGET = 0.5
 
 
 @attrs.frozen(slots=True)
 class PlaceResponse:
-    #: without rejections: the client filters again, on the nodes as they are by then
+    #: without rejections: the client filters again, considering current nodes
     decision: Decision
     unplaced: tuple[Pod, ...]
-    #: pods that may wait for edge capacity about to be freed
+    #: pods possibly waiting for edge capacity of terminating pods
     awaiting_capacity: tuple[Pod, ...]
 
 
 @attrs.frozen(slots=True)
 class PlaceRequest:
-    """Placement of a batch that takes too long for the event loop."""
+    """Placement of a batch beyond the time limit of the event loop."""
 
     name = "placing"
     urgent = True
@@ -146,7 +146,7 @@ class PlaceRequest:
 @attrs.frozen(slots=True)
 class PreemptResponse:
     pod: Pod
-    #: node that takes the pod once its terminating pods are gone
+    #: feasible node after the deletion of terminating pods
     freeing: NodeName | None = None
     #: victims to evict, possibly none
     found: Preemption | None = None
@@ -172,7 +172,7 @@ class PreemptRequest:
     budgets: tuple[Budget, ...] | None = None
     shunned: frozenset[NodeName] = frozenset()
     node: NodeName | None = None
-    #: prefer the edge for a pod with a QoS target, which kube-scheduler does not
+    #: prefer the edge for a pod with a QoS target, unlike kube-scheduler
     use_qos_targets: bool = True
 
     def solve(self, context: PlanningContext) -> PreemptResponse:

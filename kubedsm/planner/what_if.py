@@ -27,7 +27,7 @@ _ADDED = "what-if/"
 
 
 class NamedMove(NamedTuple):
-    """Migration by names, because its pod may be an added one."""
+    """Migration by names: the pod may be hypothetical."""
 
     pod: str
     workload: Workload
@@ -61,7 +61,7 @@ class WhatIfResponse:
     #: waiting and added pods
     placed: tuple[Placed, ...]
     moves: tuple[NamedMove, ...]
-    #: best migrations that are not suggested, with reasons
+    #: best migrations outside the suggestion, with reasons
     left: tuple[Placed, ...]
     proven: bool
     #: ended early, because pods had to be placed
@@ -97,7 +97,7 @@ class WhatIfRequest(MigrationRequest):
 
 
 def promising(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
-    """Return the configuration with these QoS factors by keys of `services`."""
+    """Return the configuration with other QoS factors, by keys of `services`."""
     services = dict(configuration.services)
     for key, factor in qos.items():
         service = services.get(key, Service())
@@ -106,7 +106,7 @@ def promising(configuration: Configuration, qos: Mapping[str, float]) -> Configu
 
 
 def _add_replicas(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) -> Snapshot:
-    """Add waiting pods that equal the newest pod of their workload."""
+    """Add pending pods equivalent to the newest pod of the workload."""
     added: dict[Uid, Pod] = {}
     for workload, number in replicas:
         newest = _find_newest(snapshot, workload)
@@ -131,7 +131,7 @@ def _find_newest(snapshot: Snapshot, workload: Workload) -> Pod | None:
 def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:
     pod_class = newest.pod_class
     if newest.workload.kind == "StatefulSet":
-        # Each pod has claims of its own, and the place of their volumes is unknown.
+        # Each pod has separate claims, with unknown location of the volumes.
         rules = attrs.evolve(pod_class.rules, claims=())
         pod_class = attrs.evolve(pod_class, rules=rules)
     for count in range(1, number + 1):
@@ -149,7 +149,7 @@ def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:
 
 
 def _run_placed(snapshot: Snapshot, decision: Decision) -> Snapshot:
-    """Return the snapshot in which the placed pods run."""
+    """Return the snapshot with running instead of placed pods."""
     after = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
     started = {
         pod.uid: attrs.evolve(after.pods[pod.uid], phase="Running", ready=True)

@@ -1,9 +1,9 @@
 """Planner client: starts the planner process, replicates the mirror to it, and sends requests.
 
-A new process first gets the calls that make its replica, a few in each turn of the event loop, and
-then all further calls, gathered for a moment. A request follows the calls made before it, so both
-mirrors are equal. Requests are solved in order. An urgent one cuts the present one short; any one
-cuts idle ones short.
+A new process first receives the calls reproducing the mirror, a few in each turn of the event loop,
+and then all further calls, collected briefly. A request follows all previous calls: both mirrors
+are equal. Requests are solved in order. Urgent requests interrupt the present request; all requests
+interrupt idle requests.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ log = structlog.get_logger()
 
 R = TypeVar("R")
 
-#: messages sent in one turn of the event loop: 4 ms of it
+#: messages per turn of the event loop, about 4 ms
 CHUNK = 350
-#: seconds for which messages are gathered
+#: collection interval of messages, in seconds
 GATHER = 0.5
-#: seconds after the end of its budget until a request counts as stuck
+#: seconds after the end of the budget until a request is considered stuck
 PATIENCE = 30.0
 #: seconds for the process to end by itself
 GRACE = 1.0
-#: seconds for the first synchronisation, during which missing responses are no warning
+#: seconds for the first synchronisation, without warnings about missing responses
 STARTUP = 10.0
-#: seconds of run time after which the back-off of restarts begins again
+#: run time in seconds before the back-off of restarts is reset
 WORKED_AFTER = 60.0
 
 
@@ -68,15 +68,15 @@ class RequestFailedError(Exception):
 
 class WorkerListener(Protocol):
     def worker_started(self) -> None:
-        """A planner process has started, and its replica is synced."""
+        """A planner process has started, with a synchronised replica."""
 
     def request_unanswered(self, question: str) -> None:
-        """A request of that name got no response: the process ended, or took too long."""
+        """A request got no response: the process terminated, or exceeded the time limit."""
 
 
 @attrs.define(eq=False, repr=False)
 class Worker:
-    """Planner in a process of its own, restarted with back-off."""
+    """Planner in a separate process, restarted with back-off."""
 
     _mirror: ReplicatedMirror
     _followed: Collection[Uid]

@@ -55,6 +55,14 @@ def test_every_event_reason_is_on_the_page():
     assert listed == reasons
 
 
+def test_log_events_on_the_page_are_logged():
+    text = "\n".join(path.read_text() for path in (ROOT / "kubedsm").rglob("*.py"))
+    listed = read("reference/events.md").partition("## Log")[2]
+    names = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", listed, re.MULTILINE)))
+    assert len(names) > 10
+    assert [name for name in names if f'"{name}' not in text] == []
+
+
 @pytest.mark.parametrize(
     "path",
     [f"{PODS}/{part}" for part in ("exec", "attach", "portforward", "ephemeralcontainers")]

@@ -14,7 +14,10 @@ from loadgen.cli import loadgen
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), ROOT / "k3s-lab" / "README.md"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "k3s-lab/README.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
 LINK = re.compile(r"\]\((?!\w+:)([^)\s#]*)(?:#([^)\s]+))?\)")
 CODE = re.compile(r"^( *)```.*?^\1```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 #: a command of ours as it is typed, on lines that backslashes join
@@ -22,7 +25,9 @@ TYPED = re.compile(r"\b(kubedsm|loadgen) ((?:[^`\n#|&;>]|\\\n)*)")
 PROGRAMS = {"kubedsm": commands, "loadgen": loadgen}
 OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 NAME = re.compile(r"`((?:kubedsm|kubedsm_lab|plans|loadgen)(?:\.\w+)+)`")
-PATH = re.compile(r"`((?:kubedsm|lab|plans|loadgen|docs|tests|manifests|k3s-lab)/[\w./-]+)`")
+PATH = re.compile(
+    r"`((?!\S*NAME)(?:kubedsm|lab|plans|loadgen|docs|tests|manifests|k3s-lab)/[\w./-]+)`"
+)
 TEXTS = "\n".join(page.read_text() for page in PAGES)
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
