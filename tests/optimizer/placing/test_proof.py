@@ -23,7 +23,7 @@ def scheduled(shot, batch, bounds=None):
 
 def test_what_is_said_without_a_search_is_so():
     seen = Counter()
-    for seed in drawing.drawn(range(200)):
+    for seed in drawing.drawn(range(600)):
         case = drawn(seed, most=8)
         best = scheduled(case.snapshot, case.batch)
         found = scheduled(case.snapshot, case.batch, NONE)

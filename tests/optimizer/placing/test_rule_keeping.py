@@ -115,7 +115,7 @@ def refused_by(snapshot, binding):
 @pytest.mark.parametrize("tenth", range(10))
 def test_no_batch_breaks_a_rule(tenth):
     """Each placed pod is allowed as it comes, and mostly with all the others in place."""
-    unsound = 0
+    unsound = batches = 0
     for seed in drawing.drawn(range(tenth * BATCHES // 10, (tenth + 1) * BATCHES // 10)):
         snapshot, waiting = drawn(seed) if seed % 3 == 0 else drawn_batch(seed)
         decision = scheduled(snapshot, waiting)
@@ -126,7 +126,8 @@ def test_no_batch_breaks_a_rule(tenth):
         if not sound(snapshot, bindings):
             assert not decision.proven, seed
             unsound += 1
-    assert unsound <= BATCHES / 10 / 20
+        batches += 1
+    assert unsound <= batches / 20
 
 
 def sound(snapshot, bindings):
@@ -156,7 +157,7 @@ def test_nobody_stays_out_for_one_of_lower_priority(bounds):
                 if node.tier is not None:
                     there = Binding(out, node.name, node.tier)
                     assert not sound(snapshot, [*before, there]), seed
-    assert left_out > 30
+    assert left_out > 8
 
 
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
@@ -179,7 +180,7 @@ _PRINT = """
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.rule_instances import drawn_batch
-for seed in drawing.drawn(range(60)):
+for seed in range(60):
     args = (lambda _: QosTarget(), Objective())
     decision = immediate_schedule(*drawn_batch(seed), *args)
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)

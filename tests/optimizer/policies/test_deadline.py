@@ -277,7 +277,7 @@ def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
 def test_whenever_the_deadline_passes_a_suggestion_loses_nothing(algorithm):
     fewer = 0
-    for seed in drawing.drawn(range(60)):
+    for seed in range(60):  # a third has too few that gain anything
         case = drawn_case(seed)
         policy = KubeDSM(case.promises, case.objective, case.limits, algorithm)
         looks = Looks()
