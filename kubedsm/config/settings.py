@@ -57,6 +57,7 @@ KIND = "KubeDSMConfiguration"
 _REMEMBERED = 4096
 #: bytes: parsing YAML blocks the event loop
 LONGEST = 65_536
+_NO_ENTRY = Service()
 
 
 @attrs.frozen(slots=False, field_transformer=validate_fields)
@@ -110,20 +111,20 @@ class Configuration:
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            said = service_of(self.services, workload)
-            known = self._known[workload] = said, self._promise_of(said)
+            said = self.services.get(EVERY_SERVICE, _NO_ENTRY)
+            if self.services.keys() - {EVERY_SERVICE}:
+                said = service_of(self.services, workload)
+            qos = 1.0 if said.qos is None else said.qos
+            if said.latency_target is not None:
+                qos = self.latency.times.qos(said.latency_target)
+            target = QosTarget(qos, 1.0 if said.weight is None else said.weight)
+            known = self._known[workload] = said, target
         return known
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
         """Cache of combined entries and promises by workload."""
         return {}
-
-    def _promise_of(self, said: Service) -> QosTarget:
-        qos = 1.0 if said.qos is None else said.qos
-        if said.latency_target is not None:
-            qos = self.latency.times.qos(said.latency_target)
-        return QosTarget(qos, 1.0 if said.weight is None else said.weight)
 
     def _entry_of(self, workload: Workload) -> Service:
         return self._look_up(workload)[0]

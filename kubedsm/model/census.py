@@ -24,8 +24,8 @@ class Census:
     priorities: Mapping[tuple[Workload, int], int]
     #: number of pods by class, including pods of other schedulers
     classes: Mapping[PodClass, int]
-    #: pod labels that rules between pods select on; None without such rules
-    looked_at: frozenset[str] | None
+    #: pod labels that rules between pods select on, sorted; None without such rules
+    looked_at: tuple[str, ...] | None
     #: number of our pods with tenant annotations, by workload
     wishing: Mapping[Workload, int]
     #: pods of each workload by node, for all schedulers
@@ -48,7 +48,7 @@ class Tally:
     _priorities: Counter[tuple[Workload, int]] = attrs.field(factory=Counter, init=False)
     _classes: Counter[PodClass] = attrs.field(factory=Counter, init=False)
     #: derived from the classes; not valid after another class came or went
-    _looked_at: frozenset[str] | None = attrs.field(default=None, init=False)
+    _looked_at: tuple[str, ...] | None = attrs.field(default=None, init=False)
     _classes_changed: bool = attrs.field(default=False, init=False)
     _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
     #: inner mappings are published: replaced, never changed

@@ -47,7 +47,7 @@ class Deadline:
 
     def check(self) -> None:
         """Raise OutOfTimeError once the deadline has passed."""
-        if self.passed:
+        if self.spent() >= 1:
             raise OutOfTimeError
 
 

@@ -43,7 +43,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.node_index import NodeIndex, Room
-from kubedsm.model.residents import Residents, Step, is_seen_alike, sort_keys, standing
+from kubedsm.model.residents import Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings, key_of
 
@@ -492,23 +492,28 @@ class ClusterMirror:
             self._tally_pod(after[uid], self._placed.get(uid))
             self._tally_pod(before[uid], self._placed.get(uid), times=-1)
 
-    def _count_residents(self, keys: frozenset[str] | None, index: NodeIndex) -> Residents:
+    def _count_residents(self, keys: tuple[str, ...] | None, index: NodeIndex) -> Residents:
         known = self._residents
-        if known is None or known.keys != sort_keys(keys):
+        if known is None or known.keys != keys:
             placed = standing(self._pods, self._placed)
             known = Residents.of(index, self.surroundings, keys, placed)
         else:
             known = known.with_nodes(index, self.surroundings)
-            if self._touched:
-                known = known.after(self._list_steps())
+            steps = list(self._list_steps(known)) if self._touched else ()
+            if steps:
+                known = known.after(steps)
         self._touched.clear()
         self._residents = known
         return known
 
-    def _list_steps(self) -> Iterator[Step]:
+    def _list_steps(self, known: Residents) -> Iterator[Step]:
+        """Yield arrivals and departures of the pods that count in these residents."""
         for uid, (was, source) in self._touched.items():
             pod, node = self._pods.get(uid), self._placed.get(uid)
             if source == node and was is not None and pod is not None and is_seen_alike(was, pod):
+                continue
+            rules = [state.pod_class.rules for state in (was, pod) if state is not None]
+            if known.keys is None and not any(each.speaks_of_others for each in rules):
                 continue
             if was is not None and source is not None and not was.finished:
                 yield was, source, -1

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from operator import itemgetter
 from typing import Literal, NamedTuple, NewType, Self
 
@@ -230,6 +231,12 @@ class SchedulingRules:
     #: spec.resourceClaims, by name
     resource_claims: tuple[str, ...] = ()
     preferences: Preferences = _NO_PREFERENCES
+
+    @cached_property
+    def speaks_of_others(self) -> bool:
+        """Return True if feasibility depends on other pods or volumes, in addition to the node."""
+        of_pods = self.affinity or self.anti_affinity or self.spread
+        return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
 
     @property
     def claim_keys(self) -> list[tuple[str, str]]:

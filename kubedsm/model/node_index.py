@@ -1,7 +1,7 @@
 """Nodes as columns, for vectorised plugins: labels, sizes, zones, free capacity, filling order."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from operator import attrgetter, methodcaller
@@ -87,7 +87,7 @@ MISSING = 0
 _LARGEST = 2**63 - 1
 _READERS = {name: attrgetter(name) for name in ("cpu", "memory", "pods")}
 #: cached pod classes
-_CLASSES = 1024
+MOST_CLASSES = 1024
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -146,7 +146,8 @@ class NodeIndex:
         self._labels: dict[str, Column] = {}
         self._sizes: dict[str, Ints] = {}
         self._affinities: dict[SchedulingRules, Mask] = {}
-        self._open: dict[PodClass, Mask] = {}
+        #: cache of `plugins.open_nodes`
+        self.open_to: dict[PodClass, Mask] = {}
         self._tiers: dict[Tier, Positions] = {}
 
     @classmethod
@@ -158,7 +159,7 @@ class NodeIndex:
         """Return the index of one node, cached while the node is the same object."""
         known = _SINGLE.get(id(node))
         if known is None or known.nodes[0] is not node:
-            if len(_SINGLE) >= _CLASSES:
+            if len(_SINGLE) >= MOST_CLASSES:
                 _SINGLE.clear()
             known = _SINGLE[id(node)] = cls.of([node])
         return known
@@ -222,15 +223,6 @@ class NodeIndex:
         if resource not in self._sizes:
             self._sizes[resource] = column_of((n.allocatable for n in self.nodes), resource)
         return self._sizes[resource]
-
-    def open_to(self, pod_class: PodClass, judge: Callable[[PodClass, "NodeIndex"], Mask]) -> Mask:
-        """Return the verdict of `judge` on the class, cached; `judge` must always be the same."""
-        known = self._open.get(pod_class)
-        if known is None:
-            if len(self._open) >= _CLASSES:
-                self._open.clear()
-            known = self._open[pod_class] = judge(pod_class, self)
-        return known
 
     def none(self) -> Mask:
         return np.zeros(len(self), dtype=np.bool_)

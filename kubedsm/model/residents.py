@@ -89,8 +89,8 @@ def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
             yield -weight, term
 
 
-def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
-    """Return the pod labels that selectors use; None without inter-pod rules."""
+def keys_looked_at(classes: Iterable[PodClass]) -> tuple[str, ...] | None:
+    """Return the pod labels that selectors use, sorted; None without inter-pod rules."""
     keys: set[str] = set()
     found = False
     for pod_class in classes:
@@ -102,11 +102,7 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
             selectors += [constraint.selector for constraint in liked.spread]
         found = found or bool(selectors)
         keys.update(*map(keys_of, selectors))
-    return frozenset(keys) if found else None
-
-
-def sort_keys(keys: frozenset[str] | None) -> tuple[str, ...] | None:
-    return None if keys is None else tuple(sorted(keys))
+    return tuple(sorted(keys)) if found else None
 
 
 def is_seen_alike(one: Pod, other: Pod) -> bool:
@@ -163,11 +159,10 @@ class Residents:
         cls,
         nodes: NodeIndex,
         surroundings: Surroundings,
-        keys: frozenset[str] | None,
+        keys: tuple[str, ...] | None,
         placed: Iterable[tuple[Pod, NodeName]],
     ) -> Self:
-        nobody = cls(nodes, surroundings, sort_keys(keys))
-        return nobody.after((pod, node, 1) for pod, node in placed)
+        return cls(nodes, surroundings, keys).after((pod, node, 1) for pod, node in placed)
 
     def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
         """Return the same pods with the present nodes and other objects."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -106,7 +107,7 @@ class Snapshot:
                 and pod.uid not in self.placed
                 and not self.surroundings.namespace_terminating(pod.namespace)
             ),
-            key=lambda pod: (pod.created, pod.namespace, pod.name),
+            key=attrgetter("created", "namespace", "name"),
         )
 
     def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":

@@ -39,13 +39,16 @@ def resolve_qos_targets(
     """Apply all steps to the configured targets; results are cached by workload."""
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
-    targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
+    if snapshot.census.wishing:
+        targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
     if rates is not None:
         rates = complete_rates(rates, snapshot, max_declared_rate)
         targets = weigh_by_traffic(targets, snapshot.shares(), rates)
     if namespace_weights is not None:
         targets = share_namespace_weights(targets, snapshot.shares(), namespace_weights)
-    return cache(cap_slower_edge(targets, snapshot))
+    if snapshot.measured.slower:
+        targets = cap_slower_edge(targets, snapshot)
+    return cache(targets)
 
 
 def _override_targets(targets: QosTargets, changed: Mapping[Workload, QosTarget]) -> QosTargets:
@@ -199,8 +202,6 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
 
     Pods on the edge keep their benefit: none is to leave, and no further pod is to come.
     """
-    if not snapshot.measured.slower:
-        return targets
     shares = snapshot.shares()
     return _override_targets(
         targets,

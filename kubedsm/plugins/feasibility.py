@@ -139,7 +139,7 @@ class Feasibility:
     _moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
     _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
     _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
-    _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
+    _widened: dict[tuple[str, ...], Self] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
@@ -298,9 +298,9 @@ class Feasibility:
     def _widen(self, pod: Pod) -> Self:
         """Return the state distinguishing pods by all labels in the selectors of this pod."""
         looked_at, known = _keys_of(pod.pod_class), self.scene.residents.keys
-        if looked_at is None or (known is not None and looked_at.issubset(known)):
+        if looked_at is None or (known is not None and set(looked_at).issubset(known)):
             return self
-        keys = looked_at.union(known or ())
+        keys = tuple(sorted({*looked_at, *(known or ())}))
         wide = self._widened.get(keys)
         if wide is None:
             places = filter(None, map(self._find_place, {**self._placed, **self._moved}))
@@ -347,7 +347,7 @@ class Feasibility:
 
 
 @lru_cache(maxsize=1024)
-def _keys_of(pod_class: PodClass) -> frozenset[str] | None:
+def _keys_of(pod_class: PodClass) -> tuple[str, ...] | None:
     return keys_looked_at((pod_class,))
 
 

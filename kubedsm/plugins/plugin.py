@@ -115,13 +115,6 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
         yield constraint.topology_key
 
 
-def speaks_of_others(pod_class: PodClass) -> bool:
-    """Return True if feasibility depends on other pods or volumes, in addition to the node."""
-    rules = pod_class.rules
-    of_pods = rules.affinity or rules.anti_affinity or rules.spread
-    return bool(of_pods or rules.ports or rules.claims or rules.disks or rules.resource_claims)
-
-
 class Cluster(Protocol):
     """Cluster after a change."""
 

@@ -7,7 +7,7 @@ already bound.
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
-from kubedsm.model.node_index import Mask, NodeIndex, Room
+from kubedsm.model.node_index import MOST_CLASSES, Mask, NodeIndex, Room
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins import fit, node_affinity, pod_affinity, spread, taints, volumes
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
@@ -113,14 +113,15 @@ def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeNam
 
 def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
     """Return the feasible nodes regardless of capacity; cached until a node changes."""
-    return nodes.open_to(pod_class, _judge_static)
-
-
-def _judge_static(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    mask, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
-    for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
-        mask &= ~rejected.nodes
-    return mask
+    known = nodes.open_to.get(pod_class)
+    if known is None:
+        if len(nodes.open_to) >= MOST_CLASSES:
+            nodes.open_to.clear()
+        known, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
+        for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
+            known &= ~rejected.nodes
+        nodes.open_to[pod_class] = known
+    return known
 
 
 def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:

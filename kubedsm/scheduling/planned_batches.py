@@ -101,7 +101,7 @@ class Application:
     async def apply(self, response: PlaceResponse) -> bool:
         """Return whether the response stayed valid; otherwise remaining pods are replanned."""
         valid = await self._apply_chunks(response)
-        if valid:
+        if valid and response.decision.looked_at is not None:
             self.scheduler.advance_sampling(response.decision.looked_at)
         self.decision = attrs.evolve(
             response.decision,

@@ -31,6 +31,7 @@ from kubedsm.explain.listener import Listener
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
+from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.optimizer.placing.cloud import LookedAt
@@ -244,7 +245,8 @@ class Scheduler:
                 self._begin_planning(left, began)
                 return
             snapshot, decision, awaiting_capacity = decided
-            self.advance_sampling(decision.looked_at)
+            if decision.looked_at is not None:
+                self.advance_sampling(decision.looked_at)
             for pod in awaiting_capacity:
                 self.queue.await_capacity(pod)
             messages: dict[Uid, str] = {}
@@ -268,7 +270,7 @@ class Scheduler:
         unschedulable pods may go to a partitioned site: better there than nowhere.
         """
         away = self.sites.away()
-        if not (away and isinstance(self.policy, KubeDSM)):
+        if away == NOTHING_AWAY or not isinstance(self.policy, KubeDSM):
             return (Stage(),)
         stand_ins = Stage(away.in_cloud, self.sites.stand_ins, last=False)
         return stand_ins, Stage(away.close_sites, last=False), Stage()
@@ -348,9 +350,9 @@ class Scheduler:
 
     # 3. Reserve and bind.
 
-    def advance_sampling(self, sampled: LookedAt | None) -> None:
+    def advance_sampling(self, sampled: LookedAt) -> None:
         """Continue after the sampled cloud nodes, unless another batch has advanced meanwhile."""
-        if sampled is not None and sampled.first == self.sampling_start:
+        if sampled.first == self.sampling_start:
             self.sampling_start = sampled.following
 
     def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
@@ -373,7 +375,7 @@ class Scheduler:
             self.listener.optimality_unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
-        gaps = describe_unproven(decision.certificates)
+        gaps = describe_unproven(decision.certificates) if decision.certificates else ""
         batch.fields = {
             "pods": len(pods),
             "unplaced": len(decision.unplaced),

@@ -157,7 +157,8 @@ class SchedulingQueue:
                 self.add(after)
             else:
                 self.update(after)
-        self.help(change, mirror)
+        if self._awaiting_capacity or self._unschedulable.classes:
+            self.help(change, mirror)
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
         """Requeue waiting pods according to capacity changes and queueing hints."""

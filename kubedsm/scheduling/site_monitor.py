@@ -94,7 +94,7 @@ class Sites:
         """Return the partitioned and stabilising sites."""
         now = self.clock.monotonic()
         # During partitions, changes of pods at partitioned sites matter as well.
-        changed = bool(self._away) and self.mirror.changes != self._changes
+        changed = bool(self._away.cut) and self.mirror.changes != self._changes
         if self.synced.is_set() and (self._stale or changed or now + RESOLUTION >= self._due):
             self._stale, self._changes = False, self.mirror.changes
             self._update(now)

@@ -310,7 +310,8 @@ class Reflector(Generic[T, E]):
             lasted = opened is not None and now() - opened >= WORKING_AFTER
             if lasted:
                 self._backoff.reset_failures()
-                self._out_of_trouble()
+                if self._trouble is not None:
+                    self._out_of_trouble()
         return lasted
 
     def _extend_deadline(self, silence: asyncio.Timeout) -> None:
@@ -337,7 +338,8 @@ class Reflector(Generic[T, E]):
                 version = read.resource_version
         if version and not is_older(version, self._version):
             self._version = version
-        self._out_of_trouble()
+        if self._trouble is not None:
+            self._out_of_trouble()
 
     def _apply_object(self, read: decoding.Applied[T]) -> None:
         replaced = self._known.take(read.identity)
@@ -370,9 +372,8 @@ class Reflector(Generic[T, E]):
             self._on_refused()
 
     def _out_of_trouble(self) -> None:
-        if self._trouble is not None:
-            self._report(f"{self._watched.kind} watch: works again")
-            self._trouble = None
+        self._report(f"{self._watched.kind} watch: works again")
+        self._trouble = None
 
 
 def _sort_of(error: ClusterError | WireError | None) -> tuple[type, int]:

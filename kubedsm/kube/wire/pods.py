@@ -82,6 +82,7 @@ def pod_of(shape: schema.Pod) -> Pod:
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     given = metadata.annotations
     untouchable = _why_untouchable(given) if given else ""
+    local = any(v.host_path is not None or v.empty_dir is not None for v in spec.volumes or ())
     containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     return Pod(
         uid=Uid(metadata.uid),
@@ -114,7 +115,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
-        pinned=untouchable or (_LOCAL if any(map(_is_local, spec.volumes or ())) else ""),
+        pinned=untouchable or (_LOCAL if local else ""),
         untouchable=bool(untouchable),
         deletion_cost=given.deletion_cost if given else None,
         wishes=wishes_of(given.qos, given.migration, given.rate) if given else None,
@@ -144,10 +145,6 @@ def _why_untouchable(annotations: schema.Annotations) -> str:
     if annotations.mirror is not None:
         return "it is a static pod of its node"
     return ""
-
-
-def _is_local(volume: schema.PodVolume) -> bool:
-    return volume.host_path is not None or volume.empty_dir is not None
 
 
 def _find_condition(status: schema.PodStatus, of_type: str) -> schema.Condition:

@@ -22,7 +22,6 @@ from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.fragmentation import Ints, axes_of, canonical
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
-from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import fitting_nodes
 from kubedsm.plugins.taints import PREFERS_NO_PODS
 from kubedsm.plugins.volumes import is_shared_disk
@@ -345,7 +344,8 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     None has constraints or preferences about other pods, or is subject to any, and no node repels
     softly.
     """
-    if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
+    rules = {pod.pod_class.rules for pod in batch}
+    if any(each.speaks_of_others or each.preferences for each in rules):
         return False
     if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):
         return False
@@ -353,12 +353,12 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     if keys is None:
         return True
     seen = {
-        (pod.namespace, tuple((key, pod.labels[key]) for key in sorted(keys & pod.labels.keys())))
+        (pod.namespace, tuple((key, pod.labels[key]) for key in keys if key in pod.labels))
         for pod in batch
     }
-    rules = [pod_class.rules for pod_class in snapshot.census.classes]
-    terms = {term for of_pod in rules for term in of_pod.anti_affinity}
-    terms.update(term for of_pod in rules for _, term in wishes_of(of_pod))
+    present = [pod_class.rules for pod_class in snapshot.census.classes]
+    terms = {term for of_pod in present for term in of_pod.anti_affinity}
+    terms.update(term for of_pod in present for _, term in wishes_of(of_pod))
     return not any(
         Selection.of(term).covers(namespace, dict(labels), snapshot.surroundings)
         for term in terms

@@ -40,7 +40,6 @@ from kubedsm.optimizer.matching.problem import (
 )
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
-from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
 #: Mask of nodes, N, and two incompatible items.
@@ -65,13 +64,13 @@ class EdgeRules:
     def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
         """Return the rules; None if no rule between pods concerns our pods."""
         classes = snapshot.census.classes
-        if not any(c.rules.anti_affinity or speaks_of_others(c) for c in classes):
+        if not any(c.rules.anti_affinity or c.rules.speaks_of_others for c in classes):
             return None
         by_class = {(id(p.pod_class), p.scheduler_name): p for p in snapshot.pods.values()}
         if not any(
-            pod.pod_class.rules.anti_affinity
-            or (pod.scheduler_name == snapshot.scheduler_name and speaks_of_others(pod.pod_class))
-            for pod in by_class.values()
+            rules.anti_affinity
+            or (pod.scheduler_name == snapshot.scheduler_name and rules.speaks_of_others)
+            for pod, rules in ((pod, pod.pod_class.rules) for pod in by_class.values())
         ):
             return None
         return cls(
@@ -84,7 +83,7 @@ class EdgeRules:
         """Return the equivalence class towards other pods, nodes and volume claims aside."""
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
-        if speaks_of_others(pod.pod_class):
+        if pod.pod_class.rules.speaks_of_others:
             rules = attrs.evolve(seen.rules, preferences=_NO_RULES.preferences, claims=())
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 

@@ -19,7 +19,6 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
-from kubedsm.plugins.plugin import speaks_of_others
 from kubedsm.plugins.plugins import open_nodes
 
 #: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: threshold of
@@ -84,7 +83,7 @@ class PreemptionSearch:
     def _feasibility(self) -> Feasibility | None:
         """Constraints of the whole cluster; None without constraints between pods."""
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
-        concerned = any(speaks_of_others(pod.pod_class) for pod in pods)
+        concerned = any(pod.pod_class.rules.speaks_of_others for pod in pods)
         return Feasibility.of(self.snapshot) if concerned else None
 
     @cached_property

@@ -22,7 +22,6 @@ from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Settling, TurnOf
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
-from kubedsm.plugins.plugin import speaks_of_others
 
 #: Rounds of serving unschedulable pods first, and of removing pods that break constraints.
 _ROUNDS = 3
@@ -178,7 +177,7 @@ def keep_rules(
     """
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)
-    if not any(speaks_of_others(pod.pod_class) for pod in concerned):
+    if not any(pod.pod_class.rules.speaks_of_others for pod in concerned):
         return Kept(
             tuple(planned), _list_rejections(feasibility, planned, left_over), as_planned=True
         )
