@@ -128,7 +128,8 @@ class Objective:
         self, share: NDArray[np.float64], qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
         """Return the values of edge shares from the target on, and below the target."""
-        reached = share / (qos or 1.0)
+        # Only shares below the target use this part; a larger share by a tiny target overflows.
+        reached = np.minimum(share, qos) / (qos or 1.0)
         match self.kind:
             case "share":
                 return self.beta * (share - qos) + self.gamma, self.alpha * (share - qos)

@@ -1,21 +1,11 @@
 import json
-import random
 
 import pytest
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.model.quantities import parse_millis, parse_units
-from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    NODES,
-    PODS,
-    SERVICES,
-)
 from kubedsm_lab.emulator.cluster_file import load
-from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
-from kubedsm_lab.emulator.paper import paper_cluster, paper_services
+from kubedsm_lab.emulator.paper import paper_cluster
 
 SHORT = """\
 nodes:
@@ -187,36 +177,3 @@ def test_the_papers_nodes():
         ("n4", "edge", 7000, 5 * gb, "110"),
         ("n5", "cloud", 22000, 17 * gb, "110"),
     ]
-
-
-@pytest.mark.looptime
-async def test_the_papers_services_in_the_papers_cluster():
-    resources = {
-        "Deployment": DEPLOYMENTS,
-        "Service": SERVICES,
-        "HorizontalPodAutoscaler": HORIZONTAL_POD_AUTOSCALERS,
-    }
-    rates = {"a": 5.0, "b": 10.0, "c": 25.0, "d": 50.0}
-    cluster = EmulatedCluster(
-        paper_cluster(), VirtualClock(), random.Random(1), lambda _, name, __: rates[name]
-    )
-    async with cluster:
-        for obj in paper_services("somebody"):
-            cluster.api.create(resources[obj["kind"]], obj)
-        clock = VirtualClock()
-        await clock.sleep(1.0)
-        counts = {
-            name: len(cluster.api.list(PODS, "default", labels=f"app={name}")) for name in rates
-        }
-        assert counts == {"a": 1, "b": 2, "c": 5, "d": 10}
-        pods = cluster.api.list(PODS, "default", labels="app=d")
-        assert {pod["spec"]["schedulerName"] for pod in pods} == {"somebody"}
-        (container,) = pods[0]["spec"]["containers"]
-        assert container["resources"]["requests"] == {"cpu": "2", "memory": "1900Mi"}
-        rates.update(a=50.0, d=5.0)
-        # One sync and the stabilisation window.
-        await clock.sleep(15.0)
-        deployments = cluster.api.list(DEPLOYMENTS, "default")
-        sizes = {d["metadata"]["name"]: d["spec"]["replicas"] for d in deployments}
-        assert sizes == {"a": 10, "b": 2, "c": 5, "d": 1}
-        assert len(cluster.api.list(NODES)) == 4

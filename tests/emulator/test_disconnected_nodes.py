@@ -87,17 +87,6 @@ async def test_a_cut_shorter_than_the_grace_is_not_noticed():
         assert condition(world.get(NODES, "n1"), "Ready")[0] == "True"
 
 
-async def test_a_zone_lost_whole_is_given_up_a_node_every_ten_seconds():
-    async with emulated() as world:
-        zoned(world, n1="north", n2="north", n3="south")
-        await world.pass_time()
-        cut(world, "n1", "n2")
-        await world.pass_time(41.0)
-        assert sorted(len(effects(world, name)) for name in ("n1", "n2")) == [1, 2]
-        await world.pass_time(10.0)
-        assert [len(effects(world, name)) for name in ("n1", "n2", "n3")] == [2, 2, 0]
-
-
 async def test_where_all_nodes_are_lost_none_is_given_up():
     async with emulated() as world:
         world.pod("p", on="n1")

@@ -15,6 +15,7 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, P
 from kubedsm_lab.emulator.front import Delivery
 from kubedsm_lab.emulator.paper import node
 from plans.migration import MoveMode, MoveOrder
+from support.drawing import drawn
 from support.move_scenes import group_of
 from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant
 from support.worlds import CLOUD, emulated
@@ -92,7 +93,7 @@ async def story(mode, at=None, action=None):
 async def test_whatever_goes_while_the_news_are_held_back(mode, action):
     lines = await story(mode)
     assert lines > 20
-    for at in range(lines):
+    for at in drawn(range(lines)):
         await story(mode, at, action)
 
 

@@ -132,42 +132,6 @@ async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_to
             assert not world.runtime.effects._watched
 
 
-async def test_a_move_that_begins_before_the_sample_after_another_leaves_both_untold():
-    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await moved(world, 40, 120)
-        open_edge(world, node("e2", "edge", "1", "8Gi"))
-        await world.until(lambda: world.placed("web") == {"e1": 1, "e2": 1}, 60)
-        await quiet(world)
-        await asyncio.sleep(31)
-        tell(world, 50, 100)
-        why = "others of its pods were moved at that time"
-        assert [said.endswith(why) for said in effects(world)] == [True, True]
-        assert not world.runtime.effects._watched
-
-
-async def test_a_move_soon_after_another_has_no_before_of_its_own():
-    """Of the other nothing can be told, but the sample before this one is of a time before it."""
-    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await moved(world)
-        tell(world, 40, 120)
-        open_edge(world, node("e2", "edge", "1", "8Gi"))
-        await world.until(lambda: world.placed("web") == {"e1": 1, "e2": 1}, 60)
-        await quiet(world)
-        await asyncio.sleep(31)
-        tell(world, 50, 100)
-        second, first = effects(world)
-        assert first.endswith("no response times of it are measured")
-        assert second.endswith("others of its pods were moved at that time")
-
-
-async def test_what_the_tiers_answer_in_is_taken_as_configured_where_it_is_not_measured():
-    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await moved(world, None, 120)
-        assert effects(world) == [
-            "expected 120 -> 70 ms; not measured: the sample after it is awaited"
-        ]
-
-
 async def test_a_move_that_is_taken_back_has_brought_nothing():
     async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
         await settle_on_cloud(world, "web", 2, 3)

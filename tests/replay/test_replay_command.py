@@ -9,7 +9,7 @@ import pytest
 
 from kubedsm import __version__
 from kubedsm.config.documents import DocumentError
-from kubedsm_lab.replay.services import PAPER_SERVICES, load
+from kubedsm_lab.replay.services import load
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support import command_line
@@ -52,17 +52,6 @@ def test_json_has_what_it_promises(scenario):
         assert run["lostPodSeconds"] == 0
         assert isinstance(run["migrations"], int)
     assert [row["policy"] for row in found["means"]] == ["kubedsm", "kube-scheduler"]
-
-
-def test_by_default_everybody_is_compared(scenario):
-    code, out, _ = kubedsm("replay", scenario, "--jobs", 1)
-    assert code == 0
-    assert "emulated cluster" in out
-    policies = ("kubedsm", "kube-scheduler", "smallest-edge-first", "biggest-edge-first")
-    for policy in (*policies, "random", "cloud-first"):
-        assert policy in out
-    assert all(len(line) <= 80 for line in out.splitlines())
-    assert "\N{HORIZONTAL ELLIPSIS}" not in out
 
 
 def test_a_folder_gets_results_pictures_tables_and_a_page(scenario, tmp_path):
@@ -207,21 +196,6 @@ def test_broken_scenarios_get_one_line(tmp_path, text, message):
     assert message in err
 
 
-def test_variants_that_speak_of_other_services_are_refused(scenario, tmp_path):
-    path = tmp_path / "services.yaml"
-    path.write_text(f"services: [{CART}]")
-    code, _, err = kubedsm("replay", scenario, "--services", path, "--policies", "only-d")
-    assert code == 2
-    assert "policy 'only-d' is about services a, b, c, d, and there is no a, b, c, d" in err
-
-
-def test_an_output_folder_that_cannot_be_made(scenario):
-    code, _, err = kubedsm("replay", scenario, "--out", scenario / "below-a-file")
-    assert code == 1
-    assert err.count("\n") == 1
-    assert "Not a directory" in err
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -270,12 +244,3 @@ def test_broken_services_files(tmp_path, text, message):
         load(path)
     assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)
-
-
-def test_a_pod_can_serve_twice_its_target_unless_told_otherwise(tmp_path):
-    path = tmp_path / "services.yaml"
-    path.write_text("services: [{name: a, cpu: 1, memory: 1Gi, targetRate: 20, concurrency: 4}]")
-    (spec,) = load(path)
-    assert spec.server.concurrency / spec.server.service_time == 40
-    (paper, *_) = PAPER_SERVICES
-    assert paper.server.concurrency / paper.server.service_time == 10

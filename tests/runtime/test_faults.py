@@ -40,19 +40,6 @@ async def test_a_minute_without_an_api_server():
         assert world.placed() == {"e1": 4, "c1": 3}
 
 
-async def test_the_api_server_goes_while_binds_are_under_way():
-    faults = Away()
-    async with emulated(EDGE, CLOUD) as world, world.scheduler(faults=faults):
-        await world.runtime.synced.wait()
-        world.deploy("web", 12)
-        await asyncio.sleep(0.02)
-        faults.away = True
-        await asyncio.sleep(60)
-        faults.away = False
-        await world.until_bound(12, 60)
-        assert world.placed() == {"e1": 4, "c1": 8}
-
-
 @attrs.define
 class Thief:
     """Another scheduler, which binds our pods before we do."""

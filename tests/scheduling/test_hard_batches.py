@@ -77,20 +77,6 @@ async def test_a_hard_batch_holds_up_nobody_elses_pods():
         assert len(planner.asked) == 1
 
 
-async def test_hard_pods_that_come_meanwhile_are_the_next_batch():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard-1", 2)
-        await thought_about(world, planner)
-        for name in ("hard-2", "hard-3"):
-            world.deploy(name, 1)
-            await asyncio.sleep(0.5)
-        world.deploy("easy", 1)
-        assert await bound_after(world, "easy", 1) < 1
-        await world.until_bound(5, 2 * THOUGHT + 1)
-        assert [len(question.uids) for question in planner.asked] == [2, 2]
-
-
 async def test_no_pod_takes_the_room_of_more_important_ones_that_are_thought_about():
     async with clouded(ROOM_FOR_ONE) as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)
@@ -145,28 +131,6 @@ async def test_rules_are_kept_that_pods_placed_meanwhile_have():
         places = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in world.pods()}
         assert places["easy"] == "e1"
         assert places["hard"] == "c1"
-
-
-async def test_a_node_that_takes_no_more_pods_gets_none():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 2)
-        await thought_about(world, planner)
-        cordoned = {"spec": {"unschedulable": True}}
-        world.api.patch(NODES, "", "e1", cordoned, "application/merge-patch+json")
-        await world.until_bound(2, 2 * THOUGHT + 2)
-        assert world.placed() == {"c1": 2}
-
-
-async def test_a_refused_pod_that_a_node_takes_by_now_does_not_sleep():
-    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, cpu="2")
-        await thought_about(world, planner)
-        await asyncio.sleep(THOUGHT / 2)
-        world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
-        # After its back-off, and another thought.
-        assert await bound_after(world, "hard", 1) < 2 * THOUGHT + 2
 
 
 async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
@@ -253,14 +217,7 @@ async def test_without_an_answer_it_is_decided_in_haste():
         assert len(planner.asked) == 1
 
 
-async def test_a_long_batch_without_an_answer_is_decided_on_part_by_part():
-    nodes = node("e1", "edge", "20", "80Gi"), node("c1", "cloud", "20", "80Gi")
-    async with clouded(*nodes) as world, world.scheduler() as runtime:
-        slow_batches(runtime, 0.0, silent=100)
-        world.deploy("hard", 150, cpu="100m", memory="64Mi")
-        await world.until_bound(150, 10)
-
-
+@pytest.mark.long
 async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
     # On a busy machine every look at the clock is past the deadline.
     monkeypatch.setattr(scheduling_cycle, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
@@ -332,24 +289,6 @@ async def test_room_that_is_being_left_is_waited_for():
     async with leaving(10, "20s") as world:
         await world.until_bound_of("hard", 1, 20)
         assert world.placed("hard") == {"e1": 1}
-
-
-async def test_room_that_came_free_meanwhile_is_not_waited_for():
-    async with leaving(1, "60s") as world:
-        # It is free long before the answer is there, and nothing else happens then.
-        await world.until_bound_of("hard", 1, 2 * THOUGHT + 2)
-        assert world.placed("hard") == {"e1": 1}
-
-
-async def test_a_node_that_changes_its_tier_meanwhile_is_thought_about_anew():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await thought_about(world, planner)
-        patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
-        world.api.patch(NODES, "", "e1", patch, "application/merge-patch+json")
-        await world.until_bound(1, 2 * THOUGHT + 2)
-        assert len(planner.asked) == 2
 
 
 def bare(name, labels=None, **spec):

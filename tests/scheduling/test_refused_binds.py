@@ -96,24 +96,3 @@ async def test_other_namespaces_do_not_wait_for_those_that_are_refused():
             await asyncio.sleep(1)
             assert bound(world, "other") == before + 2
         assert bound(world, "shop") == 0
-
-
-async def test_all_are_bound_soon_after_the_first_is_no_longer_refused():
-    webhook = Webhook("shop")
-    async with emulated(EDGE, CLOUD) as world, world.scheduler(faults=webhook):
-        create_pods(world, "shop", 300)
-        await asyncio.sleep(90)
-        webhook.refusing = False
-        await asyncio.sleep(5)
-        assert bound(world, "shop") == 300
-        for pod in world.api.list(PODS, "shop"):
-            [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
-            assert condition["status"] == "True"
-
-
-async def test_one_pod_alone_is_tried_every_ten_seconds_at_least():
-    webhook = Webhook("shop")
-    async with emulated(EDGE) as world, world.scheduler(faults=webhook):
-        create_pods(world, "shop", 1)
-        await asyncio.sleep(100)
-        assert webhook.binds >= 12
