@@ -9,6 +9,7 @@ an empty node (the KubeDSM authors' program). Costs are round(2^32 * measure): e
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -36,12 +37,7 @@ def request_mix(snapshot: Snapshot) -> Mix:
     Pods larger than any node are left out.
     """
     held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
-    return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
-
-
-def canonical(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
-    """Sort key."""
-    return requests.cpu, requests.memory, requests.pods, requests.other
+    return tuple(sorted(held, key=itemgetter(0)))
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from kubedsm.model.node_index import Mask, NodeIndex, NodeRows
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.objective.fragmentation import Ints, axes_of, canonical
+from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes
@@ -165,7 +165,7 @@ def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
         sorted(
             listed,
             key=lambda kind: (
-                canonical(kind.requests),
+                kind.requests,
                 kind.nodes.nonzero()[0].tolist(),
                 serving_order(kind.pods[0]),
             ),

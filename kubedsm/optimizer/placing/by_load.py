@@ -61,7 +61,7 @@ class _Rules:
 def balance_by_load(
     decision: Decision,
     snapshot: Snapshot,
-    goal: LoadGoal | None,
+    goal: LoadGoal,
     measure: Measure,
     deadline: Deadline = NO_DEADLINE,
     *,
@@ -73,7 +73,7 @@ def balance_by_load(
     Unchanged without measurements, after the deadline, or if an unschedulable pod would fit then.
     spread: whether replicas are kept apart. closed: nodes that get no additional pods.
     """
-    loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
+    loads = Loads.of(goal, snapshot) if goal.weight else None
     if loads is None or not decision.bindings:
         return decision
     rules = _Rules.of(snapshot, decision.bindings)

@@ -24,6 +24,9 @@ from kubedsm.optimizer.matching.match import (
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem
 
+#: percentage without sampling
+WHOLE_CLOUD = 100
+
 
 @attrs.frozen(slots=True)
 class LookedAt:
@@ -57,7 +60,7 @@ class Sampling:
     """Sampling percentage and start."""
 
     #: see `nodes_to_find`
-    percentage: int = 100
+    percentage: int
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
@@ -77,9 +80,6 @@ class Sampling:
                 _, following = window(order, self.start, mask, wanted)
                 number = max(number, (following - self.start) % len(order) or len(order))
         return LookedAt(self.start, number, len(order)) if 0 < number < len(order) else None
-
-
-WHOLE_CLOUD = Sampling()
 
 
 _MAX_NODE_SCORE = 100

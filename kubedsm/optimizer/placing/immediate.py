@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Pod, PodClass, Tier, Uid, levels_of, serving_order
+from kubedsm.model.model import NodeName, Pod, PodClass, Tier, Uid, levels_of, serving_order
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
@@ -16,11 +16,11 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank, is_plain
 from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
-from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
+from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
 from kubedsm.optimizer.placing.ruled import decide_ruled
-from kubedsm.optimizer.programming.in_order import NO_PROOF
-from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
+from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.plugins import fitting_nodes
 
 
@@ -100,7 +100,7 @@ def immediate_schedule(
     patience: float = math.inf,
     *,
     default_spread: bool = True,
-    sampling: Sampling = WHOLE_CLOUD,
+    sampling: Sampling | None = None,
 ) -> Decision:
     """Return the decision on the pending pods (Algorithm 1).
 
@@ -112,7 +112,7 @@ def immediate_schedule(
     of its pods in the batch.
 
     patience: seconds after which pods go first. default_spread: whether replicas are spread as far
-    as costs no QoS. sampling: how much of the cloud is examined for plain pods.
+    as costs no QoS. sampling: part of the cloud examined for plain pods; None: all of it.
     """
     ordered = sorted(pods, key=serving_order)
     set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
@@ -127,9 +127,11 @@ def immediate_schedule(
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
-        rank_pods(now, snapshot.at, patience),
+        rank_pods(now, snapshot.at, patience) if len(now) > 1 else None,
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
+        snapshot.in_turn(Tier.EDGE),
+        snapshot.in_turn(Tier.CLOUD),
     )
     if plain:
         return _decide_plain(batch, ordered)
@@ -156,9 +158,13 @@ def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
             bindings, looked_at, proof = floor, None, batch.plain_proof(floor)
             room = room_after(batch.snapshot.free, floor)
             fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
-    unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
+    unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = {}
+    if len(bindings) < len(ordered):
+        unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
     decision = batch.decision(bindings, unplaced, fragmentation, proof)
-    certificates = batch.certificates(bindings, choice, proof)
+    certificates: tuple[Certificate, ...] = ()
+    if not (proof.placed and proof.qos):
+        certificates = batch.certificates(bindings, choice, proof)
     return attrs.evolve(decision, plain=True, looked_at=looked_at, certificates=certificates)
 
 

@@ -306,7 +306,8 @@ class Proof:
 
     @property
     def whole(self) -> bool:
-        return all(self.as_json().values())
+        earlier = self.placed and self.qos and self.preferences
+        return earlier and self.spread and self.fragmentation
 
     def or_else(self, other: "Proof") -> "Proof":
         """Combine the knowledge of two proofs of the same decision."""
@@ -325,8 +326,3 @@ class Proof:
 
 
 NO_PROOF = Proof(*[False] * len(_WORDS))
-
-
-def plain_proof(pods: int, placed: int, on_edge: int) -> Proof:
-    """Return what is proven without search: all placed, or all on the edge."""
-    return attrs.evolve(NO_PROOF, placed=placed == pods, qos=on_edge == pods)
