@@ -9,6 +9,7 @@ an empty node (program of the KubeDSM authors). Costs are round(2^32 * measure),
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -36,12 +37,7 @@ def request_mix(snapshot: Snapshot) -> Mix:
     Pods larger than any node are excluded.
     """
     held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
-    return tuple(sorted(held, key=lambda entry: request_key(entry[0])))
-
-
-def request_key(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
-    """Sort key of resource requests, for a canonical order."""
-    return requests.cpu, requests.memory, requests.pods, requests.other
+    return tuple(sorted(held, key=itemgetter(0)))
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:

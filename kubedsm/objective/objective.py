@@ -128,7 +128,8 @@ class Objective:
         self, share: NDArray[np.float64], qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
         """Return the value of edge shares from the target on, and of shares below the target."""
-        reached = share / (qos or 1.0)
+        # Only shares below the target use this part; a larger share by a tiny target overflows.
+        reached = np.minimum(share, qos) / (qos or 1.0)
         match self.kind:
             case "share":
                 return self.beta * (share - qos) + self.gamma, self.alpha * (share - qos)
@@ -192,8 +193,7 @@ def scores_and_unevenness(
     """Return scores and unevenness of each workload's alternative edge pod counts.
 
     The unevenness of all workloads is at most EVENNESS. Identical sums of the differences deviate
-    by
-    at most one unit per workload.
+    by at most one unit per workload.
     """
     greatest = objective.most * max((p.qos_target.weight for p in prospects), default=0.0)
     unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)

@@ -118,10 +118,9 @@ def add_by_ejection_chains(
 ) -> Ints:
     """Return the placement (nodes x kinds) improved by ejection chains that place further pods.
 
-    In a chain, a placed pod displaces another pod. The displaced pod goes to another node, where
-    it
-    may displace a further pod; the last pod of the chain finds available capacity.
-    A pod of lower priority may also become unplaced for a pod of higher priority.
+    In a chain, a placed pod displaces another pod. The displaced pod goes to another node, where it
+    may displace a further pod; the last pod of the chain finds available capacity. A pod of lower
+    priority may also become unplaced for a pod of higher priority.
     chain: maximum number of displaced pods, at least 1.
     tries: trial displacements of pods that displace others.
     """

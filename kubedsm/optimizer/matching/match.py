@@ -55,8 +55,7 @@ class Digits:
         """Choose place values for a placement problem, without overflow of combined costs.
 
         Fragmentation loses only as many low-order bits as necessary for costs up to _LARGEST_SUM:
-        none
-        up to 2^28 pods times nodes times preference penalty without charges.
+        none up to 2^28 pods times nodes times preference penalty without charges.
         """
         counts = problem.counts.tolist()
         worst = max((p for kind in problem.kinds for p in kind.penalties.values()), default=0)
@@ -130,14 +129,12 @@ def list_useful_loads(
 ) -> NodeLoads | None:
     """Return the node loads that are not dominated, as alternatives for the dynamic programme.
 
-    most: shape (nodes, kinds), at least the result of `limit_loads`.
-    Dominance rule: of n pods, those outside a load occupy at most n - |load| nodes. A load that is
-    avoided by the n - |load| + 1 nodes where it adds the least cost leaves one of these nodes
-    empty.
-    Moving the load there costs no more, and leaves more pods to the first nodes. Therefore all
-    other
-    nodes can be ignored for this load.
-    Return None with more than `most_loads` loads on distinct nodes, or `most_sorted` alternatives.
+    most: shape (nodes, kinds), at least the result of `limit_loads`. Dominance rule: of n pods,
+    those outside a load occupy at most n - |load| nodes. A load that is avoided by the n - |load| +
+    1 nodes where it adds the least cost leaves one of these nodes empty. Moving the load there
+    costs no more, and leaves more pods to the first nodes. Therefore all other nodes can be ignored
+    for this load. Return None with more than `most_loads` loads on distinct nodes, or `most_sorted`
+    alternatives.
     """
     groups = _group_nodes(problem, most, fragmentation, digits, most_loads)
     if groups is None:
@@ -221,8 +218,7 @@ def _enumerate_loads(
     """Enumerate every fitting load: its node index, pod counts, and remaining capacity.
 
     most: maximum pod counts of each node. Return None above `most_loads`. Loads are extended kind
-    by
-    kind within the available capacity, so no sum of resource requests can overflow.
+    by kind within the available capacity, so no sum of resource requests can overflow.
     """
     owner, room = np.arange(len(nodes)), problem.free[nodes]
     loads = np.zeros((len(nodes), 0), dtype=np.int64)

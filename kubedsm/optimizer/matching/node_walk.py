@@ -100,8 +100,7 @@ def walk_nodes(
 ) -> Walk | None:
     """Compute the least cost of every state by shortest paths; return None above the limits.
 
-    states: shape (states, dimensions), the zero vector included. ceilings: greatest acceptable
-    cost
+    states: shape (states, dimensions), the zero vector included. ceilings: greatest acceptable cost
     of each state. Among equal costs, the path with the fewest changes on the last nodes is
     preferred.
     """

@@ -20,7 +20,7 @@ from kubedsm.model.node_index import Mask, NodeIndex, NodeRows
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.objective.fragmentation import Ints, axes_of, request_key
+from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes
@@ -163,7 +163,7 @@ def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
         sorted(
             listed,
             key=lambda kind: (
-                request_key(kind.requests),
+                kind.requests,
                 kind.nodes.nonzero()[0].tolist(),
                 serving_order(kind.pods[0]),
             ),
@@ -380,8 +380,7 @@ def group_ruled_kinds(
     """Group pods with constraints or preferences between pods into kinds, in canonical order.
 
     Feasible nodes include those that other pods of the batch may open by affinity or spread
-    constraints. Therefore no permitted placement is excluded. Pods that are limited to one per
-    node
+    constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node
     form a kind with identical pods only. Other kinds may combine equivalence classes, unless
     `distinguish`: constraints between pods are validated afterwards, pod by pod.
     """

@@ -1,12 +1,11 @@
 """Capacity packing: migration plans for the whole cluster that place unschedulable pods.
 
-After "Optimising Kubernetes pod placement with constraint programming", extended by edge shares
-and
+After "Optimising Kubernetes pod placement with constraint programming", extended by edge shares and
 by plans without gaps (the paper evicts first). Lexicographic objective: most placed pods by
 priority, greatest QoS, fewest evictions, fewest migrations. A result is accepted only if more pods
 of some priority are placed, and no fewer of any higher priority. A migrating pod temporarily
-occupies two nodes. Therefore each migration needs available capacity on the target, and cycles
-are broken by stopovers.
+occupies two nodes. Therefore each migration needs available capacity on the target, and cycles are
+broken by stopovers.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -255,8 +254,7 @@ def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
     """Return the unschedulable pods for which capacity exists, but fragmented over nodes.
 
     An otherwise empty feasible node would accept the pod, and the available capacity of all
-    feasible
-    nodes together is sufficient. Migrations do not increase this sum.
+    feasible nodes together is sufficient. Migrations do not increase this sum.
     """
     waiting = snapshot.schedulable(snapshot.pods.values())
     waiting = [pod for pod in waiting if pod.uid in refused]
@@ -290,8 +288,7 @@ class Packed:
     """Result of capacity packing: evictions, migration legs and placements of pending pods.
 
     Empty unless more pods are placed. Evictions come first, then the legs in any order that
-    respects
-    their dependencies, then the pending pods.
+    respects their dependencies, then the pending pods.
     """
 
     #: placed pods of ours by priority, of those that are movable or pending; the highest

@@ -35,8 +35,7 @@ def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int,
     """Return upper bounds on placed pods of each tier, given the pods of preceding tiers.
 
     The relaxation combines all nodes into one, considers single resources and sums of two
-    resources,
-    and places the smallest pods first. placed: pods of each tier in a known placement.
+    resources, and places the smallest pods first. placed: pods of each tier in a known placement.
     """
     reachable = (problem.most > 0).any(axis=0)
     counts = np.where(reachable, problem.counts, 0)

@@ -50,8 +50,7 @@ class ClusterProblem(PlacementProblem):
         """Construct the packing problem from a snapshot.
 
         movable: returns why a pod must not be migrated, or None. Fixed pods only occupy capacity.
-        If
-        evictions are allowed, other pods may be evicted for pending pods of a higher priority.
+        If evictions are allowed, other pods may be evicted for pending pods of a higher priority.
         """
         rows = NodeRows(snapshot.index, snapshot.room, np.flatnonzero(~snapshot.index.tierless))
         ours = (p for p in snapshot.pods.values() if p.scheduler_name == snapshot.scheduler_name)

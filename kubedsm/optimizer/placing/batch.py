@@ -44,7 +44,6 @@ from kubedsm.optimizer.matching.problem import (
 )
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
 from kubedsm.optimizer.placing.cloud import (
-    WHOLE_CLOUD,
     CloudRoom,
     LookedAt,
     Sampling,
@@ -53,7 +52,7 @@ from kubedsm.optimizer.placing.cloud import (
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling
-from kubedsm.optimizer.programming.in_order import Certificate, Proof, plain_proof
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
@@ -160,29 +159,18 @@ class Batch:
     ranks: Mapping[Uid, Rank] | None
     #: replicas of the batch's workloads before the batch; None if spread does not count
     spread: ReplicaSpread | None
-    sampling: Sampling = WHOLE_CLOUD
-    edge: NodeRows = attrs.field(init=False)
-    cloud: NodeRows = attrs.field(init=False)
-
-    @edge.default
-    def _edge(self) -> NodeRows:
-        return self.snapshot.in_turn(Tier.EDGE)
-
-    @cloud.default
-    def _cloud(self) -> NodeRows:
-        return self.snapshot.in_turn(Tier.CLOUD)
+    #: None: the whole cloud
+    sampling: Sampling | None
+    edge: NodeRows
+    cloud: NodeRows
 
     def alone(self, pod: Pod) -> Choice:
         share, qos_target = self.shares.get(pod.workload, Share()), self.qos_targets(pod.workload)
-        looked_at = self._sample_cloud()
-        choice = place_alone(
-            pod,
-            self.edge,
-            self._restrict_cloud(looked_at),
-            self.objective.gain(share, qos_target),
-            self.fragmentation,
-            self.spread,
-        )
+        gain = self.objective.gain(share, qos_target)
+        looked_at, cloud = None, self.cloud
+        if self.sampling is not None:
+            looked_at, cloud = self._sample_cloud(self.sampling)
+        choice = place_alone(pod, self.edge, cloud, gain, self.fragmentation, self.spread)
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
@@ -190,9 +178,10 @@ class Batch:
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
-        looked_at = self._sample_cloud()
+        looked_at, some = None, self.cloud
+        if self.sampling is not None:
+            looked_at, some = self._sample_cloud(self.sampling)
         if looked_at is not None:
-            some = self._restrict_cloud(looked_at)
             of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
             replicas, in_cloud = self._pack_cloud(of_batch, some)
             room = CloudRoom.roomy(in_cloud)
@@ -204,15 +193,13 @@ class Batch:
         replicas, in_cloud = self._pack_cloud(batch_kinds, self.cloud)
         return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
-    def _sample_cloud(self) -> LookedAt | None:
+    def _sample_cloud(self, sampling: Sampling) -> tuple[LookedAt | None, NodeRows]:
+        """Return the window of cloud nodes for the batch, and its nodes; None for all nodes."""
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
-        return self.sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
-
-    def _restrict_cloud(self, looked_at: LookedAt | None) -> NodeRows:
-        return (
-            self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(self.cloud.index))
-        )
+        looked_at = sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
+        some = self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(index))
+        return looked_at, some
 
     def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
@@ -299,8 +286,6 @@ class Batch:
         most: choice with an upper bound on the value of any placement.
         """
         known = {PLACED: proof.placed, QOS: proof.qos}
-        if all(known.values()):
-            return ()
         none = self.by_level(())
         reached, best = (
             list_amounts(
@@ -316,8 +301,10 @@ class Batch:
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
+        """Return the proof without search: all pods are placed, or all are on the edge."""
         on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
-        return plain_proof(len(self.pods), len(bindings), on_edge)
+        placed, qos = len(bindings) == len(self.pods), on_edge == len(self.pods)
+        return attrs.evolve(NO_PROOF, placed=placed, qos=qos)
 
     def decision(
         self,
@@ -351,8 +338,6 @@ class Batch:
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
         """Return the rejection of each unplaced pod by each node, after the bindings."""
         snapshot = self.snapshot
-        if not unplaced:
-            return {}
         free = room_after(snapshot.free, bindings)
         room = snapshot.room.now(free, {binding.node for binding in bindings})
         known: dict[PodClass, Mapping[NodeName, Rejection]] = {}

@@ -201,8 +201,7 @@ def upper_bounds(
 ) -> dict[tuple[str, str], int]:
     """Return upper bounds on placed pods by turn and QoS by level (fractional knapsack relaxation).
 
-    The relaxation combines all nodes accepting a kind, splits pods, and considers only the
-    scarcest
+    The relaxation combines all nodes accepting a kind, splits pods, and considers only the scarcest
     resource.
     """
     most: dict[tuple[str, str], int] = {}

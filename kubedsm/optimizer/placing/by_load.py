@@ -62,7 +62,7 @@ class _Rules:
 def balance_by_load(
     decision: Decision,
     snapshot: Snapshot,
-    goal: LoadGoal | None,
+    goal: LoadGoal,
     measure: Measure,
     deadline: Deadline = NO_DEADLINE,
     *,
@@ -71,12 +71,11 @@ def balance_by_load(
 ) -> Decision:
     """Return the decision with its pods reassigned within their tiers by measured load.
 
-    The decision is unchanged without measurements, after the deadline, or if the reassignment
-    would
+    The decision is unchanged without measurements, after the deadline, or if the reassignment would
     make an unschedulable pod schedulable. spread: whether replicas are kept apart.
     closed: nodes that receive no additional pods.
     """
-    loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
+    loads = Loads.of(goal, snapshot) if goal.weight else None
     if loads is None or not decision.bindings:
         return decision
     rules = _Rules.of(snapshot, decision.bindings)

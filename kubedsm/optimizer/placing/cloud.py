@@ -24,6 +24,9 @@ from kubedsm.optimizer.matching.match import (
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem
 
+#: percentage without sampling
+WHOLE_CLOUD = 100
+
 
 @attrs.frozen(slots=True)
 class LookedAt:
@@ -57,15 +60,14 @@ class Sampling:
     """Node sampling of a large cloud: percentage of nodes, and round-robin start position."""
 
     #: see `nodes_to_find`
-    percentage: int = 100
+    percentage: int
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
         """Return the smallest window of cloud nodes with sufficient feasible nodes for each kind.
 
         None represents the whole cloud. taking: feasible nodes of each kind, as masks. Kinds
-        without any
-        feasible cloud node are ignored.
+        without any feasible cloud node are ignored.
         """
         order = index.of_tier(Tier.CLOUD)
         wanted = nodes_to_find(len(order), self.percentage)
@@ -77,9 +79,6 @@ class Sampling:
                 _, following = window(order, self.start, mask, wanted)
                 number = max(number, (following - self.start) % len(order) or len(order))
         return LookedAt(self.start, number, len(order)) if 0 < number < len(order) else None
-
-
-WHOLE_CLOUD = Sampling()
 
 
 _MAX_NODE_SCORE = 100
@@ -118,8 +117,7 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
     """Return a least-allocated placement (nodes x kinds) of up to the given pod counts.
 
-    Pods are placed by priority, then by decreasing size. Nodes compare by least preference
-    penalty,
+    Pods are placed by priority, then by decreasing size. Nodes compare by least preference penalty,
     least charge, least allocation, fewest arrivals, and position. Neither penalties nor charges
     prevent a placement.
     """

@@ -131,9 +131,8 @@ def make_decision(
     """Choose edge or cloud and the node of each pod of a batch: Algorithm 3 without migration.
 
     Lexicographic objective: most placed pods by priority; greatest QoS by level; most even shares;
-    least preference penalties; greatest replica spread; least fragmentation; first vector.
-    Both problems have the same kinds, and both or neither have replica charges. Above the exact-
-    search
+    least preference penalties; greatest replica spread; least fragmentation; first vector. Both
+    problems have the same kinds, and both or neither have replica charges. Above the exact- search
     limit heuristics and a solver take over, and optimality certificates state the gaps.
     """
     members = list_demands(edge, shares, qos_targets, objective)

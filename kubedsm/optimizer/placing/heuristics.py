@@ -71,8 +71,7 @@ def pick_greedily(
     """Pick edge pods greedily by priority, then by QoS gain relative to size, and place them.
 
     Gains and sizes are updated after every pick. A pod counts the steepest average gain of itself
-    and
-    additional pods of its workload, so that targets without partial credit are met pod by pod.
+    and additional pods of its workload, so that targets without partial credit are met pod by pod.
     No deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
     """
     size = kind_sizes(edge)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Pod, PodClass, Tier, Uid, levels_of, serving_order
+from kubedsm.model.model import NodeName, Pod, PodClass, Tier, Uid, levels_of, serving_order
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
@@ -16,11 +16,11 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank, is_plain
 from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
-from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
+from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
 from kubedsm.optimizer.placing.ruled import decide_ruled
-from kubedsm.optimizer.programming.in_order import NO_PROOF
-from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
+from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.plugins import fitting_nodes
 
 
@@ -58,8 +58,7 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
 
     All pods find sufficient capacity on the edge, for up to `batch` pods; or the edge cannot hold
     the pods, and the cloud has sufficient capacity. Replicas of a single workload are
-    interchangeable
-    as well.
+    interchangeable as well.
     """
     classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
     if len(classes) > _CLASSES or not is_plain(snapshot, pods):
@@ -102,21 +101,23 @@ def immediate_schedule(
     patience: float = math.inf,
     *,
     default_spread: bool = True,
-    sampling: Sampling = WHOLE_CLOUD,
+    sampling: Sampling | None = None,
 ) -> Decision:
     """Decide on the nodes of pending pods (Algorithm 1, `immediateSchedule`).
 
     Pods go to the edge by QoS, and otherwise to the cloud. Pods fitting nowhere are unschedulable,
     with the rejection of each node. Identical inputs give identical decisions, irrespective of the
     order of pods and nodes. At any deadline, placed pods and then QoS are no worse than scheduling
-    one
-    pod at a time. Above `MOST_RULED` pods with constraints between pods, the remainder is `late`.
+    one pod at a time. Above `MOST_RULED` pods with constraints between pods, the remainder is
+    `late`.
     No pod is unplaced in favour of a pod of lower priority. Workloads of a higher level come
     first:
     the greatest priority of their pods in the batch.
+
     patience: seconds pending before a pod takes precedence.
     default_spread: whether replicas are spread without loss of QoS.
-    sampling: sample of the cloud for pods without constraints between pods.
+    sampling: part of the cloud examined for pods without constraints between pods; None: all
+    nodes.
     """
     ordered = sorted(pods, key=serving_order)
     set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
@@ -131,9 +132,11 @@ def immediate_schedule(
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
-        rank_pods(now, snapshot.at, patience),
+        rank_pods(now, snapshot.at, patience) if len(now) > 1 else None,
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
+        snapshot.in_turn(Tier.EDGE),
+        snapshot.in_turn(Tier.CLOUD),
     )
     if plain:
         return _decide_plain(batch, ordered)
@@ -160,9 +163,13 @@ def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
             bindings, looked_at, proof = floor, None, batch.plain_proof(floor)
             room = room_after(batch.snapshot.free, floor)
             fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
-    unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
+    unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = {}
+    if len(bindings) < len(ordered):
+        unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
     decision = batch.decision(bindings, unplaced, fragmentation, proof)
-    certificates = batch.certificates(bindings, choice, proof)
+    certificates: tuple[Certificate, ...] = ()
+    if not (proof.placed and proof.qos):
+        certificates = batch.certificates(bindings, choice, proof)
     return attrs.evolve(decision, plain=True, looked_at=looked_at, certificates=certificates)
 
 

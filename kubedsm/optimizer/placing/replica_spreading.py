@@ -37,11 +37,9 @@ class Transport:
     """Transportation problem of replica groups and nodes: min-cost flow by cycle cancelling.
 
     First each group in turn fills the nodes with the fewest replicas of its workload. Then
-    exchanges
-    along negative cycles reduce the cost until no negative cycle remains. The result is optimal
-    with
-    a single zone. With several zones, a cycle is evaluated as if it passed a zone at most once.
-    Another pod of a group costs the group's pods on the node and in the zone.
+    exchanges along negative cycles reduce the cost until no negative cycle remains. The result is
+    optimal with a single zone. With several zones, a cycle is evaluated as if it passed a zone at
+    most once. Another pod of a group costs the group's pods on the node and in the zone.
     """
 
     #: G x N, pods of each group in the place and in the zone before

@@ -357,6 +357,8 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     decision = ruled.decision(best.kept, proof, set_aside)
+    if proof.placed and proof.qos:
+        return decision
     # The last selection has the constraints as rows.
     bounded = (c for c in reversed(bounding) if all(e.bound is not None for e in c.certificates))
     certificates = batch.certificates(decision.bindings, next(bounded, first.choice), proof)
@@ -520,7 +522,7 @@ class _Ruled:
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
         """Return the decision for a repaired placement."""
         batch, bindings = self.batch, self.bindings(kept)
-        unplaced = {**kept.rejections, **batch.why_not(bindings, set_aside)}
+        unplaced = {**kept.rejections, **(batch.why_not(bindings, set_aside) if set_aside else {})}
         room = room_after(batch.snapshot.free, bindings)
         fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
         return batch.decision(bindings, unplaced, fragmentation, proof)

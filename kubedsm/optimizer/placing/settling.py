@@ -288,8 +288,7 @@ class Settling:
         """Move or remove pods until all constraints are satisfied; return True if any was removed.
 
         Pods of a lesser turn yield to pods whose constraints they violated. If none can yield, the
-        pod
-        with the violated constraint is removed.
+        pod with the violated constraint is removed.
         """
         if not self.doubtful:
             return False
@@ -402,8 +401,7 @@ class Settling:
         """Return the best permitted node for the pod.
 
         Nodes compare by QoS gain of the tier, preference penalty, replicas, then the tightest edge
-        node
-        or the cloud node with most available capacity.
+        node or the cloud node with most available capacity.
         """
         self.deadline.check()
         like = self.open.like(pod)

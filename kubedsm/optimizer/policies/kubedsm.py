@@ -21,7 +21,7 @@ from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.by_load import balance_by_load
-from kubedsm.optimizer.placing.cloud import Sampling
+from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.programme import Solver
@@ -96,21 +96,20 @@ class KubeDSM:
         leaving: nodes whose capacity is not yet released; load balancing assigns no pods there.
         start: round-robin position of the cloud sample.
         """
-        qos_targets, bounds = (
-            self.qos_targets_in(snapshot),
-            Bounds(deadline=deadline, solver=self.solver),
-        )
+        bounds, percentage = Bounds(deadline=deadline, solver=self.solver), self.cloud_percentage
         decision = immediate_schedule(
             snapshot,
             pods,
-            qos_targets,
+            self.qos_targets_in(snapshot),
             self.objective,
             self.measure,
             bounds,
             self.patience,
             default_spread=self.default_spread,
-            sampling=Sampling(self.cloud_percentage, start),
+            sampling=Sampling(percentage, start) if percentage < WHOLE_CLOUD else None,
         )
+        if self.load is None:
+            return decision
         return balance_by_load(
             decision,
             snapshot,
@@ -131,11 +130,10 @@ class KubeDSM:
     ) -> tuple[Decision, tuple[Pod, ...]]:
         """Decide as if the leaving pods had left the edge, anticipating released capacity.
 
-        Return the placement decision, and the pods that must wait for the release. With
-        constraints
+        Return the placement decision, and the pods that must wait for the release. With constraints
         between pods no pod waits, because leaving pods still count for constraints.
         """
-        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)} if leaving else ()
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
         sources = {snapshot.placed[uid] for uid in gone}
         ahead = None
@@ -165,8 +163,11 @@ class KubeDSM:
         Return None if the decision might exceed the deadline, or if solving longer could improve
         QoS.
         """
-        classes = {pod.pod_class for pod in pods}
-        if len(classes) * self._count_examined(snapshot, pods) > _AT_ONCE:
+        classes = len({pod.pod_class for pod in pods})
+        if (
+            classes * len(snapshot.nodes) > _AT_ONCE
+            and classes * self._count_examined(snapshot, pods) > _AT_ONCE
+        ):
             return None
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:

@@ -143,8 +143,7 @@ def maximise_in_order(
 ) -> Found:
     """Maximise the goals lexicographically over the integer programme.
 
-    solver: None evaluates the hint only. hint: a start solution. If the programme permits the
-    start
+    solver: None evaluates the hint only. hint: a start solution. If the programme permits the start
     solution, the result is never worse. Goals that have reached their upper bound skip the solver.
     """
     best = hint if hint is not None and programme.allows(hint) else None
@@ -307,7 +306,8 @@ class Proof:
 
     @property
     def whole(self) -> bool:
-        return all(self.as_json().values())
+        earlier = self.placed and self.qos and self.preferences
+        return earlier and self.spread and self.fragmentation
 
     def or_else(self, other: "Proof") -> "Proof":
         """Combine two proofs of the same decision."""
@@ -326,8 +326,3 @@ class Proof:
 
 
 NO_PROOF = Proof(*[False] * len(_WORDS))
-
-
-def plain_proof(pods: int, placed: int, on_edge: int) -> Proof:
-    """Return the proof that needs no search: all pods placed, or all pods on the edge."""
-    return attrs.evolve(NO_PROOF, placed=placed == pods, qos=on_edge == pods)

@@ -54,8 +54,7 @@ class Programme:
         """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
 
         multipliers: one per row, from the solver's linear relaxation. Arbitrary multipliers give a
-        valid
-        bound, so the solver need not be trusted. Complexity: O(entries).
+        valid bound, so the solver need not be trusted. Complexity: O(entries).
         """
         scaled = [math.trunc(math.ldexp(each, _MULTIPLIER_BITS)) for each in multipliers.tolist()]
         reduced: list[int] = [weight << _MULTIPLIER_BITS for weight in goal.tolist()]
