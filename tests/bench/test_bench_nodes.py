@@ -8,7 +8,6 @@ from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.nodes.contenders import Decided, Instance, Ours, Searches, run
 from kubedsm_lab.bench.nodes.result import PERCENTAGES, Round
-from support.printed import printed
 
 _GI = 2**30
 
@@ -72,15 +71,3 @@ def test_the_next_batch_goes_on_where_the_last_one_stopped():
     searches = Ours(10, batch=5).decide(instance.build_mirror(), pods, 0).searches
     assert len(searches.lengths) == 3
     assert searches.counts.max() - searches.counts.min() == 1
-
-
-def test_what_is_said_of_it(found):
-    assert found.lost_score(side_of(found, 160, "kubedsm", 100)) == 0
-    report = found.report()
-    said = report.figures
-    assert [side["nodes"] for side in said["sides"]] == [99] * 8 + [160] * 8
-    assert said["publishedCiFloor"]["podsPerSecond"] == [680, 810]
-    text = printed(report.rendered, 200)
-    for title in ("Who is ahead", "Time", "Quality", "Fairness"):
-        assert f"\n{title}\n" in text
-    assert "kube-scheduler's CI floor, published" in text
