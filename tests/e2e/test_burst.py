@@ -1,14 +1,13 @@
 """`kubedsm bench burst`, `footprint`, `scale` and `soak` as processes: figures, not how fast."""
 
 import json
-import signal
 import subprocess
 import sys
 
 import pytest
 
 from support.command_line import kubedsm
-from support.processes import Process, Scheduler, Server
+from support.processes import Scheduler, Server
 
 pytestmark = [pytest.mark.http, pytest.mark.long]
 
@@ -47,15 +46,6 @@ def test_a_scheduler_that_runs_has_figures_and_one_that_does_not_is_named(server
             "kubedsm: error: absent: 4 of 4 pods were created, and none of them was bound within"
             " 2 s; is there a scheduler of that name?\n"
         )
-    server.until(lambda: not own_namespaces(server))
-
-
-def test_an_interrupt_leaves_nothing_behind(server):
-    with Process(*map(str, burst(server, "--schedulers", "absent"))) as process:
-        server.until(lambda: own_namespaces(server))
-        code, out, err = process.stop(signal.SIGINT)
-    assert (code, out) == (130, "")
-    assert err.splitlines() == ["kubedsm: error: interrupted"]
     server.until(lambda: not own_namespaces(server))
 
 
