@@ -108,7 +108,7 @@ def generate_normal(
 ) -> None:
     """Demand about MEAN times what the edge of the paper's cluster holds, SIGMA its deviation.
 
-    Every cycle each service's replicas are drawn anew, and 5 requests a second for each of them
+    Every cycle draws each service's replicas again, and 5 requests a second for each of them
     become its rate.
     """
     scenario = generators.normal(

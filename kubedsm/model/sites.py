@@ -18,7 +18,7 @@ SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 #: key of a taint in snapshots only, which keeps pods away and explains why
 AWAY_TAINT = "kubedsm.io/site"
-#: a site of fewer nodes cannot be told from a lost node
+#: a site of fewer nodes cannot be distinguished from a lost node
 _FEWEST = 2
 
 

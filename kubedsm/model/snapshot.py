@@ -45,7 +45,7 @@ class Snapshot:
     #: time in seconds since the epoch; 0 if unknown
     at: float = 0.0
 
-    #: None: counted from scratch. To be given anew with other nodes, pods, places or capacity.
+    #: None: counted from scratch. Required again with other nodes, pods, placements or capacity.
     counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
