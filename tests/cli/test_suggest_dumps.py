@@ -144,7 +144,7 @@ def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
     mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
     snapshot = mirror.snapshot()
     assert advise(snapshot, Configuration()).suggestion.moves
-    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.shares()))
+    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.census.shares))
     advice = advise(attrs.evolve(snapshot, measured=measured), Configuration())
     assert not advice.suggestion.moves
     why = "the edge answers its workload's requests more slowly than the cloud"

@@ -68,7 +68,7 @@ def place_alone(
     """Return the node of the pod; gain: QoS that the pod adds on the edge."""
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
-    if spread is not None and spreads(pod):
+    if spread is not None and pod.workload in spread.on_node and spreads(pod):
         company = spread.by_node(pod.workload, edge.index)
     added = _added_fragmentation(fragmentation, edge, pod.requests)
     total, nowhere = edge_fragmentation(fragmentation, edge), np.zeros_like(company)

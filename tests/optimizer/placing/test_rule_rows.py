@@ -48,7 +48,7 @@ class Posed:
         return build_programme(
             edge,
             cloud,
-            list_demands(edge, self.snapshot.shares(), promises, Objective()),
+            list_demands(edge, self.snapshot.census.shares, promises, Objective()),
             Objective(),
             rules.add if self.with_rules else None,
         )

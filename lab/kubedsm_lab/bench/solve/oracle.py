@@ -283,7 +283,7 @@ def _score_terms(
     kinds: Mapping[_Kind, Sequence[Pod]],
 ) -> list[_Terms]:
     """Return the QoS score by priority, with running pods next to a batch's."""
-    shares = instance.snapshot.shares()
+    shares = instance.snapshot.census.shares
     edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}
     levels: dict[Workload, int] = {}
     for workload, pod_class in kinds:
