@@ -126,9 +126,8 @@ async def to_rest(seed):
         return len(world.events("Migrated"))
 
 
-@pytest.mark.parametrize("quarter", range(4))
-async def test_with_rules_at_random_no_move_is_ever_refused(quarter):
+async def test_with_rules_at_random_no_move_is_ever_refused():
     moves = 0
-    for seed in drawn(range(quarter * 4, quarter * 4 + 4)):
+    for seed in drawn(range(16)):
         moves += await to_rest(seed)
     assert moves > 0

@@ -33,6 +33,7 @@ from kubedsm.planner.requests import (
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import SaidByCause
+from support import drawing
 from support.histories import happen, happen_beside, state_of
 from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
 from support.suggest_instances import drawn_case
@@ -165,7 +166,7 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
     seen, moves = Counter(), SuggestRequest(frozenset(), frozenset(), Quiet(), 60.0)
     async with thinking(monkeypatch) as on:
         await on.started()
-        for seed in range(20):
+        for seed in drawing.drawn(range(20)):
             urgent = now_is(on.mirror, drawn_case(seed))
             suggested = await on.here.solve(moves)
             assert await on.worker.solve(moves) == suggested, seed
