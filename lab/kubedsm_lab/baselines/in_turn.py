@@ -82,6 +82,7 @@ def _nothing(_pod: Pod) -> None:
 @attrs.frozen
 class InTurn:
     """Scheduling policy that places pods one at a time, by a baseline's choice of node."""
+
     choose: Choose
     promises: QosTargets
     objective: Objective

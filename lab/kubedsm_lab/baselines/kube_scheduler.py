@@ -85,8 +85,7 @@ class KubeScheduler:
         self._ranking = None
 
     def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
-        """Return the feasible nodes in this cycle's sample; empty if the sample covers all nodes.
-        """
+        """Return the feasible nodes in this cycle's sample; empty if all nodes are evaluated."""
         index = room.feasibility.index
         wanted = nodes_to_find(len(index), self.percentage)
         if wanted == len(index):

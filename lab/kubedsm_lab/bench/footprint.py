@@ -177,8 +177,7 @@ async def _measure_idle(
 
 
 async def _report_status(api: Api, clock: Clock, shape: Shape) -> int:
-    """Patch the status of each node once per heartbeat, in rotation; return the number of patches.
-    """
+    """Patch the status of each node once per heartbeat, in rotation; return the patches sent."""
     began, sent = clock.monotonic(), 0
     while (due := began + sent * shape.heartbeat / shape.nodes) < began + shape.seconds:
         await clock.sleep(max(0.0, due - clock.monotonic()))

@@ -45,8 +45,7 @@ WARM_UP, SAMPLE_PERIOD = 120.0, 1.0
 
 @attrs.frozen
 class Outage:
-    """Outage of one edge site: number of partitions, and seconds partitioned, reachable and after.
-    """
+    """Outage of one edge site: number of partitions; seconds partitioned, reachable, and after."""
 
     name: str
     cuts: int
@@ -67,8 +66,7 @@ SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
 
 @attrs.define
 class Tally:
-    """Pod-seconds of all services since the first partition: desired, serving, at the edge, Ready.
-    """
+    """Pod-seconds of all services since the first partition: desired, serving, edge, Ready."""
 
     wanted: float = 0.0
     #: by pods with running containers; by edge pods among these; by pods reported as Ready
@@ -81,8 +79,7 @@ class Tally:
 
     @property
     def needless(self) -> int:
-        """Return the number of pods created without a taint eviction that required a replacement.
-        """
+        """Return the number of pods created other than as replacements after taint evictions."""
         return self.created - self.evicted
 
     def as_json(self) -> dict[str, float]:

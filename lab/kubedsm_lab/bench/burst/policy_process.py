@@ -71,8 +71,7 @@ def encode_lookups(policy: Policy) -> bytes:
 
 
 def decode_lookups(line: bytes) -> dict[Why, int] | None:
-    """Return the score-cache lookups by outcome from the process's last line; None for other lines.
-    """
+    """Return the score-cache lookups by outcome from the process's last line; otherwise None."""
     try:
         return msgspec.json.decode(line, type=_LastLine).score_cache_looks
     except msgspec.DecodeError:

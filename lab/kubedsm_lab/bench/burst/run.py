@@ -106,8 +106,7 @@ async def run(
 
 @attrs.define
 class Sightings:
-    """Pod states observed by the watch: first time created, bound and Ready; and the latest state.
-    """
+    """Pod states observed by the watch: first time created, bound and Ready; latest state."""
 
     clock: Clock
     created: dict[Uid, float] = attrs.field(factory=dict, init=False)

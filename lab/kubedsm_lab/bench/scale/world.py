@@ -44,8 +44,7 @@ class Batch:
         return f"{self.pods} pods of {self.classes} class{'es' if self.classes > 1 else ''}"
 
     def pending_pods(self) -> list[Pod]:
-        """Return the pods of the batch, all created within one second, so age gives no precedence.
-        """
+        """Return the pods of the batch, created within one second, so age gives no precedence."""
         return [
             attrs.evolve(
                 _make_pod("new", number, number % self.classes), created=number / self.pods

@@ -115,8 +115,7 @@ class Harm:
 
 
 def scheduler_options(folder: Path) -> tuple[str, ...]:
-    """Write a scheduler configuration that suits fault injection; return options of `kubedsm run`.
-    """
+    """Write a scheduler configuration for fault injection; return options of `kubedsm run`."""
     config = folder / "eager.json"
     config.write_bytes(orjson.dumps(_EAGER))
     return (

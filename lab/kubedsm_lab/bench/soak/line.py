@@ -138,8 +138,7 @@ class Line:
                 await to.drain()
 
     async def _read_chunk(self, source: asyncio.StreamReader) -> bytes:
-        """Return the next bytes from the source; empty at the end, or after a reset during a stall.
-        """
+        """Return the next bytes from the source; empty at the end, or if reset during a stall."""
         data = await source.read(_CHUNK)
         await self._flows.wait()
         return b"" if source.exception() is not None else data

@@ -14,8 +14,7 @@ SCHEDULER_NAME = "kubedsm"
 
 @attrs.frozen(slots=True)
 class Wait:
-    """Waiting time of a pod: creation observed at `created`, then seconds until bound or deleted.
-    """
+    """Waiting time of a pod: first observed at `created`, then seconds until bound or deleted."""
 
     created: float
     seconds: float

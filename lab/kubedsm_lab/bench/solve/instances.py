@@ -85,8 +85,7 @@ class _Service:
 
 
 def batches(seed: int) -> Iterator[Instance]:
-    """Yield random batches without end: 4 to 12 workloads that request 0.9 to 1.5 of the capacity.
-    """
+    """Yield random batches without end: 4 to 12 workloads, requesting 0.9 to 1.5 of the capacity."""
     generated = (_generate_batch(f"batch {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_placements, generated)
 
@@ -98,8 +97,7 @@ def crowded(seed: int) -> Iterator[Instance]:
 
 
 def ruled(seed: int) -> Iterator[Instance]:
-    """Yield random batches without end, with affinity or spread rules among pods of some workloads.
-    """
+    """Yield random batches without end, with affinity or spread rules among some pods."""
     return map(_add_rules, batches(seed))
 
 
