@@ -177,7 +177,7 @@ class Scheduler:
             await self.stop()
 
     async def run(self) -> None:
-        """Run the process until `stop` or cancellation; raise ChildProcessError if it fails early."""
+        """Run the process until `stop` or cancellation; raise ChildProcessError if it exits."""
         while not self._stopping:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -157,9 +157,7 @@ def target_of(request: Request) -> str:
 
 
 def _purpose_suffix(request: Request) -> str:
-    """Return a suffix that distinguishes requests with equal method and path: `.detach`,
-    `.dry-run`.
-    """
+    """Return a suffix for requests with equal method and path: `.detach`, `.dry-run` ..."""
     if request.query.get("limit") == "1":
         return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}

@@ -85,7 +85,7 @@ class _Service:
 
 
 def batches(seed: int) -> Iterator[Instance]:
-    """Yield random batches without end: 4 to 12 workloads, requesting 0.9 to 1.5 of the capacity."""
+    """Yield random batches without end: 4 to 12 workloads, requesting 90% to 150% of capacity."""
     generated = (_generate_batch(f"batch {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_placements, generated)
 
