@@ -29,7 +29,7 @@ _EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
 
 @click.group(cls=Commands)
 def bench() -> None:
-    """Measure KubeDSM next to something else, and print the ratio.
+    """Measure KubeDSM against an alternative, and print the ratio.
 
     In brackets: approximate duration on 2 cores.
     """
@@ -98,7 +98,7 @@ def solve(
     executor: str | None,
     output: str,
 ) -> None:
-    """Decisions above the exact-search limit, against the optimum (20 min).
+    """Decisions above the exact limit, against the optimum (20 min).
 
     Batches of pending pods, half as many with rules among pods, and as many clusters of 9 to 16
     workloads with possible migrations: KubeDSM with and without solver, kube-scheduler's rules, and
@@ -371,13 +371,13 @@ def burst(
     timeout: float,
     output: str,
 ) -> None:
-    """A burst under one scheduler after another: times and evenness.
+    """Burst of pods under several schedulers: times and evenness.
 
-    The pods of one Deployment, all at once, from created to bound to Ready, and their distribution
-    over the nodes; next to the published results of the rotating-score-cache paper. The API
-    server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers are separate
-    processes; bare-loop only posts binds. With --kubeconfig the bursts run on a real cluster, in a
-    temporary namespace.
+    All pods of one Deployment are created at once. Measured: times from created to bound to Ready,
+    and the distribution over the nodes, next to the published results of the rotating-score-cache
+    paper. The API server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers
+    are separate processes; bare-loop only posts binds. With --kubeconfig the bursts run on a real
+    cluster, in a temporary namespace.
     """
     is_real = kubeconfig_path is not None
     _check_schedulers(schedulers)

@@ -67,7 +67,7 @@ def record(
     out: Path | None,
     output: str,
 ) -> None:
-    """Record a cluster under load, and report a replay's measures of it.
+    """Record a cluster under load, and report the measures of a replay.
 
     The cluster is only read. Ctrl-C or SIGTERM ends the recording with a report of everything
     recorded.

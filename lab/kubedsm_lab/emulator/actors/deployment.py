@@ -230,9 +230,7 @@ class DeploymentController(Controller):
             self._resize(deployment, old, size)
 
     def _are_old_pods_gone(self, family: rollout.Family) -> bool:
-        """Scale old ReplicaSets to 0 (strategy Recreate); return whether all their pods are gone
-        already.
-        """
+        """Scale old ReplicaSets to 0 (strategy Recreate); return True once their pods are gone."""
         active = [rs for rs in family.old if rollout.wanted(rs)]
         for old in active:
             self._resize(family.deployment, old, 0)
@@ -243,7 +241,7 @@ class DeploymentController(Controller):
         )
 
     def _scale(self, family: rollout.Family) -> None:
-        """Distribute a change of the Deployment's replicas over its ReplicaSets, even in a rollout."""
+        """Distribute a change of the Deployment's replicas over its ReplicaSets."""
         deployment, replicas = family.deployment, rollout.wanted(family.deployment)
         active = [rs for rs in family.everything if rollout.wanted(rs)]
         if len(active) <= 1:
