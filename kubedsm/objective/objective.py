@@ -122,10 +122,10 @@ class Objective:
         """Return F of each number of edge pods, for a weight of 1."""
         share = edge / total
         kept = edge >= count_target_pods(qos, total)
-        return np.where(kept, *self._values_around(share, qos))
+        return np.where(kept, *self.values_around(share, qos))
 
-    def _values_around(
-        self, share: NDArray[np.float64], qos: float
+    def values_around(
+        self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
         """Return the values of edge shares from the target on, and below the target."""
         reached = share / (qos or 1.0)
@@ -158,7 +158,8 @@ class Objective:
 @lru_cache(2**13)
 def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     # Cached: most of thousands of workloads have one of a few shares.
-    return float(objective.values(np.array(edge), total, qos))
+    kept, below = objective.values_around(edge / total, qos)
+    return float(kept if edge >= count_target_pods(qos, total) else below)
 
 
 def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
