@@ -25,11 +25,10 @@ from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import Best, Reach, best_moves, best_placement
 from kubedsm_lab.bench.solve.run import Task, carry_out, move, place, place_with
 from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
+from support.drawing import drawn_cases
 from support.placement_instances import drawn, node, resources, snapshot
 from support.printed import printed
 from support.suggest_instances import crowded_case, running
-
-SEEDS = range(60)
 
 
 def instance(of, objective, batch=()):
@@ -39,7 +38,7 @@ def instance(of, objective, batch=()):
     return Instance("drawn", of.snapshot, batch, promised, objective)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", drawn_cases(range(60)))
 def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     of, objective = drawn(seed), Objective(gamma=seed % 2 * 10)
     decision = immediate_schedule(of.snapshot, of.batch, of.promises, objective)
@@ -59,7 +58,7 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     assert sum(reach.found for reach in best.qos) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", drawn_cases(range(40)))
 def test_the_oracle_knows_no_better_than_proven_moves(number):
     case = next(itertools.islice(all_running(), number, None))
     found = suggest(case.snapshot, case.promises, case.objective, case.limits)
@@ -116,6 +115,7 @@ def test_a_batch_beyond_the_bounds_never_has_fewer_pods_placed_than_one_at_a_tim
         assert place_with(KubeDSM(of.promises, of.objective), of).placed >= beside.placed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, 2, 4, 9])
 def test_with_a_solver_as_many_are_placed_as_can_be(number):
     of = next(itertools.islice(batches(0), number, None))
@@ -127,6 +127,7 @@ def test_with_a_solver_as_many_are_placed_as_can_be(number):
     assert judged.ways[Way.UNSOLVED].placed <= judged.ways[Way.SOLVED].placed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [4, 9])
 def test_rules_among_pods_cost_no_placement_that_they_allow(number):
     of = next(itertools.islice(ruled(0), number, None))
@@ -136,6 +137,7 @@ def test_rules_among_pods_cost_no_placement_that_they_allow(number):
     assert judged.is_most(Way.SOLVED)
 
 
+@pytest.mark.long
 def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
     parts = []
     for of in itertools.islice(crowded(0), 3):
@@ -148,15 +150,12 @@ def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
         assert found.proven or found.certificate.bound / NANO >= best - 1e-6
         parts.append(gained / best)
     assert sum(parts) / len(parts) >= 0.97
-
-
-def test_suggestion_after_suggestion_reaches_what_can_be_reached():
-    of = next(crowded(0))
-    judged = move(Task(of, nodes=NODES))
+    judged = move(Task(next(crowded(0)), nodes=NODES))
     assert judged.first_part(Way.SOLVED) >= 0.97
     assert judged.last_part(Way.SOLVED) >= 0.985
 
 
+@pytest.mark.long
 def test_what_is_proven_is_the_best_where_columns_are_parallel():
     """HiGHS 1.15.1 proves less than there is, unless it is kept from joining them."""
     of = next(each for each in batches(0) if each.name == "batch 0.187")

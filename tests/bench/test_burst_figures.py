@@ -14,9 +14,6 @@ def test_quantiles_are_interpolated_linearly_between_the_ranks_from_0_to_n_minus
         {"mean": 50, "p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100, "missing": 2}
     )
     assert summarize_times([0.1, 0.2], 2)["p90"] == pytest.approx(190)
-
-
-def test_of_no_pod_nothing_is_said_but_that_all_are_missing():
     assert summarize_times([], 3) == {"missing": 3}
 
 
@@ -40,10 +37,6 @@ def test_evenness_of_four_nodes():
     ("amounts", "jain"), [([5, 5, 5], 1), ([0, 7, 0, 0], 1 / 4), ([110, 90, 0, 0, 0], 0.396)]
 )
 def test_jain_is_1_if_all_got_the_same_and_1_of_n_if_one_got_everything(amounts, jain):
-    assert summarize_evenness(amounts)["jain"] == pytest.approx(jain, abs=1e-3)
-
-
-@pytest.mark.parametrize("amounts", [[1, 2, 3], [4, 4], [40, 39, 41, 60, 20], [1, 0, 0]])
-def test_the_coefficient_of_variation_follows_from_jains_index(amounts):
     said = summarize_evenness(amounts)
+    assert said["jain"] == pytest.approx(jain, abs=1e-3)
     assert said["cv"] == pytest.approx(math.sqrt(max(0.0, 1 / said["jain"] - 1)), abs=1e-9)

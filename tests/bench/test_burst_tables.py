@@ -40,13 +40,10 @@ RESULT = BurstResult(
 )
 
 
-def test_a_ratio_is_of_the_same_rounds_and_not_of_medians():
+def test_a_ratio_is_of_the_same_rounds_and_not_of_medians_and_says_who_is_ahead():
     first, _, third = RESULT.sides
     # 100 / 500, 300 / 100, 200 / 800; the medians' would be .4.
     assert first.ratios_to(third)["watch.createdToBound.mean"] == 0.25
-
-
-def test_it_says_who_is_ahead():
     by_name = {standing.what: standing for standing in standings(RESULT)}
     mean = by_name["mean from created to bound"]
     assert mean.values == {"kubedsm": 200.0, "kube-scheduler": 400.0, "cache-scheduler": 500.0}
@@ -65,12 +62,6 @@ def test_table_3_stands_beside_ours_with_what_is_different():
     assert published in lines
     assert ["cache, published", "801.7", "2000.0", "4818.3", "8670.0", "0.9917", "0.091"] in lines
     assert "the kubelets are emulated" in " ".join(printed(RESULT.report().rendered, 100).split())
-
-
-def test_the_fullest_nodes_come_first():
-    many = {f"n{number}": number for number in range(1, 8)}
-    side = Side("kubedsm", rounds(1.0, pods=many))
-    assert list(side.fullest_nodes) == ["n7", "n6", "n5", "n4", "n3"]
 
 
 def test_passes_and_hits_of_a_cache_are_told_of_who_has_one():

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from kubedsm.app.leader_election import LeaseTimes
-from kubedsm.cli.main import LAB_COMMANDS, MODULES, commands
+from kubedsm.cli.main import commands
 from kubedsm.cli.options import (
     DIAGNOSTICS_PORT,
     LOOPBACK,
@@ -88,10 +88,6 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
         "resource_namespace": lease.namespace,
         "resource_name": lease.name,
     }
-
-
-def test_every_command_is_listed():
-    assert commands.list_commands(None) == sorted([*MODULES, *LAB_COMMANDS])
 
 
 @pytest.mark.parametrize(

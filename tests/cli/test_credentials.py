@@ -31,9 +31,6 @@ def test_a_missing_token_file_is_made_with_a_token_that_nobody_guesses(tmp_path,
     assert ensure_token(tmp_path / "token") == token
     assert ensure_token(tmp_path / "other") != token
     assert capsys.readouterr().err == ""
-
-
-def test_the_token_is_what_the_file_says(tmp_path):
     (tmp_path / "token").write_text("  let-me-in\n")
     assert ensure_token(tmp_path / "token") == "let-me-in"
 

@@ -97,13 +97,10 @@ def test_pods_that_are_not_ours_to_move_stay(stays):
     assert said_of(EDGE, CLOUD, running("web-1", "c1", **stays))["moves"] == []
 
 
-def test_a_bare_pod_stays():
+def test_pods_that_are_not_ours_to_move_stay_and_count():
     bare = running("web-1", "c1")
     del bare["metadata"]["ownerReferences"]
     assert said_of(EDGE, CLOUD, bare)["moves"] == []
-
-
-def test_every_pod_counts_even_if_it_stays():
     foreign = running("foreign", "e1", workload="foreign", schedulerName="default-scheduler")
     foreign["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     said = said_of(EDGE, CLOUD, foreign, running("web-1", "c1"))

@@ -60,10 +60,7 @@ def test_of_many_keys_the_first_are_told_and_the_others_counted():
         ((EDGE, CLOUD), []),
         ((EDGE,), [f"no node is cloud, so what the edge does not take waits: {LABEL}=cloud"]),
         ((CLOUD,), [f"no node is edge, so every pod goes to the cloud: {LABEL}=edge"]),
-        (
-            (node("n1", "other"),),
-            [f"no node is edge or cloud, so no pod is placed: {LABEL}=edge"],
-        ),
+        ((node("n1", "other"),), [f"no node is edge or cloud, so no pod is placed: {LABEL}=edge"]),
     ],
 )
 def test_a_tier_without_nodes_is_told_with_how_to_have_one(nodes, said):

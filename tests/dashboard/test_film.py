@@ -17,7 +17,7 @@ def film(**bounds):
     return Recording(Snapshot(1, 1.0, {"status": {"now": StatusRow("first")}}, run="r"), **bounds)
 
 
-def test_what_was_missed_comes_at_one_go():
+def test_what_was_missed_comes_at_one_go_if_it_is_kept(monkeypatch):
     kept = film()
     for each in (changes(2, now="a", gone="b"), changes(3, now="c"), changes(4, gone=None)):
         kept.add(each)
@@ -25,17 +25,11 @@ def test_what_was_missed_comes_at_one_go():
     assert kept.since(3) == changes(4, gone=None)
     assert kept.since(4) is None
     assert kept.since(5) is None
-
-
-def test_what_is_not_kept_cannot_be_told():
     kept = film(span=10.0)
     for version in range(2, 30):
         kept.add(changes(version, now=f"v{version}"))
     assert kept.since(1) is None
     assert kept.since(25) is not None
-
-
-def test_of_very_much_that_was_missed_a_snapshot_says_the_same(monkeypatch):
     monkeypatch.setattr(films, "MISSED", 3)
     kept = film()
     for version in range(2, 7):

@@ -101,14 +101,7 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
       const { begins, ends, history } = recording;
       return [kept, [begins, ends, pods(recording.at(0)), history.gaps]];
     """)
-    assert kept == [
-        {"old": {}},
-        {"fresh": {}, "more": {}},
-        [{"from": 100, "to": 160}],
-        100,
-        2,
-        "b",
-    ]
+    assert kept == [{"old": {}}, {"fresh": {}, "more": {}}, [{"from": 100, "to": 160}], 100, 2, "b"]
     assert anew == [50, 50, {"other": {}}, []]
 
 

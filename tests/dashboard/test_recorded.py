@@ -25,7 +25,7 @@ def films(tmp_path_factory):
     return path.as_uri()
 
 
-async def test_both_films_are_at_the_same_moment_whatever_it_is(browser, films):
+async def test_both_films_play_and_are_at_the_same_moment_whatever_it_is(browser, films):
     async with browser.page(films) as page:
         assert await page.title() == "kubedsm replay short, seed 1"
         await expect(page.get_by_role("status").first).to_have_text(ABOUT)
@@ -45,10 +45,6 @@ async def test_both_films_are_at_the_same_moment_whatever_it_is(browser, films):
         await keep(page, "recorded-ends")
         await page.keyboard.press("Home")
         await expect(sides.first.locator(".moves")).to_contain_text("None yet")
-
-
-async def test_it_plays(browser, films):
-    async with browser.page(films) as page:
         await page.get_by_role("button", name="Play", exact=True).click()
         # A quarter of an hour in a minute, unless somebody wants it slower.
         fast = page.get_by_role("button", name="Play 16 times as fast")

@@ -207,20 +207,6 @@ async def test_a_viewer_that_never_reads_is_gone_when_its_stream_ends(monkeypatc
         await until(lambda: not stream.viewers)
 
 
-async def test_a_stream_ends_in_good_order_and_goes_on_where_it_ended(monkeypatch):
-    monkeypatch.setattr(streams, "LASTS", 0.1)
-    monkeypatch.setattr(streams, "SILENCE", 0.01)
-    scene = ToldScene()
-    async with page(scene) as (_, session):
-        async with session.get("/page/stream") as answer:
-            first = await event(answer)
-            await answer.content.read()  # raises if it breaks off
-        scene.say("meanwhile")
-        known = {"after": first["version"], "run": first["run"]}
-        async with session.get("/page/stream", params=known) as answer:
-            assert (await event(answer))["type"] == "changes"
-
-
 async def test_a_viewer_that_goes_is_no_error(caplog):
     caplog.set_level(logging.INFO)
     scene = ToldScene()

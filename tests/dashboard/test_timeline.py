@@ -28,10 +28,8 @@ _FILM = """
     }
     return recording;
   };
-  let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000,
-    chosen: null };
+  let state = { connection: "connected", moment: null, chosen: null };
   const recordings = [filmed(1000)];
-  if (!live) recordings.push(filmed(1000));
   const set = (more) => {
     state = { ...state, ...more };
     const nodes = tablesAt(recordings, state.moment).map((tables) => tables.pods.get("p").node);
@@ -44,10 +42,10 @@ _FILM = """
 
 
 @asynccontextmanager
-async def timeline(browser, *, live=True):
+async def timeline(browser):
     """Enter the page, whose title says where the pod is, and what is chosen."""
     async with modules_served() as url, browser.page(url) as page:
-        await page.evaluate(f"async (live) => {{ {_FILM} }}", live)
+        await page.evaluate(f"async () => {{ {_FILM} }}")
         yield page, page.get_by_role("slider", name="Moment")
 
 
@@ -91,27 +89,6 @@ async def test_a_pointer_drags_the_moment_and_chooses_what_happened(browser):
         await page.mouse.move(x(70), box["y"] + 5, steps=3)
         await page.mouse.up()
         await expect(page.get_by_text("Now, ")).to_be_visible()
-
-
-async def test_a_film_is_played_on_from_any_moment(browser):
-    async with timeline(browser) as (page, moment):
-        await page.get_by_role("button", name="16 times").click()
-        await moment.press("Home")
-        await moment.press(" ")
-        await expect(page).to_have_title("n2")
-        await expect(page).to_have_title("n3")
-        await expect(page.get_by_role("button", name="Pause")).to_be_visible()
-        await page.get_by_role("button", name="Back to now").click()
-        await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
-
-
-async def test_two_recordings_go_on_together(browser):
-    async with timeline(browser, live=False) as (page, moment):
-        await expect(page).to_have_title("n1 n1")
-        await moment.press("PageUp")
-        await expect(page).to_have_title("n2 n2")
-        await expect(page.get_by_text("10 s of 1 min")).to_be_visible()
-        await expect(page.get_by_text("other")).to_be_visible()
 
 
 async def test_time_is_zoomed_around_the_pointer(browser):

@@ -65,12 +65,7 @@ def test_a_greater_promise_is_kept_by_the_moves_that_it_takes():
     found = asked(qos=(("shop/web", 1.0),), known=known)
     assert [(m.workload.name, m.source, m.target, m.purpose) for m in found.moves] == [
         ("web", "c1", "e1", "1 of 1 pod missing at the edge"),
-        (
-            "log",
-            "e1",
-            "c1",
-            "to free edge capacity for web, 1 of 1 pod missing at the edge",
-        ),
+        ("log", "e1", "c1", "to free edge capacity for web, 1 of 1 pod missing at the edge"),
     ]
     [now, then, promise, wanted] = found.shares[WEB.workload]
     assert ((now.edge, now.total), (then.edge, then.total)) == ((0, 1), (1, 1))

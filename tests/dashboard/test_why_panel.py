@@ -32,35 +32,39 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
         await expect(panel).to_be_visible()
         await panel.get_by_text("Each node").click()
         await expect(panel.get_by_role("row", name="e1 edge NodeResourcesFit")).to_be_visible()
-        await page.keyboard.press("Escape")
-        await expect(panel).to_have_count(0)
-        await expect(pod).to_be_focused()
-
-
-async def test_a_click_on_a_move_tells_its_story(browser):
-    async with watched() as (there, url), browser.page(url) as page:
-        there.cordon("e1")
-        there.world.deploy("web", 1)
-        await there.world.until_bound_of("web", 1, 10)
-        there.cordon("e1", cordoned=False)
-        await there.world.until(lambda: there.world.events("Migrated"), 20)
-        await page.get_by_role("region", name="Migrations").get_by_role("button").first.click()
-        why = page.get_by_role("complementary")
-        await expect(why).to_contain_text("1 of 1 pod missing at the edge")
-        await expect(why).to_contain_text("evicted")
-        await keep(page, "why-move")
-
-
-async def test_of_a_moment_that_is_past_is_told_what_was_so_and_what_is_known_now(browser):
-    async with watched() as (there, url), browser.page(url) as page:
-        there.world.deploy("large", 1, cpu="100")
-        await expect(page.get_by_text("No node is large enough").first).to_be_visible()
-        await page.get_by_role("button", name="default/large-").first.click()
-        panel = page.get_by_role("complementary", name="Pod default/large-")
+        # Of a moment that is past, what was so then and what is known now.
         await panel.get_by_role("button", name=re.compile(r"^\d\d:\d\d:\d\d$")).click()
         await expect(panel).to_contain_text(re.compile(r"At \d\d:\d\d:\d\d:"))
         await expect(panel).to_contain_text("By the current state of the scheduler:")
         await expect(panel).to_contain_text("NodeResourcesFit rejects 2 nodes.")
+        await page.keyboard.press("Escape")
+        await expect(panel).to_have_count(0)
+
+
+async def test_a_move_is_followed_by_its_arc_and_a_click_tells_its_story(browser):
+    async with watched() as (there, url), browser.page(url) as page:
+        there.cordon("e1")
+        there.world.deploy("web", 1)
+        await there.world.until_bound_of("web", 1, 10)
+        arc = page.get_by_role("img", name=re.compile(r"default.web-.+ from c1 to e1"))
+        await expect(page.get_by_label("c1").first).to_be_visible()
+        await expect(arc).to_have_count(0)
+        there.cordon("e1", cordoned=False)
+        await expect(arc).to_be_visible()
+        # The arc says how far it is, and the header what is waited for.
+        await expect(arc).to_have_accessible_name(re.compile(r"\d of \d: wait"))
+        await expect(page.get_by_role("banner")).to_contain_text("migrating default/web-")
+        await there.world.until(lambda: there.world.placed("web") == {"e1": 1}, 10)
+        # It stays for as long as it takes to be seen.
+        await expect(arc).to_have_accessible_name(re.compile("completed$"))
+        await expect(arc).to_have_count(0)
+        moves = page.get_by_role("region", name="Migrations")
+        await expect(moves).to_contain_text("completed")
+        await moves.get_by_role("button").first.click()
+        why = page.get_by_role("complementary")
+        await expect(why).to_contain_text("1 of 1 pod missing at the edge")
+        await expect(why).to_contain_text("evicted")
+        await keep(page, "why-move")
 
 
 async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagined(

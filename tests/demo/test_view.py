@@ -13,7 +13,7 @@ from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
 from support.printed import printed, spans
 
-WIDTHS = (50, 80, 100, 200)
+WIDTHS = (50, 80, 200)
 HINT = "kubectl --kubeconfig /tmp/k get pods"
 #: colours that mean something
 MEAN = ("green", "yellow", "red")
@@ -54,15 +54,12 @@ def test_the_last_picture_says_all_of_the_ending(width, frame):
     assert "kubedsm suggest" in words
 
 
-def test_a_wide_picture_has_kube_scheduler_beside_it():
+def test_wide_pictures_have_kube_scheduler_beside_and_tall_ones_the_last_moves():
     lines = printed(render(FRAME, 80, 24), 80).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
     assert "kube-scheduler" in printed(render(FRAME, 50, 30), 50)
     alone = attrs.evolve(FRAME, theirs=None, replay="none")
     assert "kube-scheduler" not in printed(render(alone, 100, 24), 100)
-
-
-def test_tall_pictures_list_the_last_moves():
     moves = {name: msgspec.structs.replace(MOVE, pod=f"default/{name}") for name in "abcdef"}
     frame = attrs.evolve(FRAME, moves=moves)
     listed = {h: printed(render(frame, 80, h), 80).count("41 s  migrating") for h in (18, 24, 40)}

@@ -60,27 +60,3 @@ def test_an_edited_config_map_holds_or_is_refused_and_can_be_shown(server):
 def reasons(server):
     listed = server.call("GET", "/api/v1/namespaces/kubedsm/events")["items"]
     return [event["reason"] for event in listed]
-
-
-def test_an_edited_file_holds(server, tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text("batch: {size: 7}")
-    with Following(server, "--config", path) as running:
-        running.until("synced")
-        path.write_text("batch: {size: 8}")
-        assert running.until("configuration taken")["changed"] == "batch.size"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--configmap", "kubedsm"), "kubedsm is no namespace and name, such as kubedsm/kubedsm"),
-        (("--configmap", "a/b/c"), "a/b/c is no namespace and name"),
-        (("--configmap", "a/b", "--config", "x"), "--config and --configmap: only one of them"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(arguments, said):
-    done = kubedsm("run", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1

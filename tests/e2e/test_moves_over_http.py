@@ -112,16 +112,10 @@ def is_ready(pod):
 async def serving(tmp_path, configuration, *nodes):
     clock, rng = SystemClock(), random.Random(0)
     spec = ClusterSpec(nodes, Timing(start_delay=0.1, stop_delay=0.1))
-    async with (
-        EmulatedCluster(spec, clock, rng) as cluster,
-        HttpFront(cluster.routes) as front,
-    ):
+    async with EmulatedCluster(spec, clock, rng) as cluster, HttpFront(cluster.routes) as front:
         path = tmp_path / "kubeconfig"
         path.write_text(json.dumps(kubeconfig(front.url)))
-        async with (
-            await KubernetesCluster.connect(path) as client,
-            asyncio.TaskGroup() as tasks,
-        ):
+        async with await KubernetesCluster.connect(path) as client, asyncio.TaskGroup() as tasks:
             runtime = Runtime(client, configuration, clock, rng)
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
@@ -129,41 +123,24 @@ async def serving(tmp_path, configuration, *nodes):
             running.cancel()
 
 
-async def test_a_single_replica_behind_a_service_is_never_without_an_endpoint(tmp_path):
-    async with serving(tmp_path, ON, CLOUD) as world:
-        world.create(SERVICES, "web", {"selector": {"app": "web"}, "ports": [{"port": 80}]})
-        world.deploy("web", 1)
-        await world.until_ready("web", 1)
-        await asyncio.sleep(0.1)
-        world.watch_from_now("web", "endpoints of web")
-        world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
-        await world.until(lambda: world.placed("web") == ["e1"])
-        await world.until_done()
-        assert world.lowest == {"web": 1, "endpoints of web": 1}
-
-
-async def test_three_replicas_with_a_budget_stay_three(tmp_path):
+async def test_no_replica_is_lost_on_the_way_to_the_edge(tmp_path):
+    """One behind a Service, three with a budget; a StatefulSet's are recreated one by one."""
     async with serving(tmp_path, ON, CLOUD) as world:
         selector = {"matchLabels": {"app": "web"}}
         world.create(POD_DISRUPTION_BUDGETS, "web", {"maxUnavailable": 1, "selector": selector})
+        world.create(SERVICES, "single", {"selector": {"app": "single"}, "ports": [{"port": 80}]})
+        world.deploy("single", 1)
         world.deploy("web", 3)
-        await world.until_ready("web", 3)
-        world.watch_from_now("web")
-        world.api.create(NODES, node("e1", "edge", "3", "8Gi"))
-        await world.until(lambda: world.placed("web") == ["e1"] * 3)
-        await world.until_done()
-        assert world.lowest == {"web": 3}
-
-
-async def test_a_stateful_pod_is_recreated(tmp_path):
-    async with serving(tmp_path, ON, CLOUD) as world:
         world.deploy("db", 2, STATEFUL_SETS, serviceName="db")
-        await world.until_ready("db", 2)
-        world.watch_from_now("db")
-        world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
-        await world.until(lambda: world.placed("db") == ["e1", "e1"])
+        for app, replicas in (("single", 1), ("web", 3), ("db", 2)):
+            await world.until_ready(app, replicas)
+        await asyncio.sleep(0.1)
+        world.watch_from_now("single", "web", "db", "endpoints of single")
+        world.api.create(NODES, node("e1", "edge", "6", "16Gi"))
+        for app, replicas in (("single", 1), ("web", 3), ("db", 2)):
+            await world.until(lambda a=app, n=replicas: world.placed(a) == ["e1"] * n)
         await world.until_done()
-        assert world.lowest == {"db": 1}
+        assert world.lowest == {"single": 1, "endpoints of single": 1, "web": 3, "db": 1}
 
 
 async def test_two_full_nodes_swap_their_pods_through_the_cloud(tmp_path):

@@ -7,7 +7,6 @@ import urllib.request
 
 import pytest
 
-from support.command_line import kubedsm
 from support.processes import PATIENCE, Process, Server
 
 pytestmark = pytest.mark.http
@@ -48,11 +47,3 @@ def test_an_emulated_cluster_shows_its_page_without_a_scheduler(server):
     server.until(lambda: [row["state"] for row in told()["pods"].values()] == ["waiting"])
     assert told()["nodes"].keys() == {"n2", "n3", "n4", "n5"}
     assert told()["status"]["now"]["role"] == "watching"
-
-
-def test_a_file_without_a_token_ends_it_with_a_line(tmp_path):
-    (tmp_path / "token").touch()
-    done = kubedsm("run", "--page-address", ":0", "--page-token-file", tmp_path / "token")
-    assert done.returncode == 2
-    assert "--page-token-file" in done.stderr
-    assert done.stderr.count("\n") == 1

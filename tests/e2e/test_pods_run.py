@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import kubedsm
 from support.metered import total
 from support.processes import PATIENCE, Server
 
@@ -147,37 +146,3 @@ def test_no_process_outlives_the_emulator(number, tmp_path):
         finally:
             for pid in filter(is_there, started):
                 os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (
-            ("--run-pods", ".", "--network", "edge=fast"),
-            "Invalid value for '--network': 'fast' is not a duration, such as 500ms, 10s or 1m30s",
-        ),
-        (
-            ("--run-pods", ".", "--network", "fog=1s"),
-            "Invalid value for '--network': 'fog=1s' is not a tier's time, such as edge=20ms",
-        ),
-        (
-            ("--network", "edge=1s"),
-            "--network and --metrics-address are about pods that --run-pods runs",
-        ),
-        (
-            ("--hpa-metrics", "prometheus"),
-            "Invalid value for '--hpa-metrics': 'prometheus' is not a URL such as http://cart.shop/",
-        ),
-    ],
-)
-def test_what_is_wrong_is_one_line(options, line):
-    done = kubedsm("emulate", *options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kubedsm: error: {line} (see kubedsm emulate --help)\n"
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("")
-    done = kubedsm("emulate", "--port", "0", "--run-pods", tmp_path / "file" / "x")
-    assert done.returncode == 1
-    assert done.stderr == f"kubedsm: error: {tmp_path}/file/x/logs: Not a directory\n"

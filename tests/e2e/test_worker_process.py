@@ -69,6 +69,8 @@ def test_a_worker_that_is_killed_costs_a_suggestion_that_comes_later(server, tmp
         server.deploy("web", 2)
         server.until(lambda: server.bound() == 2)
         first = running.worker()
+        # What a terminal sends to a group is for the scheduler.
+        assert os.getpgid(first) != os.getpgid(running.process.pid)
         os.kill(first, signal.SIGKILL)
         assert running.until_said("worker ended")["error"] == "status -9"
         server.deploy("api", 1)  # nothing waits for the worker
@@ -81,16 +83,8 @@ def test_a_worker_that_is_killed_costs_a_suggestion_that_comes_later(server, tmp
         code, _, err = running.stop(signal.SIGTERM)
         assert (code, "Traceback" in err) == (0, False)
     assert gone(second)
-
-
-def test_a_worker_does_not_outlive_a_scheduler_that_is_killed(server, tmp_path):
     with Scheduler(server, tmp_path) as running:
         worker = running.worker()
         running.process.kill()
         running.process.wait()
         until(lambda: gone(worker))
-
-
-def test_what_a_terminal_sends_to_all_is_for_the_scheduler(server, tmp_path):
-    with Scheduler(server, tmp_path) as running:
-        assert os.getpgid(running.worker()) != os.getpgid(running.process.pid)

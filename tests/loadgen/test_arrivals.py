@@ -20,7 +20,7 @@ def scenario(**intervals):
     )
 
 
-def test_uniform_is_one_request_a_period_the_first_a_period_after_the_start():
+def test_uniform_is_one_request_a_period_made_as_it_goes():
     made = schedule(scenario(a=[(400, 1000), (250, 500)], b=[(500, 1000)]))
     assert [(round(due, 9), service) for due, service in made] == [
         (0.4, "a"),
@@ -30,6 +30,8 @@ def test_uniform_is_one_request_a_period_the_first_a_period_after_the_start():
         (1.25, "a"),
         (1.5, "a"),
     ]
+    endless = schedule(scenario(a=[(1, 1e12)]))
+    assert next(endless).due == 0.001
 
 
 @pytest.mark.parametrize("rate", [3, 7, 11, 15, 35, 199])
@@ -45,15 +47,12 @@ def test_a_period_longer_than_its_interval_is_silent(arrivals):
     assert {math.floor(arrival.due) for arrival in made} <= {1, 2}
 
 
-def test_poisson_has_the_rate_and_the_gaps_of_independent_users():
+def test_poisson_draws_gaps_of_independent_users_by_seed_and_name():
     dues = [due for due, _ in schedule(scenario(a=[(10, 200_000)]), "poisson", seed=1)]
     gaps = [later - earlier for earlier, later in itertools.pairwise(dues)]
     assert statistics.mean(gaps) == pytest.approx(0.01, rel=0.02)
     # of an exponential distribution the deviation is the mean
     assert statistics.pstdev(gaps) == pytest.approx(0.01, rel=0.03)
-
-
-def test_poisson_draws_depend_on_the_seed_and_the_name_only():
     alone = list(schedule(scenario(a=[(10, 1000)]), "poisson", seed=7))
     beside = schedule(scenario(b=[(10, 1000)], a=[(10, 1000)]), "poisson", seed=7)
     assert [arrival for arrival in beside if arrival.service == "a"] == alone
@@ -69,8 +68,3 @@ def test_a_schedule_is_in_order_and_inside_the_scenario(arrivals):
     assert dues == sorted(dues)
     assert dues[0] > 0
     assert dues[-1] <= given.duration
-
-
-def test_a_schedule_is_made_as_it_goes():
-    endless = schedule(scenario(a=[(1, 1e12)]))
-    assert next(endless).due == 0.001

@@ -83,30 +83,3 @@ def test_a_short_hold_as_text(capsys):
     out, _ = capsys.readouterr()
     assert "HOLD: 1 clients, 100% of the windows are good" in out
     assert "No window was bad: there was nothing to recover from." in out
-
-
-URL = "http://127.0.0.1:1/"
-HPA = " (see loadgen hpa --help)"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "line"),
-    [
-        (["closed", "2", "--url", URL], 1, f"nothing listens at {URL}: connection refused"),
-        (["hpa", "--url", URL], 1, f"nothing listens at {URL}: connection refused"),
-        (["hpa"], 2, f"Missing option '--url'{HPA}"),
-        (
-            ["hpa", "--url", "cart"],
-            2,
-            f"Invalid value for '--url': 'cart' is not a URL such as http://cart.shop/{HPA}",
-        ),
-        (
-            ["hpa", "--url", URL, "--window", "0s"],
-            2,
-            f"Invalid value for '--window': 0 seconds are too few{HPA}",
-        ),
-    ],
-)
-def test_what_is_wrong_is_one_line(arguments, code, line, capsys):
-    assert run(*arguments) == code
-    assert capsys.readouterr() == ("", f"loadgen: error: {line}\n")

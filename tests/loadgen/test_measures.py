@@ -76,7 +76,7 @@ def lines(results):
     return [str(part) for part in report(results, "x").renderables[1:]]
 
 
-def test_the_report_says_what_went_wrong():
+def test_the_report_says_what_went_wrong_and_else_is_short():
     recorder = RequestRecorder(["a"])
     for late, error in ((0.0, None), (0.5, "timeout"), (0.0, "timeout")):
         arrival = Arrival(1.0, "a")
@@ -90,9 +90,6 @@ def test_the_report_says_what_went_wrong():
     assert "for 2.5 s" in unanswered
     assert pacing.endswith("within 500.0 ms of when they were due, all within 500.0 ms.")
     assert advice == "So the generator itself was late; latencies include its delay."
-
-
-def test_the_report_of_a_good_run_is_short():
     recorder = RequestRecorder(["a"])
     arrival = Arrival(1.0, "a")
     recorder.offer(arrival, 1.0)

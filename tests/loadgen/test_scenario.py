@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from loadgen.generators import normal
@@ -23,7 +23,7 @@ WRITTEN = """
 """
 
 
-def test_rates_over_time():
+def test_rates_over_time_and_silence():
     scenario = loads(WRITTEN)
     assert scenario.services == ("A", "B")
     assert scenario.duration == 270
@@ -36,14 +36,8 @@ def test_rates_over_time():
         0,
     ]
     assert [scenario.rate("B", t) for t in (0, 89.9, 90, 1e9)] == [10, 10, 0, 0]
-
-
-def test_a_rate_for_a_service_that_is_not_there():
     with pytest.raises(ScenarioError, match="no service 'C' among A, B"):
         loads(WRITTEN).rate("C", 0)
-
-
-def test_a_period_longer_than_its_interval_is_silence():
     assert Interval(90_001, 90_000).rate == 0
     assert Interval(90_000, 90_000).rate == pytest.approx(1 / 90)
     silence = Interval.of(0, 90)
@@ -158,10 +152,7 @@ PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
             changed(PERIOD, -5),
             "apis[1].intervals[0].api_call_period: -5 is not a number of milliseconds above 0",
         ),
-        (
-            changed(PERIOD, 0),
-            f"apis[1].intervals[0].api_call_period: 0{SILENCE}",
-        ),
+        (changed(PERIOD, 0), f"apis[1].intervals[0].api_call_period: 0{SILENCE}"),
         (
             changed(PERIOD, float("nan")),
             "apis[1].intervals[0].api_call_period: nan is not a number of milliseconds above 0",
@@ -189,22 +180,12 @@ def test_what_is_refused_names_the_file_and_the_place(tmp_path, text, message):
 
 
 @given(st.text(max_size=40) | st.binary(max_size=20))
+@example("[" * 100_000)
+@example('{"apis": ' + "9" * 5000 + "}")
 def test_anything_else_is_refused_in_one_line(text):
     with pytest.raises(ScenarioError) as refused:
         loads(text, "load.json")
     assert len(str(refused.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"apis": ' + "9" * 5000 + "}"])
-def test_what_is_too_much_is_no_json(text):
-    with pytest.raises(ScenarioError, match=r"^load\.json: not JSON: "):
-        loads(text, "load.json")
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(ScenarioError) as refused:
-        load(tmp_path / "absent.json")
-    assert str(refused.value) == f"{tmp_path}/absent.json: No such file or directory"
 
 
 def test_standard_input(monkeypatch):

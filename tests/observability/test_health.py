@@ -10,7 +10,7 @@ from support.worlds import CLOUD, EDGE, emulated
 LEADING = Leadership()
 
 
-def test_all_well_is_one_word_unless_asked_for_more():
+def test_readiness_is_one_word_unless_something_fails_or_more_is_asked_for():
     health = ready([], LEADING, CurrentConfiguration())
     assert (health.well, health.text(verbose=False)) == (True, "ok")
     assert health.text(verbose=True).splitlines() == [
@@ -19,25 +19,19 @@ def test_all_well_is_one_word_unless_asked_for_more():
         "[+]configuration ok",
         "readyz check passed",
     ]
-
-
-def test_before_the_first_lists_it_is_not_ready():
     health = ready(["Pod", "Node"], LEADING, CurrentConfiguration())
     assert not health.well
     assert "[-]synced failed: not listed yet: Pod, Node\n" in health.text(verbose=False)
     assert health.text(verbose=False).endswith("readyz check failed\n")
 
 
-def test_a_standby_is_ready_if_it_knows_who_leads():
+def test_a_standby_and_a_refused_configuration_are_told_and_leave_it_ready():
     standby = ready([], Leadership(leading=False, holder="other-pod"), CurrentConfiguration())
     assert standby.well
     assert "[+]leader-election ok: other-pod leads" in standby.text(verbose=False)
     lost = ready([], Leadership(leading=False), CurrentConfiguration())
     assert not lost.well
     assert "[-]leader-election failed: no leader is known" in lost.text(verbose=False)
-
-
-def test_a_refused_configuration_is_told_and_leaves_it_ready():
     configuration = CurrentConfiguration(generation=2)
     configuration.refuse("batch.idle: 5 is no")
     health = ready([], LEADING, configuration)

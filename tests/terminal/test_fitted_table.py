@@ -57,8 +57,18 @@ def test_columns_of_least_use_go_first_and_sentences_stay(width, hidden):
     assert ("shop/cart-654797457d-7577s" in said) == (width > 20)
 
 
-def test_brackets_in_a_cell_are_no_markup():
+def test_brackets_are_no_markup_and_long_code_is_folded_before_a_column_is_left_out():
     assert "[bold]x" in printed(table(("what",), [("[bold]x",)]), 80)
+    row = ("queries.cpu", f"sum by(pod) {'rate(' * 20}", "default")
+    said = printed(table(("key", "value", "from"), [row]), 80)
+    assert "default" in said
+    assert "Too narrow" not in said
+
+    def lines(above_line):
+        made = table(("what",), [("a",), ("b",)], look="compact", above_line=above_line)
+        return len(printed(made, 80).splitlines())
+
+    assert [lines(above) for above in (0, 1, 2)] == [lines(0), lines(0) + 1, lines(0)]
 
 
 def test_columns_whose_cells_will_need_room_stay_where_they_are():
@@ -76,18 +86,3 @@ def test_columns_whose_cells_will_need_room_stay_where_they_are():
     assert [row.index("a") for row in rows] == [16, 16]
     # Eight columns, two between, and the heading of the last: without the bar.
     assert printed(made(10), 14).splitlines()[1].rstrip() == "10 of 10  a"
-
-
-def test_a_line_stands_below_so_many_rows():
-    def lines(above_line):
-        made = table(("what",), [("a",), ("b",)], look="compact", above_line=above_line)
-        return len(printed(made, 80).splitlines())
-
-    assert [lines(above) for above in (0, 1, 2)] == [lines(0), lines(0) + 1, lines(0)]
-
-
-def test_code_in_a_sentence_is_folded_before_a_column_is_left_out():
-    row = ("queries.cpu", f"sum by(pod) {'rate(' * 20}", "default")
-    said = printed(table(("key", "value", "from"), [row]), 80)
-    assert "default" in said
-    assert "Too narrow" not in said

@@ -48,9 +48,7 @@ def test_a_full_disk_leaves_what_was_there_and_names_the_file(path):
     assert error.value.filename == str(path)
     assert path.read_bytes() == BEFORE
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_full_disk_leaves_nothing_where_nothing_was(path):
+    path.unlink()
     with a_full_disk(), pytest.raises(OSError, match="File too large"):
         write_whole(path, LARGE)
     assert list(path.parent.iterdir()) == []
@@ -83,23 +81,17 @@ def test_a_new_file_has_the_mode_of_any_and_an_old_one_keeps_its_own(path, umask
     assert mode(private) == 0o600
 
 
-def test_a_link_goes_on_leading_to_the_file(path, tmp_path):
+def test_links_lead_on_devices_are_written_to_and_missing_folders_named(path, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(path)
     write_whole(link, "new")
     assert link.is_symlink()
     assert path.read_text() == "new"
-
-
-def test_what_is_no_file_is_written_to_as_it_is():
     write_whole(Path(os.devnull), "all of it")
     with pytest.raises(OSError, match="No space left on device") as error:
         write_whole(Path("/dev/full"), "all of it")
     assert error.value.filename == "/dev/full"
-
-
-def test_a_folder_that_is_not_there_is_named(path):
-    missing = path / "and" / "more.json"
+    missing = tmp_path / "and" / "more.json"
     with pytest.raises(FileNotFoundError) as error:
         write_whole(missing, "")
     assert error.value.strerror == f"there is no folder {missing.parent}"
