@@ -48,8 +48,10 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run the browser's tests, fault injection, and every command of the pages."""
+    """Run all drawn instances and fresh ones, the browser, seeded bugs, faults and every page."""
+    session.run("pytest", "-n", "auto", "-m", "not browser", "--long")
     session.run("pytest", "-m", "browser")
+    session.run("python", "tests/mutants")
     session.run("kubedsm", "chaos", "--short")
     session.run("tests/first_hour", external=True)
 

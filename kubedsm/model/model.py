@@ -52,10 +52,11 @@ class Tier(enum.StrEnum):
     CLOUD = "cloud"
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, order=True)
 class Resources:
     """Amounts of resources: millicores, bytes, pods, and units of everything else.
 
+    Sorted by cpu, memory, pods and others in turn; the order says nothing about fit.
     Free capacity of an over-committed node is negative.
     """
 

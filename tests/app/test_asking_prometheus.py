@@ -113,16 +113,6 @@ async def test_a_vector_is_read_and_the_query_is_asked_as_it_is():
     assert "Authorization" not in request.headers
 
 
-async def test_an_empty_vector_is_one():
-    assert await heard(200, answer([])) == ()
-
-
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308"])
-async def test_odd_numbers_are_numbers_here(value):
-    [sample] = await heard(200, series(value))
-    assert str(sample.value) == str(float(value))
-
-
 PROBLEM = json.dumps({"status": "error", "errorType": "bad_data", "error": "parse error:\n here"})
 
 
@@ -157,13 +147,6 @@ async def test_what_is_no_vector_fails_in_a_line_and_the_next_query_is_asked(sta
     assert await heard(status, body) == Failure(why)
 
 
-async def test_redirects_are_not_followed():
-    with serving(lambda _: (302, {"Location": "http://127.0.0.1:1/login"}, b"")) as (url, came):
-        found = await asked(url)
-    assert found == {"up": Failure("302, a redirect, which is not followed")}
-    assert len(came) == 1
-
-
 async def test_an_answer_that_is_too_large_is_not_read_to_its_end_and_the_next_one_is_read():
     sent = []
 
@@ -180,14 +163,6 @@ async def test_an_answer_that_is_too_large_is_not_read_to_its_end_and_the_next_o
     assert found["up"].reason.startswith("the answers have more than 1 MiB: aggregate this query")
     assert found["other"] == (UP,)
     assert len(sent) < 200
-
-
-async def test_the_answers_of_a_round_share_the_bytes():
-    body = GOOD.encode()
-    with serving(lambda _: (200, {}, body)) as (url, _):
-        found = await asked(url, queries=("a", "b", "c"), most=len(body) * 2)
-    assert (found["a"], found["b"]) == ((UP,), (UP,))
-    assert "more than" in found["c"].reason
 
 
 async def test_a_compressed_answer_is_not_unpacked():
@@ -219,13 +194,6 @@ async def test_while_as_many_series_are_parsed_as_may_be_the_event_loop_gets_its
     body = many_series(BYTES // 95)
     found, longest = await spend_between_turns(body, BYTES)
     assert len(found) == BYTES // 95
-    assert longest < 0.05
-
-
-async def test_a_hundred_thousand_series_are_refused_in_a_cluster_that_has_fewer_pods():
-    await spend_between_turns(GOOD.encode(), BYTES)
-    found, longest = await spend_between_turns(many_series(100_000), BYTES)
-    assert found.reason.startswith("the answers have more than 4 MiB")
     assert longest < 0.05
 
 
@@ -377,37 +345,6 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     let_go.set()
     thread.join()
     assert await asker.ask(whom, {"a": "a"}, 5, BYTES, dict) == {"a": ()}
-
-
-async def test_when_no_thread_can_be_begun_it_is_tried_again(monkeypatch):
-    def refuse(_):
-        raise RuntimeError("can't start new thread")
-
-    asker, whom = InAThread(), LoadAware(prometheus=f"http://127.0.0.1:{free_port()}")
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        found = await asker.ask(whom, {"a": "a"}, 5, BYTES, dict)
-    assert found == {"a": Failure("can't start new thread", nobody=True)}
-    assert "refused" in (await asker.ask(whom, {"a": "a"}, 5, BYTES, dict))["a"].reason
-
-
-async def test_who_is_cancelled_does_not_wait_for_the_thread():
-    with silent() as url:
-        asking = asyncio.create_task(asked(url, seconds=1))
-        await asyncio.sleep(0.1)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-    for thread in threading.enumerate():
-        if thread.name == "prometheus":
-            thread.join()
-
-
-async def test_a_mistake_of_ours_is_raised_where_it_is_waited_for():
-    with serving(lambda _: (200, {}, GOOD.encode())) as (url, _):
-        whom = LoadAware(prometheus=url)
-        with pytest.raises(KeyError, match="ours"):
-            await InAThread().ask(whom, {"up": "up"}, 5, BYTES, lambda found: found["ours"])
 
 
 HANGS = """

@@ -8,7 +8,6 @@ from structlog.testing import capture_logs
 
 from kubedsm.app.cluster_warnings import (
     GRACE,
-    PERIOD,
 )
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
@@ -68,18 +67,6 @@ async def test_a_key_that_matches_nothing_is_told_once_after_a_while_and_when_it
             await asyncio.sleep(200)
         assert [log["event"] for log in told(logs, *OURS)[4:]] == ["service matches"]
         assert len(on_the_map(world)) == 1
-
-
-async def test_the_grace_of_a_new_key_begins_with_it_and_no_event_is_for_a_file(tmp_path):
-    async with configured(EDGE, CLOUD, text="", source=tmp_path / "none") as (world, logs):
-        await asyncio.sleep(500)
-        world.runtime.configuration.replace(TEXT, "test", 0.0)
-        await asyncio.sleep(GRACE - 1)
-        assert told(logs, *OURS) == []
-        await asyncio.sleep(2 * PERIOD)
-        assert len(told(logs, *OURS)) == 3
-        await asyncio.sleep(10)
-        assert on_the_map(world) == []
 
 
 async def test_a_tier_without_nodes_is_told_at_the_start_and_whenever_that_changes():

@@ -86,13 +86,9 @@ async def edited(*nodes, text=GOOD, churning=True):
 
 
 REFUSED = {
-    "services: {default/web: {qos: [": "not YAML",
     "suggester: {perod: 1s}": "suggester.perod: unknown key; did you mean period?",
-    "batch: {size: many}": "batch.size: 'many' is not a whole number between 1 and 10000",
-    "services: {'*': {qos: 1.5}}": "services.*.qos: 1.5 is not between 0 and 1",
     "schedulerName: other": "schedulerName: 'other' needs a restart; until then it is 'kubedsm'",
     "x" * 1_000_000: "longer than 65536 bytes",
-    "a: 1\n" * 200_000: "longer than 65536 bytes",
 }
 
 
@@ -116,7 +112,7 @@ async def test_a_bad_one_is_refused_with_an_event_and_the_last_good_one_stays(te
         scene.patch(paused="false")
         world.deploy("web", 2, cpu="100m", memory="1Mi")
         await world.until_bound_of("web", 2, AT_ONCE)
-        await asyncio.sleep(60)
+        await asyncio.sleep(20)
         assert len(scene.refusals()) == 1
         better = "services: {default/web: {weight: 3}}"
         scene.edit(better)
@@ -167,19 +163,6 @@ async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
         assert world.placed("high") == {None: 1}
         scene.edit("preemption: enabled")
         await world.until(lambda: world.placed("high") == {"c1": 1}, 10)
-
-
-async def test_a_batch_that_is_being_gathered_waits_no_longer_than_is_told_now():
-    async with edited(EDGE, CLOUD, churning=False) as scene:
-        world = scene.world
-        scene.edit("batch: {idle: 60s, max: 60s}")
-        await asyncio.sleep(AT_ONCE)
-        for name in ("web", "api"):
-            world.deploy(name, 3)
-        await asyncio.sleep(10)
-        assert world.placed() == {None: 6}
-        scene.edit(GOOD)
-        await world.until_bound(6, AT_ONCE)
 
 
 async def test_a_qos_factor_shifts_the_edge_share_within_three_periods():

@@ -12,10 +12,9 @@ from kubedsm.app.prometheus import Failure
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.measured import NOTHING_MEASURED, Usage
-from kubedsm.model.model import Tier, Workload
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
-from support.fake_prometheus import DOWN, FakePrometheus, node_series, pod_series
+from support.fake_prometheus import DOWN, FakePrometheus, node_series
 from support.metered import Metered
 from support.move_scenes import MERGE
 from support.worlds import CLOUD, EDGE, emulated
@@ -26,7 +25,6 @@ NAME = ObjectName("kubedsm", "kubedsm")
 NOT_PODS = "pod: {cpu: '', memory: '', net: '', disk: ''}"
 TEXT = f"loadAware: {{prometheus: 'http://p', period: 10s, queries: {{{NOT_PODS}}}}}"
 BUSY = node_series(e1=1000.0, c1=2000.0)
-WEB = Workload("default", "Deployment", "web")
 
 
 class Scene:
@@ -129,12 +127,6 @@ async def test_prometheus_gone_and_back():
         assert scene.told() == [UNKNOWN, KNOWN]
 
 
-async def test_when_it_is_not_there_at_the_start_that_is_told_at_once():
-    async with measured_world(failure=DOWN) as scene:
-        assert scene.told() == [UNKNOWN]
-        await scene.still_places("web")
-
-
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -162,15 +154,6 @@ async def test_one_query_without_use_is_left_out_and_told_once(said, why):
         await scene.still_places("web")
 
 
-async def test_of_one_node_without_use_the_others_are_used():
-    said = BUSY | {"node_net": {(("node", "e1"),): -1.0, (("node", "c1"),): 5.0}}
-    async with measured_world(said) as scene:
-        assert scene.measured.nodes["e1"].net is None
-        assert scene.measured.nodes["c1"].net == 5.0
-        assert scene.metered("kubedsm_load_queries_total", query="node_net", result="partial") == 1
-        assert scene.told() == []
-
-
 @pytest.mark.parametrize("age", [31.0, -31.0])
 async def test_samples_of_another_time_are_of_no_use(age):
     async with measured_world(age=age) as scene:
@@ -189,36 +172,6 @@ async def test_what_one_query_said_is_used_until_it_is_too_old():
         await scene.after(20)
         assert scene.measured.nodes["e1"] == Usage(1000.0, 1000.0, 1000.0, None)
         assert scene.told() == [UNKNOWN]
-
-
-async def test_pods_are_means_of_their_workloads_and_answers_are_sums_of_tiers():
-    text = "{loadAware: {prometheus: 'http://p', period: 10s}, latency: {queries: QUERIES}}"
-    text = text.replace("QUERIES", "{seconds: s, requests: r}")
-    async with measured_world(text=text) as scene:
-        assert "pod_cpu" in scene.message()
-        world = scene.world
-        world.deploy("web", 5, cpu="2")
-        await world.until_bound_of("web", 5, 5)
-        on = {"e1": [], "c1": []}
-        for pod in world.pods("web"):
-            on[pod["spec"]["nodeName"]].append(pod["metadata"]["name"])
-        [edge, *_], [cloud, other, *_] = on["e1"], on["c1"]
-        said = scene.prometheus.said
-        said |= pod_series("pod_cpu", **{edge: 100.0, cloud: 300.0, "gone-1": 900.0})
-        said |= pod_series("answers_seconds", **{edge: 0.5, cloud: 1.0, other: 3.0})
-        said |= pod_series("answers_requests", **{edge: 5.0, cloud: 10.0, other: 30.0})
-        await scene.after(10)
-        assert scene.measured.workloads == {WEB: Usage(cpu=200.0)}
-        answers = scene.measured.answers[WEB]
-        assert (answers[Tier.EDGE].rate, answers[Tier.EDGE].seconds) == (5, 0.1)
-        assert (answers[Tier.CLOUD].rate, answers[Tier.CLOUD].seconds) == (40, 0.1)
-        shown = scene.metered("kubedsm_response_time_seconds", workload="web", tier="edge")
-        assert shown == pytest.approx(0.1)
-        assert (scene.measured.window, scene.measured.answered) == (300, scene.measured.at)
-        said["answers_seconds"] = DOWN
-        await scene.after(10)
-        assert scene.measured.answers[WEB] == answers
-        assert scene.measured.answered == pytest.approx(scene.measured.at - 10)
 
 
 async def test_a_change_of_the_configuration_holds_at_once():
@@ -253,11 +206,6 @@ async def test_what_was_asked_before_a_change_is_not_taken_in():
         await scene.after(30)
         assert scene.measured == NOTHING_MEASURED
         assert scene.metered("kubedsm_load_queries_total") is None
-
-
-async def test_answers_that_take_their_time_keep_nobody_waiting():
-    async with measured_world(delay=100.0) as scene:
-        await scene.still_places("web")
 
 
 async def test_a_standby_asks_nobody():

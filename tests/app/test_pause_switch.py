@@ -184,14 +184,3 @@ async def test_nothing_moves_once_the_switch_cannot_be_seen_any_more():
         scene.troubles.broken, scene.troubles.answer = False, None
         await asyncio.sleep(60)
         assert not scene.paused()
-
-
-async def test_it_is_asked_for_by_its_name_alone():
-    async with switch() as scene:
-        await asyncio.sleep(1)
-        listed, watched = scene.troubles.asked
-        for request in (listed, watched):
-            assert request.path == "/api/v1/namespaces/kube-system/configmaps"
-            assert request.query["fieldSelector"] == "metadata.name=kubedsm"
-        assert "watch" not in listed.query
-        assert watched.query["watch"] == "1"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubedsm_lab.chaos.oracles import Invariants
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, SERVED
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from support.worlds import CLOUD, EDGE, QUICK, emulated
 
@@ -89,19 +89,3 @@ async def test_pods_that_were_never_made_take_no_room_and_what_was_done_with_the
                 assert len(runtime.mirror.snapshot().pods) == 4
                 assert runtime.manager.quiet.is_set()
                 assert len(runtime.queue) == 0
-
-
-async def test_a_pod_that_was_deleted_since_the_backup_is_there_again():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 3)
-        await world.until_bound(3, 2)
-        await asyncio.sleep(2)
-        saved = backup(world)
-        write_a_lot(world)
-        world.scale("web", 1)
-        await world.until(lambda: len(world.pods()) == 1, 5)
-        async with restored(world, saved):
-            assert world.placed() == {"e1": 3}
-            await world.until(lambda: len(runtime.mirror.snapshot().placed) == 3, BELIEVED)
-            for pod in world.api.list(PODS):
-                assert runtime.mirror.pod(pod["metadata"]["uid"]).node_name == "e1"

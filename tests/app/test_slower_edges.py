@@ -76,16 +76,6 @@ async def test_once_nothing_is_measured_any_more_it_is_filled_as_promised():
         assert told(world) == ["EdgeSlower", "EdgeNotCompared"]
 
 
-async def test_what_is_there_stays_and_others_are_brought_there():
-    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await spread(world)
-        world.deploy("api", 3)
-        await world.until_bound_of("api", 3, 3)
-        await samples(world, 2, 300, 200)
-        assert world.placed("web") == {"e1": 2, "c1": 3}
-        assert world.placed("api") == {"e1": 3}
-
-
 async def test_where_the_cloud_is_full_it_comes_to_the_edge_all_the_same():
     small = node("c1", "cloud", "2", "32Gi")
     async with emulated(EDGE, small, configuration=CONFIGURATION) as world, world.scheduler():

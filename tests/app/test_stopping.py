@@ -2,7 +2,6 @@
 
 import asyncio
 
-import attrs
 import pytest
 
 from kubedsm.model.model import MIGRATING_LABEL as MIGRATING
@@ -14,9 +13,6 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: seconds from a binding to Ready
 BRISK, SLUGGISH = Timing(start_delay=2, stop_delay=0.5), Timing(start_delay=60, stop_delay=0.5)
-ONE_BY_ONE = attrs.evolve(
-    CONFIGURATION, migration=attrs.evolve(CONFIGURATION.migration, max_concurrent=1)
-)
 
 
 async def moving(several, grace, configuration=CONFIGURATION):
@@ -54,15 +50,6 @@ async def test_moves_that_can_end_in_time_do():
         assert max(write.at for write in several.ledger.writes) < several.ledger.terms[-1][0]
 
 
-async def test_moves_that_wait_for_their_turn_are_not_begun():
-    async with replicas(LARGE_CLOUD, busy=False, timing=BRISK) as several:
-        first = await moving(several, 25, ONE_BY_ONE)
-        first.stopping.set()
-        await several.world.until(lambda: first.over, 26)
-        assert not labelled(several.world)
-        assert several.world.placed("web") == {"c1": 1, "e1": 1}
-
-
 async def test_moves_that_cannot_are_taken_back():
     async with replicas(LARGE_CLOUD, busy=False, timing=SLUGGISH) as several:
         first = await moving(several, grace=8)
@@ -98,16 +85,6 @@ async def test_events_are_written_before_the_end():
         await several.world.until(lambda: first.over, 5)
         bound = sum(n for name, n in several.world.placed("web").items() if name)
         assert len(several.world.events("Scheduled")) == bound == 20
-
-
-async def test_what_became_of_moves_is_told_on_their_workload_before_the_end():
-    async with replicas(LARGE_CLOUD, busy=False, timing=BRISK) as several:
-        first = await moving(several, grace=25)
-        first.stopping.set()
-        await several.world.until(lambda: first.over, 26)
-        [event] = several.world.events("Migrated", about="Deployment")
-        assert event["involvedObject"]["name"] == "web"
-        assert first.runtime.events_lost == 0
 
 
 async def test_without_an_election_it_stops_in_the_same_way():

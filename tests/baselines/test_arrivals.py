@@ -30,23 +30,12 @@ def run(cores, *arrivals, preempting=True):
     return targets, after.evictions
 
 
-def test_without_preemption_who_comes_first_is_served():
+def test_a_more_important_pod_preempts_if_it_may():
     low, high = of_priority("low", 1), of_priority("high", 2)
     assert run([1], [low], [high], preempting=False) == ({"low": "n1"}, 0)
-
-
-def test_with_preemption_the_more_important_pod_has_the_room():
-    low, high = of_priority("low", 1), of_priority("high", 2)
     assert run([1], [low], [high]) == ({"high": "n1"}, 1)
-
-
-def test_no_pod_of_the_same_priority_is_preempted():
-    assert run([1], [of_priority("one", 1)], [of_priority("other", 1)]) == ({"one": "n1"}, 0)
-
-
-def test_pods_that_come_together_are_served_by_priority():
-    low, high = of_priority("low", 1), of_priority("high", 2)
     assert run([1], [low, high]) == ({"high": "n1"}, 0)
+    assert run([1], [of_priority("one", 1)], [of_priority("other", 1)]) == ({"one": "n1"}, 0)
 
 
 def test_an_evicted_pod_comes_again_and_may_preempt_in_its_turn():

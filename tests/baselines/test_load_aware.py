@@ -12,6 +12,7 @@ from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.load_aware import load_aware, one_eviction
+from support.drawing import drawn_cases
 from support.measured_loads import GOAL, busy, drawn_load, edge
 from support.placement_instances import pod, resources, snapshot
 from support.policy_clusters import PROMISED
@@ -33,7 +34,7 @@ def placed(number, nodes, sample, goal=GOAL, old=()):
     return [b.node for b in policy.place(shot, pods, random.Random(0)).bindings]
 
 
-def test_a_pod_goes_where_what_is_used_becomes_most_even():
+def test_a_pod_goes_where_use_becomes_most_even_and_a_burst_counts_itself():
     sample = Measured(
         60.0,
         {"n0": Usage(1000.0, 0.0), "n1": Usage(0.0, 2.0 * 2**30), "n2": Usage(0.0, 0.0)},
@@ -42,15 +43,9 @@ def test_a_pod_goes_where_what_is_used_becomes_most_even():
     assert placed(1, ALIKE, sample) == ["n1"]
     # The second counts the first, which makes n1 level: .25 beside .5 or .25 beside nothing.
     assert placed(2, ALIKE, sample)[1] in ("n1", "n2")
-
-
-def test_a_burst_counts_itself():
     idle = Measured(60.0, {n.name: Usage(0.0, 0.0) for n in ALIKE}, {})
     web = attrs.evolve(idle, workloads={Workload("shop", "Deployment", "web"): CPU})
     assert sorted(placed(3, ALIKE, web)) == ["n0", "n1", "n2"]
-
-
-def test_of_equal_nodes_the_first_by_name_with_or_without_load():
     assert placed(1, ALIKE, Measured()) == ["n0"]
     level = Measured(60.0, {n.name: Usage(500.0, 2**30) for n in ALIKE})
     assert placed(1, ALIKE, level) == ["n0"]
@@ -82,7 +77,7 @@ def test_the_weight_is_that_of_the_score():
 
 
 def test_the_descheduler_takes_the_pod_of_greatest_gain_from_the_most_uneven_node():
-    """n0 uses .5 of cpu alone, n1 .5 of memory; the larger of two on n0 evens out n1."""
+    # n0 uses .5 of cpu alone, n1 .5 of memory; the larger of two on n0 evens out n1.
     shot = busy(
         [edge("n0"), edge("n1")],
         {"small": ("n0", Usage(500.0, 0.0)), "large": ("n0", Usage(1500.0, 0.0))},
@@ -92,10 +87,7 @@ def test_the_descheduler_takes_the_pod_of_greatest_gain_from_the_most_uneven_nod
     assert evicted(shot, stay=("large",)) == "small"
     assert evicted(shot, stay=("large", "small")) is None
     assert evicted(attrs.evolve(shot, measured=Measured())) is None
-
-
-def test_the_descheduler_leaves_a_node_alone_that_nothing_improves():
-    """The most uneven node's pod would be as uneven anywhere: the next node's is looked at."""
+    # The most uneven node's pod would be as uneven anywhere: the next node's is looked at.
     shot = busy(
         [edge("n0"), edge("n1"), edge("n2")],
         {"hog": ("n0", Usage(3000.0, 0.0)), "some": ("n1", Usage(1000.0, 0.0))},
@@ -104,7 +96,7 @@ def test_the_descheduler_leaves_a_node_alone_that_nothing_improves():
     assert evicted(shot) == "some"
 
 
-def test_the_papers_form_knows_no_guard():
+def test_the_papers_form_knows_no_guard_and_capacity_makes_a_difference():
     shot = busy(
         [edge("n0"), edge("n1")],
         {"p": ("n0", Usage(2000.0, 0.0))},
@@ -112,9 +104,17 @@ def test_the_papers_form_knows_no_guard():
     )
     assert evicted(shot) is None
     assert evicted(shot, attrs.evolve(GOAL, high_usage=float("inf"))) == "p"
+    # Beside .25 of the network, .25 of cpu is even; without its size nothing is known of it.
+    shot = busy(
+        [edge("n0"), edge("n1")],
+        {"p": ("n0", Usage(1000.0, 0.0, 25.0))},
+        other={"n0": Usage(0.0, 2**30)},
+    )
+    goal = LoadGoal(capacity=(Capacity(net=100.0),))
+    assert evicted(shot, goal) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", drawn_cases(range(60)))
 def test_the_descheduler_against_trying_every_pod_on_every_node(seed):
     shot, goal = drawn_load(seed)
     assert evicted(shot, goal) == _literally(shot, goal)
@@ -151,14 +151,3 @@ def _literally(shot, goal):
         if best > 0:
             return next(pod for pod, gain in gains.items() if gain == best)
     return None
-
-
-def test_capacity_makes_the_difference_that_it_should():
-    """Beside .25 of the network, .25 of cpu is even; without its size nothing is known of it."""
-    shot = busy(
-        [edge("n0"), edge("n1")],
-        {"p": ("n0", Usage(1000.0, 0.0, 25.0))},
-        other={"n0": Usage(0.0, 2**30)},
-    )
-    goal = LoadGoal(capacity=(Capacity(net=100.0),))
-    assert evicted(shot, goal) is None

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 import attrs
@@ -18,7 +18,6 @@ from kubedsm_lab.bench.burst.policy_process import (
     find_policy,
 )
 from kubedsm_lab.bench.burst.run import Plan, run
-from kubedsm_lab.emulator.api.object_state import is_ready
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
@@ -54,7 +53,7 @@ async def bursts(world, *schedulers, **more):
     alone = plan.pop("alone", nullcontext)
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
     plan = Plan(schedulers=schedulers, **plan)
-    return await run(front, world.clock, random.Random(0), pytest.fail, plan, alone)
+    return await run(front, world.clock, random.Random(plan.pods), pytest.fail, plan, alone)
 
 
 def left_of(world):
@@ -65,15 +64,15 @@ def left_of(world):
 async def test_each_scheduler_has_its_rounds_and_its_figures():
     async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm", "another"):
         bound_by = []
-        world.api.store.subscribe(
-            lambda change: (
+
+        def note(change):
+            if change.resource is PODS and change.type == "ADDED":
                 bound_by.append(change.object["spec"]["schedulerName"])
-                if change.resource is PODS and change.type == "ADDED"
-                else None
-            )
-        )
+
+        world.api.store.subscribe(note)
         result = await bursts(world, "kubedsm", "another", rounds=2)
         assert bound_by == ["kubedsm"] * 5 + ["another"] * 10 + ["kubedsm"] * 5
+        few = (await bursts(world, "kubedsm", pods=1)).sides[0]
     kubedsm, another = result.sides
     assert (kubedsm.scheduler, another.scheduler) == ("kubedsm", "another")
     assert len(kubedsm.rounds) == len(another.rounds) == 2
@@ -93,23 +92,12 @@ async def test_each_scheduler_has_its_rounds_and_its_figures():
     said = result.as_json()
     assert (said["rounds"], said["emulated"]) == (2, True)
     assert said["topNodes"]["kubedsm"] == kubedsm.fullest_nodes
-
-
-async def test_nothing_is_left_behind():
-    async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm"):
-        await bursts(world, "kubedsm")
-        await asyncio.sleep(5)
-        assert left_of(world) == []
-
-
-async def test_nodes_that_got_nothing_count_among_all_of_them_only():
-    async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm"):
-        side = (await bursts(world, "kubedsm", pods=1)).sides[0]
-    assert list(side.fullest_nodes.values()) == [1, 0]
-    medians = side.medians
+    # Nodes without a pod count among all nodes only.
+    assert list(few.fullest_nodes.values()) == [1, 0]
     for what in ("pods", "cpu", "memory"):
-        assert (medians[f"onAllNodes.{what}.nodes"], medians[f"onAllNodes.{what}.jain"]) == (2, 0.5)
-        assert (medians[f"onNodesUsed.{what}.nodes"], medians[f"onNodesUsed.{what}.cv"]) == (1, 0)
+        for where, nodes, jain in (("onAllNodes", 2, 0.5), ("onNodesUsed", 1, 1)):
+            assert few.medians[f"{where}.{what}.nodes"] == nodes
+            assert few.medians[f"{where}.{what}.jain"] == jain
 
 
 async def test_a_scheduler_that_is_not_there_is_named_and_what_was_made_goes():
@@ -134,31 +122,6 @@ async def test_an_interrupt_leaves_nothing_behind_either():
             await running
         await asyncio.sleep(5)
         assert left_of(world) == []
-
-
-async def test_pods_that_fit_nowhere_are_missing():
-    async with emulated(EDGE) as world, scheduling(world, "kubedsm"):
-        result = await bursts(world, "kubedsm", pods=120)
-        medians = result.sides[0].medians
-        assert medians["watch.createdToBound.missing"] == 10
-        assert medians["api.createdToReady.missing"] == 10
-        assert medians["onAllNodes.pods.max"] == 110
-
-
-async def test_each_has_the_machine_to_itself_until_its_pods_are_ready():
-    async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm", "another"):
-
-        @contextmanager
-        def alone(scheduler):
-            story.append((scheduler, len(world.api.list(PODS))))
-            yield
-            pods = world.api.list(PODS)
-            story.append((scheduler, sum(is_ready(pod) for pod in pods)))
-
-        story, began = [], world.clock.monotonic()
-        await bursts(world, "kubedsm", "another", alone=alone, silence=30.0, pause=5.0)
-        assert world.clock.monotonic() - began > 40
-    assert story == [("kubedsm", 0), ("kubedsm", 5), ("another", 0), ("another", 5)]
 
 
 @pytest.mark.parametrize(
@@ -187,3 +150,11 @@ async def test_what_a_score_cache_did_is_told_at_the_end():
 )
 def test_others_have_no_cache_to_tell_of(line):
     assert decode_lookups(line) is None
+
+
+async def test_pods_that_fit_nowhere_are_missing():
+    async with emulated(EDGE) as world, scheduling(world, "kubedsm"):
+        medians = (await bursts(world, "kubedsm", pods=120)).sides[0].medians
+        assert medians["watch.createdToBound.missing"] == 10
+        assert medians["api.createdToReady.missing"] == 10
+        assert medians["onAllNodes.pods.max"] == 110

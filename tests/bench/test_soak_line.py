@@ -1,7 +1,7 @@
 """The line to an API server that can be cut, on real sockets: what arrives by it, what never."""
 
 import asyncio
-import json
+import contextlib
 import socket
 from contextlib import asynccontextmanager
 
@@ -71,24 +71,21 @@ def reset(writer):
     writer.transport.abort()
 
 
-async def test_it_carries_questions_and_answers():
+async def test_cut_it_resets_what_is_open_carries_what_is_opened_then_and_ends_for_all():
     async with line() as (led, server):
-        _, writer = await asked(led, b"a\n")
-        _, other = await asked(led, b"b\n")
-        writer.close()
-        other.close()
-        assert server.came == [b"a\n", b"b\n"]
-
-
-async def test_cut_it_resets_what_is_open_and_carries_what_is_opened_then():
-    async with line() as (led, _):
-        reader, writer = await asked(led)
+        reader, writer = await asked(led, b"a\n")
         led.cut()
         with pytest.raises(ConnectionResetError):
             await reader.read()
         writer.close()
-        _, other = await asked(led)
+        reader, other = await asked(led, b"b\n")
+        assert server.came == [b"a\n", b"b\n"]
+        await led.__aexit__()
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
         other.close()
+        with pytest.raises(ConnectionRefusedError):
+            await connected(led)
 
 
 async def test_broken_off_an_answer_ends_halfway():
@@ -121,31 +118,3 @@ async def test_stalled_it_carries_later_what_is_still_wanted_and_nothing_that_is
         await stalling
         assert server.came[2:] == [b"wanted\n"]
         writer.close()
-
-
-async def test_left_it_leaves_nothing_open():
-    async with line() as (led, _):
-        reader, writer = await asked(led)
-        await led.__aexit__()
-        assert await ended(reader)
-        writer.close()
-        with pytest.raises(ConnectionRefusedError):
-            await connected(led)
-
-
-async def ended(reader):
-    try:
-        return await reader.read() == b""
-    except ConnectionError:
-        return True
-
-
-def test_a_kubeconfig_leads_by_way_of_it(tmp_path):
-    led = Line("http://127.0.0.1:1", None)
-    led.url = "http://127.0.0.1:2"
-    config = tmp_path / "config"
-    config.write_text(
-        json.dumps({"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]})
-    )
-    written = led.write_kubeconfig(config, tmp_path / "other")
-    assert json.loads(written.read_bytes())["clusters"][0]["cluster"]["server"] == led.url

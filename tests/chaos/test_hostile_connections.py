@@ -18,6 +18,7 @@ def test_a_scheduler_keeps_its_lease_and_binds_pods_among_hostile_clients():
     assert attack() == []
 
 
+@pytest.mark.long
 def test_a_listener_without_limits_is_noticed(monkeypatch):
     endless = attrs.evolve(listening.METRICS, connections=10_000, per_address=10_000)
     monkeypatch.setattr(server, "METRICS", endless)
@@ -26,6 +27,7 @@ def test_a_listener_without_limits_is_noticed(monkeypatch):
     assert "metrics: more than 128 connections" in attack()
 
 
+@pytest.mark.long
 def test_a_line_for_each_request_is_noticed(monkeypatch):
     monkeypatch.setattr(said_by_cause, "PERIOD", -math.inf)
     monkeypatch.setattr(hostile_connections, "_EACH", 10)

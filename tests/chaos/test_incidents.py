@@ -53,6 +53,7 @@ def test_room_that_was_lost_on_the_way_is_nobodys_fault_and_any_other_is(monkeyp
     assert any("I2" in violation for violation in played("burst", on_the_way).violations)
 
 
+@pytest.mark.long
 def test_an_eviction_is_decided_on_what_was_there_a_moment_ago(monkeypatch):
     sent = "world:create-pods/eviction:1:node-lost"
     assert played("configuration", sent).violations == ()
@@ -62,6 +63,7 @@ def test_an_eviction_is_decided_on_what_was_there_a_moment_ago(monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
     async def never(*_, **__):
         pass
@@ -73,6 +75,7 @@ def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
     assert any("I4" in violation for violation in outcome.violations)
 
 
+@pytest.mark.long
 def test_a_pod_too_many_is_seen(monkeypatch):
     async def nothing(*_, **__):
         pass
@@ -84,6 +87,7 @@ def test_a_pod_too_many_is_seen(monkeypatch):
     assert any("marked" in violation for violation in outcome.violations)
 
 
+@pytest.mark.long
 def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
     usual = reference("cloud-to-edge", 0)
     thinks = Suggester._is_due

@@ -1,5 +1,7 @@
 """The workload with a lying Prometheus: all pods bound, one leader, no migration."""
 
+import pytest
+
 from kubedsm_lab.chaos import lying_prometheus
 from kubedsm_lab.chaos.trace import Injection, play
 
@@ -20,6 +22,7 @@ def test_no_lie_has_a_pod_migrated():
     assert len(starts) == 1
 
 
+@pytest.mark.long
 def test_the_same_would_have_one_migrated_if_it_were_believed(monkeypatch):
     believed = dict.fromkeys(lying_prometheus.LIES, lying_prometheus._send_claims)
     monkeypatch.setattr(lying_prometheus.LyingPrometheus.__init__, "__defaults__", (believed,))

@@ -21,6 +21,9 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.http.watching import WatchStream
 from plans.events import CallRefused, OutcomeLost
 
+#: oracles that catch each seeded fault: proof machinery, which a normal run takes as given
+pytestmark = pytest.mark.long
+
 
 def deletions_unheard(monkeypatch):
     monkeypatch.setattr("kubedsm.kube.watching.reflector.KnownObjects.remove", unheard)

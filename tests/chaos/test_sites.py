@@ -65,6 +65,7 @@ def asked_in(monkeypatch, workload):
     return asked
 
 
+@pytest.mark.long
 def test_each_function_that_asks_is_passed_by_a_run_without_a_fault(monkeypatch):
     functions = {name for made in MADE_BY for path in CLUSTER.glob(made) for name in asking(path)}
     assert functions >= {"get_pod", "bind", "detach", "evict", "create_event"}

@@ -26,6 +26,7 @@ def test_a_paced_run_is_another_that_can_be_repeated():
     )
 
 
+@pytest.mark.long
 def test_another_seed_has_tasks_go_on_in_another_order():
     histories = {play(Injection("cloud-to-edge", None, seed)).history for seed in range(4)}
     assert len(histories) > 1
@@ -48,6 +49,7 @@ def test_a_fault_is_read_as_it_is_written(text):
     assert str(Fault.parse(text)) == text
 
 
+@pytest.mark.long
 def test_a_pod_that_stays_unbound_is_seen(monkeypatch):
     usual = reference("burst", 0)
 

@@ -59,7 +59,7 @@ def test_a_file_that_is_not_there_is_named(command, tmp_path):
         CliRunner().invoke(config, [command, path], catch_exceptions=False)
 
 
-def test_show_prints_a_document_that_means_the_same(given):
+def test_show_prints_a_document_that_means_the_same_and_where_values_come_from(given):
     shown = load(ran("show", given, "-o", "yaml").output, "shown")
     assert load(ran("show", "-o", "yaml").output, "defaults") == Configuration()
     assert shown.migration == load(TEXT, "x").migration
@@ -67,9 +67,6 @@ def test_show_prints_a_document_that_means_the_same(given):
         "*": {"qos": 0.8, "weight": 1.0},
         "shop/*": {"weight": 2.0},
     }
-
-
-def test_show_says_where_values_come_from(given):
     said = json.loads(ran("show", given, "-o", "json").output)
     assert said["from"]["migration.mode"] == f"{given}:6"
     assert said["from"]["batch.idle"] == "default"
@@ -121,11 +118,8 @@ def test_show_says_where_rates_come_from(tmp_path):
     ]
 
 
-def test_show_says_when_no_scheduler_answers():
+def test_schema_is_json_and_a_scheduler_that_does_not_answer_is_told():
     done = ran("show", "--running", "--server", "http://127.0.0.1:1")
     assert done.exit_code == 1
     assert done.output == "Error: no running scheduler answers at http://127.0.0.1:1\n"
-
-
-def test_schema_is_json():
     assert json.loads(ran("schema").output)["title"] == "KubeDSMConfiguration"

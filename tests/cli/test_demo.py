@@ -37,18 +37,15 @@ def test_a_picture_that_could_not_be_saved_is_refused_before_the_run(
     assert said in line
 
 
-def test_how_to_look_at_it_can_be_copied_at_any_width():
+def test_how_to_look_at_it_can_be_copied_at_any_width_and_no_page_is_no_page():
+    done = kubedsm("demo", "--no-open")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--no-open is about the page of --page" in done.stderr
     command = demo_session.show_command("/var/kubedsm-12345678/kubeconfig", 80)
     narrow = demo_session.show_command("/var/kubedsm-12345678/kubeconfig", 50)
     assert len(command) <= 80
     assert max(map(len, narrow.splitlines())) <= 50
     assert narrow.replace("\\\n", "").split() == command.split()
-
-
-def test_a_page_that_there_is_not_cannot_be_left_unopened():
-    done = kubedsm("demo", "--no-open")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--no-open is about the page of --page" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -73,15 +70,14 @@ def test_a_page_is_opened_where_somebody_sees_it(
 
 
 @pytest.mark.http
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_ended_says_how_it_went_and_leaves_nothing(tmp_path, monkeypatch, number):
+def test_a_demo_that_is_ended_says_how_it_went_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with Process("demo", "--cycles", "60") as demo:
         while " pods bound; " not in demo.line():
             assert demo.process.poll() is None
         assert list(tmp_path.iterdir())
-        code, out, err = demo.stop(number)
-    assert (code, err) == (128 + number, "")
+        code, out, err = demo.stop(signal.SIGINT)
+    assert (code, err) == (130, "")
     assert "Interrupted after" in out
     assert "edge-1" in out
     assert "Try next:" in out

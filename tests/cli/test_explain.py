@@ -1,12 +1,12 @@
 """`kubedsm explain --from`: every node, and why."""
 
+import copy
 import json
 
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.cli.main import commands
-from support.recorded import KUBE_SCHEDULER, recorded
 
 TIER = "kubedsm.io/tier"
 
@@ -50,31 +50,6 @@ def explained(explain, *arguments, items):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def ours(pod):
-    return {**pod, "spec": {**pod["spec"], "schedulerName": "kubedsm"}}
-
-
-CLUSTERS = recorded(KUBE_SCHEDULER)
-
-
-@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: f"setup-{cluster['setup']}")
-def test_it_agrees_with_kube_scheduler(explain, cluster):
-    cases = [ours(case["pod"]) for case in cluster["cases"]]
-    items = [*cluster["nodes"], *cluster["existing"], *cases]
-    said = {e["pod"]: e for e in explained(explain, "--all", items=items)}
-    assert len(said) == len(cluster["cases"])
-    for case in cluster["cases"]:
-        metadata = case["pod"]["metadata"]
-        explanation = said[f"{metadata['namespace']}/{metadata['name']}"]
-        nodes = explanation["nodes"]
-        assert len(nodes) == len(cluster["nodes"])
-        assert [n["node"] for n in nodes if n["feasible"]] == sorted(case["feasible"])
-        for given in nodes:
-            assert given["feasible"] == (given["reasons"] == []) == (given["score"] is not None)
-        assert (explanation["chosen"] is None) == (case["feasible"] == [])
-        assert explanation["chosen"] in [None, *case["feasible"]]
-
-
 def test_scores_choice_and_what_would_help(explain):
     taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
     items = [
@@ -101,7 +76,7 @@ def test_scores_choice_and_what_would_help(explain):
     assert by_name["full"]["score"] is None
 
 
-def test_what_a_pod_prefers_is_said_and_decides_where_qos_does_not(explain):
+def test_preferences_then_replicas_decide_where_qos_does_not(explain, tmp_path):
     prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
     term = {"weight": 10, "preference": {"matchExpressions": [prefers]}}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -115,9 +90,6 @@ def test_what_a_pod_prefers_is_said_and_decides_where_qos_does_not(explain):
     assert said["chosen"] == "e2"
     assert {n["node"]: n["penalty"] for n in said["nodes"]} == {"e1": 200, "e2": 0, "c1": 0}
     assert "200 less preferred" in explain("a", items=items).output
-
-
-def test_which_replicas_it_would_join_is_said_and_decides_before_fragmentation(explain, tmp_path):
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "a", "uid": "1"}
     items = [node("e1"), node("e2"), pod("a-0", on="e1"), pod("a-1")]
     for replica in items[2:]:
@@ -127,25 +99,12 @@ def test_which_replicas_it_would_join_is_said_and_decides_before_fragmentation(e
     assert said["chosen"] == "e2"
     assert "joins 1 of its replicas" in explain("a-1", items=items).output
     config = tmp_path / "config.yaml"
-    config.write_text("defaultSpread: false")
+    config.write_text("{defaultSpread: false, fragmentation: product}")
     (said,) = explained(explain, "a-1", "--config", str(config), items=items)
     assert {n["company"] for n in said["nodes"]} == {None}
 
 
-def test_fragmentation_is_measured_as_configured(explain, tmp_path):
-    config = tmp_path / "config.yaml"
-    items = [node("e1"), pod("a")]
-
-    def added(measure):
-        config.write_text(f"fragmentation: {measure}")
-        (said,) = explained(explain, "a", "--config", str(config), items=items)
-        return said["nodes"][0]["fragmentation"]
-
-    assert added("product") == pytest.approx(1 - 0.9)  # an empty node 0.9, this one a full 1
-    assert added("unusable") != added("product")
-
-
-def test_a_node_of_no_tier_is_feasible_and_never_chosen(explain):
+def test_a_node_of_no_tier_is_chosen_only_where_there_is_no_tier(explain):
     (said,) = explained(explain, "a", items=[node("n1", None), node("c1", "cloud"), pod("a")])
     cloud, tierless = said["nodes"]
     assert said["chosen"] == "c1"
@@ -153,17 +112,13 @@ def test_a_node_of_no_tier_is_feasible_and_never_chosen(explain):
     assert tierless["tierRule"] == "node(s) had no label that makes them edge or cloud"
     assert tierless["score"] is None
     assert cloud["tierRule"] is None
-    (said,) = explained(
-        explain, "a", items=[node("n1", None), node("c1", "cloud", cpu="0"), pod("a")]
-    )
+    items = [node("n1", None), node("c1", "cloud", cpu="0"), pod("a")]
+    (said,) = explained(explain, "a", items=items)
     assert said["chosen"] is None
     assert said["message"] == (
         "0/2 nodes are available: 1 Insufficient cpu,"
         " 1 node(s) had no label that makes them edge or cloud."
     )
-
-
-def test_without_any_tier_kube_schedulers_rules_decide_alone(explain):
     items = [node("n1", None), node("n2", None, cpu="8"), pod("a")]
     result = explain("a", "-o", "json", items=items)
     said = json.loads(result.stdout)
@@ -173,20 +128,15 @@ def test_without_any_tier_kube_schedulers_rules_decide_alone(explain):
 
 
 def test_a_bound_pod_is_explained_as_if_it_came_anew(explain):
-    anti = {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {
-                "labelSelector": {"matchLabels": {"app": "a"}},
-                "topologyKey": "kubernetes.io/hostname",
-            }
-        ]
-    }
-    affinity, labels = {"podAntiAffinity": anti}, {"app": "a"}
+    host = "kubernetes.io/hostname"
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": host}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    rules = {"affinity": affinity, "labels": {"app": "a"}}
     items = [
-        node("n1", cpu="1", labels={"kubernetes.io/hostname": "n1"}),
-        node("n2", labels={"kubernetes.io/hostname": "n2"}),
-        pod("a", on="n1", affinity=affinity, labels=labels, scheduler="another"),
-        pod("b", on="n2", affinity=affinity, labels=labels),
+        node("n1", cpu="1", labels={host: "n1"}),
+        node("n2", labels={host: "n2"}),
+        pod("a", on="n1", scheduler="another", **copy.deepcopy(rules)),
+        pod("b", on="n2", **rules),
     ]
     (said,) = explained(explain, "shop/a", items=items)
     assert (said["chosen"], said["bound"]) == ("n1", True)
@@ -226,43 +176,20 @@ def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in
     assert "opt in" not in explain("a", items=[node("e1"), pod("a")]).stdout
 
 
-def test_that_nothing_waits_is_said_to_people(explain):
-    items = [node("e1"), pod("a", on="e1")]
-    assert explain("--all", items=items).stdout == "No pod waits for a node.\n"
-    assert explain("--all", "-o", "json", items=items).stdout == ""
-
-
-def test_what_refuses_several_nodes_alike_is_said_once(explain):
-    items = [
-        node("e1", cpu="2"),
-        node("e2", cpu="2"),
-        pod("web", spec=None, nodeSelector={"a": "b"}),
-    ]
-    output = explain("web", items=items).output
-    assert "NodeAffinity rejects 2 nodes." in output
-    assert "2: e1, e2" in output
-
-
-def test_that_no_node_is_large_enough_is_said(explain):
-    items = [node("e1", cpu="5"), node("c1", "cloud", cpu="5"), pod("big", cpu="30")]
-    (said,) = explained(explain, "big", items=items)
-    assert said["message"] == (
-        "0/2 nodes are available: 2 Insufficient cpu."
-        " No node is large enough: the pod requests 30 cpu, the largest has 5 cpu."
-    )
-    items = [node("e2", cpu="30", taints=[{"key": "k", "effect": "NoSchedule"}]), *items]
-    (said,) = explained(explain, "big", items=items)
-    assert "large enough" not in said["message"]
-
-
 def test_the_table_says_it_too(explain):
     result = explain("a", items=[node("e1", cpu="500m"), node("c1", "cloud"), pod("a")])
     assert "NodeResourcesFit: Insufficient cpu" in result.stdout
     assert "It would be scheduled to c1 now." in result.stdout
     result = explain("a", items=[node("e1", cpu="500m"), pod("a")])
     assert "0/1 nodes are available: 1 Insufficient cpu." in result.stdout
-    result = explain("a", items=[node("e1"), pod("a", on="e1")])
-    assert "shop/a is on e1, an edge node." in result.stdout
+    there = [node("e1"), pod("a", on="e1")]
+    assert "shop/a is on e1, an edge node." in explain("a", items=there).stdout
+    assert explain("--all", items=there).stdout == "No pod waits for a node.\n"
+    assert explain("--all", "-o", "json", items=there).stdout == ""
+    unwanted = pod("web", spec=None, nodeSelector={"a": "b"})
+    output = explain("web", items=[node("e1"), node("e2"), unwanted]).output
+    assert "NodeAffinity rejects 2 nodes." in output
+    assert "2: e1, e2" in output
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,7 @@ COMMANDS = {
 }
 
 
-def test_every_command_that_reads_a_dump_is_tried():
-    assert set(commands_on_dumps()) == set(COMMANDS)
+assert set(commands_on_dumps()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
@@ -145,16 +144,13 @@ def test_what_is_printed_is_escaped(monkeypatch, printer):
     assert "202e" in said
 
 
-def test_the_page_gets_no_unprintable_text():
+def test_the_page_and_its_answers_get_no_unprintable_text():
     snapshot = Snapshot(1, 1.0, {"status": {"now": SEEN.status}, "pods": SEEN.pods})
     line = encode_message(snapshot).decode()
     assert is_clean(line)
     headline = decode_message(line.encode()).rows["status"]["now"].headline
     assert r"\u202e" in headline
     assert "\u202e" not in headline
-
-
-def test_an_answer_on_the_page_is_escaped():
     body = explanation_response(Explanation(HOSTILE, ((HOSTILE,),))).body
     assert is_clean(body.decode())
     title = msgspec.json.decode(body)["title"]

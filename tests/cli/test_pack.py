@@ -74,21 +74,14 @@ def test_pods_that_are_scheduled_as_they_are_need_no_packing(said_of):
     assert "No migration is needed: all pending pods fit (1)." in told
 
 
-def test_pods_of_lower_priority_go_only_if_that_is_allowed(said_of):
+def test_priority_and_configuration_decide_who_may_be_moved(said_of):
     full = [TWO[0], running("a", "c1", memory="4Gi")]
     waits = waiting("large", memory="4Gi", priority=10)
     assert said_of(*full, waits)["evicted"] == []
     said = said_of(*full, waits, configuration="optimiser: {allowEvictions: true}")
     assert said["evicted"] == ["shop/a"]
     assert said["awaited"] == [{"pod": "shop/large", "node": "c1"}]
-
-
-def test_pods_that_must_stay_do(said_of):
-    said = said_of(
-        *IN_PIECES,
-        waiting("large"),
-        configuration="migration: {mode: 'off'}",
-    )
+    said = said_of(*IN_PIECES, waiting("large"), configuration="migration: {mode: 'off'}")
     assert (said["moves"], said["waiting"]) == ([], ["shop/large"])
 
 

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -32,32 +31,24 @@ def rights(*arguments):
 
 def test_the_manifests_have_what_it_prints():
     assert (BASE / "rbac.yaml").read_text(encoding="utf-8") == said("-o", "yaml")
-
-
-def test_the_component_that_only_suggests_has_what_it_prints_for_that():
     printed = said("-o", "yaml", "--config", SUGGEST_ONLY / "config.yaml")
     given = (SUGGEST_ONLY / "rbac.yaml").read_text(encoding="utf-8")
     assert printed.partition("---\n")[0] == given
     assert "eviction" not in given
 
 
-def test_packing_needs_what_moving_needs(tmp_path):
+def test_a_configuration_needs_what_it_uses(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text("{suggester: {mode: off}, optimiser: {mode: apply}}")
     assert ("ClusterRole", "create", "pods/eviction") in rights("--config", config)
-
-
-def test_a_right_is_given_once():
-    given = [
-        (role["kind"], group, resource, verb)
-        for role in yaml.safe_load_all(said("-o", "yaml"))
-        for rule in role.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    ]
-    assert len(given) == len(set(given))
-    assert len(given) == len({right for feature in FEATURES for right in feature.rights})
+    path = tmp_path / "config.yaml"
+    eviction = ("ClusterRole", "create", "pods/eviction")
+    path.write_text("suggester: {mode: 'off'}")
+    assert eviction not in rights("--config", path)
+    path.write_text("{suggester: {mode: 'off'}, preemption: enabled}")
+    assert eviction in rights("--config", path)
+    path.write_text("suggester: {mode: apply}")
+    assert rights("--config", path) == rights()
 
 
 def test_roles_are_bound_to_the_account_of_that_name_and_namespace():
@@ -75,34 +66,19 @@ def test_roles_are_bound_to_the_account_of_that_name_and_namespace():
     assert {names for *_, names in rights("--name", "other") if names == "other"}
 
 
-def test_a_configuration_needs_what_it_uses(tmp_path):
-    path = tmp_path / "config.yaml"
-    eviction = ("ClusterRole", "create", "pods/eviction")
-    path.write_text("suggester: {mode: 'off'}")
-    assert eviction not in rights("--config", path)
-    path.write_text("{suggester: {mode: 'off'}, preemption: enabled}")
-    assert eviction in rights("--config", path)
-    path.write_text("suggester: {mode: apply}")
-    assert rights("--config", path) == rights()
+def test_a_feature_can_be_left_out():
+    everything = len(rights())
+    for feature in (f for f in FEATURES if f.name != "placing"):
+        others = {r for f in FEATURES if f is not feature for r in f.rights}
+        lost = len(set(feature.rights) - others)
+        assert everything - len(rights("--without", feature.name)) == lost
 
 
-@pytest.mark.parametrize(
-    "feature", [f for f in FEATURES if f.name != "placing"], ids=lambda f: f.name
-)
-def test_a_feature_can_be_left_out(feature):
-    others = {r for f in FEATURES if f is not feature for r in f.rights}
-    lost = len(set(feature.rights) - others)
-    assert len(rights()) - len(rights("--without", feature.name)) == lost
-
-
-def test_json_has_every_feature_with_its_rights():
+def test_json_and_the_table_have_every_feature_with_its_rights():
     features = json.loads(said("-o", "json"))["features"]
     assert [feature["name"] for feature in features] == [feature.name for feature in FEATURES]
     for feature in features:
         assert feature["does"]
         assert all({"verbs", "apiGroup", "resources", "scope"} == set(r) for r in feature["rights"])
-
-
-def test_the_table_has_every_feature():
     table = said()
     assert all(feature.name in table for feature in FEATURES)

@@ -118,11 +118,8 @@ def test_one_that_fails_takes_nothing_from_the_others(compare, tmp_path):
     assert "ahead in 1" in out
     assert list(kept(tmp_path)) == ["packing"]
     assert "**paper failed when it was run last**" in (tmp_path / "tables.md").read_text()
-
-
-def test_of_several_failures_each_is_said_and_all_are_raised(compare):
     failing = [experiment(n, raising(OSError(n))) for n in ("paper", "packing")]
-    code, out, err = compare(failing)
+    code, out, err = compare(failing, out=tmp_path / "both")
     assert (code, out) == (1, "")
     assert err.count(" failed: ") == 2
 
@@ -137,17 +134,13 @@ def test_a_mistake_of_ours_is_no_line(compare, tmp_path):
     assert list(kept(tmp_path)) == ["packing"]
 
 
-@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
-def test_what_was_done_before_an_interruption_is_there(compare, tmp_path, signalled):
+def test_what_was_done_before_an_interruption_is_there(compare, tmp_path):
     def interrupted(_):
-        os.kill(os.getpid(), signalled)
+        os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    chosen = [
-        experiment("paper", lambda _: found(75, 100)),
-        experiment("packing", interrupted),
-    ]
+    chosen = [experiment("paper", lambda _: found(75, 100)), experiment("packing", interrupted)]
     code, out, err = compare(chosen)
     assert code == 130
     assert err.endswith("kubedsm: error: interrupted\n")
@@ -202,23 +195,20 @@ def test_every_mistake_is_one_line(arguments, code, message, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "[]", '{"emulated": true, "runs": []}'])
 def test_a_folder_of_something_else_is_left_as_it_is(compare, tmp_path, text):
+    chosen = [experiment("paper", raising(AssertionError))]
     (tmp_path / "results.json").write_text(text)
-    code, _, err = compare([experiment("paper", raising(AssertionError))])
+    code, _, err = compare(chosen)
     assert code == 1
     assert err.startswith(f"kubedsm: error: {tmp_path}/results.json: not of this kubedsm compare")
     assert err.count("\n") == 1
     assert (tmp_path / "results.json").read_text() == text
-
-
-def test_a_file_is_no_folder(compare, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, _, err = compare([experiment("paper", raising(AssertionError))], out=tmp_path / "file")
-    assert code == 2
-    assert "is a file" in err
-    code, _, err = compare([experiment("paper", raising(AssertionError))], out=tmp_path / "file/x")
+    code, _, err = compare(chosen, out=tmp_path / "results.json")
+    assert (code, "is a file" in err) == (2, True)
+    code, _, err = compare(chosen, out=tmp_path / "results.json/x")
     assert (code, err.count("\n")) == (1, 1)
 
 
+@pytest.mark.long
 def test_the_papers_scenarios_are_really_played(tmp_path, monkeypatch):
     monkeypatch.setattr(presets, "PAPER_SCENARIOS", {"1.5-.4": (1.5, 0.4)})
     arguments = ("--only", "paper", "--policies", "random", "--jobs", 1)

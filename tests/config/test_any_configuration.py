@@ -2,6 +2,8 @@
 
 import jsonschema
 import msgspec
+import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +48,28 @@ def test_the_share_a_target_asks_for_is_a_share(latency, target):
 @given(objectives())
 def test_every_configured_objective_can_be_built(section):
     assert Configuration(objective=section).objective_function.gamma == section.gamma
+
+
+def test_it_is_a_schema_and_takes_what_is_right():
+    SCHEMA.check_schema(schema())
+    SCHEMA.validate(yaml.safe_load(dump(Configuration())))
+    for text in (
+        *("batch:", "tiers: {label: a, edge: [b, c]}", "suggester: {mode: off, maxMoves: 1}"),
+        "{}",
+    ):
+        SCHEMA.validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("batsh: {}", "batch: {size: 0}", "batch: {size: many}", "batch: {idle: 5}"),
+        *("batch: {idle: 5 seconds}", "suggester: {mode: on}", "suggester: {defragment: 1}"),
+        *("services: {cart: {qos: 1}}", "services: {shop/cart: {qos: 2}}", "schedulerName: A B"),
+        *("services: {'*/*': {qos: 1}}", "tiers: {edge: []}", "kind: ConfigMap"),
+        "fairness: {namespaces: {A: 1}}",
+    ],
+)
+def test_what_is_wrong_is_refused(text):
+    with pytest.raises(jsonschema.ValidationError):
+        SCHEMA.validate(yaml.safe_load(text))

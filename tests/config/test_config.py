@@ -80,53 +80,33 @@ def test_the_full_form_spells_out_the_defaults():
     }
 
 
-def test_missing_and_null_keys_have_their_defaults():
+def test_null_json_bare_words_lists_and_durations_are_read_as_they_are_meant():
     given = load("batch:\nsuggester: {maxMoves: 2, period: }\nservices: {shop/cart: }\n", "x")
     assert given.batch == BatchSettings()
     assert given.suggester == SuggesterSettings(max_moves=2)
     assert given.services == {"shop/cart": Service()}
-
-
-def test_json_is_read_too():
     text = json.dumps({"suggester": {"mode": "off"}, "objective": {"beta": 1e-7, "gamma": 1e2}})
     given = load(text, "config.json")
     assert given.suggester == SuggesterSettings(mode="off")
     assert (given.objective.beta, given.objective.gamma) == (1e-7, 100)
-
-
-def test_a_bare_off_is_a_mode_though_yaml_reads_it_as_false():
     assert load("suggester: {mode: off}", "x").suggester.mode == "off"
-
-
-def test_pods_are_packed_as_they_are_moved_unless_it_is_said_otherwise():
     assert load("", "x").packing_mode == "apply"
     assert load("suggester: {mode: suggest}", "x").packing_mode == "suggest"
     assert load("{suggester: {mode: off}, optimiser: {mode: apply}}", "x").packing_mode == "apply"
     assert load("optimiser: {mode: off}", "x").packing_mode == "off"
-
-
-def test_labels_of_the_tiers_may_be_one_or_several():
     given = load("tiers: {label: [zone, tier], edge: near, cloud: [far, farther]}", "x")
     assert given.tiers == Tiers(
         ("zone", "tier"), frozenset({"near"}), frozenset({"far", "farther"})
     )
-
-
-def test_durations_are_seconds():
     given = load("migration: {deadline: 1m30s, cooldown: 0s, drainDelay: 500ms}", "x")
     assert given.migration == MigrationSettings(deadline=90.0, cooldown=0.0, drain_delay=0.5)
 
 
 REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {qos: 1.5}}": "services.shop/cart.qos: 1.5 is not between 0 and 1",
-    "services: {shop/cart: {qos: -1}}": "services.shop/cart.qos: -1 is not between 0 and 1",
     "services: {'*': {qos: .nan}}": "services.*.qos: nan is not between 0 and 1",
-    "services: {'*': {qos: .inf}}": "services.*.qos: inf is not between 0 and 1",
     "services: {shop/cart: {qos: half}}": (
         "services.shop/cart.qos: 'half' is not a number between 0 and 1"
-    ),
-    "services: {shop/cart: {qos: true}}": (
-        "services.shop/cart.qos: true is not a number between 0 and 1"
     ),
     "services: {shop/cart: {qos: 1, latencyTarget: 1s}}": (
         "services.shop/cart.latencyTarget: qos says the same thing; only one of them may be given"
@@ -141,48 +121,24 @@ REFUSALS: dict[str | bytes, str] = {
         "services.cart: 'cart' is not namespace/name, namespace/*, */name or *"
     ),
     "services: {7: {qos: 1}}": "services.7: '7' is not namespace/name, namespace/*, */name or *",
-    "services: {Shop/cart: {qos: 1}}": (
-        "services.Shop/cart: 'Shop/cart' is not namespace/name, namespace/*, */name or *"
-    ),
     "services: [1]": "services: a list is not a mapping of keys to values",
     "services: {shop/cart: 0.5}": "services.shop/cart: 0.5 is not a mapping of keys to values",
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
         "services.shop/cart.latencyTarget: needs latency.edge, 80ms, below latency.cloud, 80ms"
-    ),
-    "objective: {weight: load}": "objective.weight: 'load' is not equal or traffic",
-    "services: {shop/cart: {rate: many}}": (
-        "services.shop/cart.rate: 'many' is not a number between 0 and 1000000"
-    ),
-    "services: {shop/cart: {rate: -1}}": (
-        "services.shop/cart.rate: -1 is not between 0 and 1000000"
-    ),
-    "tenants: {maxRate: 1e7}": "tenants.maxRate: 10000000 is not between 0 and 1000000",
-    "objective: {kind: speed}": (
-        "objective.kind: 'speed' is not share, proportional, latency or ecmus"
     ),
     "{objective: {kind: latency}, latency: {edge: 1s}}": (
         "objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms"
     ),
     "bach: {}": "bach: unknown key; did you mean batch?",
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
-    "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",
     "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud, queries",
-    "batch: {1: 5ms}": (
-        "batch.1: unknown key; the keys here are idle, max, size, budget, patience, edgeWait"
-    ),
-    "batch: {edgeWait: 2m}": "batch.edgeWait: 2m is not between 0s and 1m",
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),
-    "batch: {idle: 1:30}": (
-        "batch.idle: 90 is not a duration with its unit, such as 500ms, 10s or 1m30s"
-    ),
     "batch: {idle: 5 ms}": "batch.idle: '5 ms' is not a duration, such as 500ms, 10s or 1m30s",
-    "batch: {max: 2m}": "batch.max: 2m is not between 0s and 1m",
     "batch: {max: 1ms}": "batch.max: 1ms is shorter than idle, 5ms",
     "batch: {size: 0}": "batch.size: 0 is not between 1 and 10000",
     "batch: {size: 1.5}": "batch.size: 1.5 is not a whole number between 1 and 10000",
-    "batch: {size: true}": "batch.size: true is not a whole number between 1 and 10000",
     "batch: {size: 0x" + "f" * 6000 + "}": "batch.size: a huge number is not between 1 and 10000",
     "batch: 5ms": "batch: '5ms' is not a mapping of keys to values",
     "suggester: {period: 0s}": "suggester.period: 0s is not between 10ms and 24h",
@@ -191,44 +147,17 @@ REFUSALS: dict[str | bytes, str] = {
         "suggester.mode: 'aply' is not apply, suggest or off; did you mean apply?"
     ),
     "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
-    "suggester: {algorithm: fast}": "suggester.algorithm: 'fast' is not exact or paper",
-    "optimiser: {trigger: always}": "optimiser.trigger: 'always' is not stuck",
-    "optimiser: {delay: 0s}": "optimiser.delay: 0s is not between 100ms and 24h",
-    "optimiser: {tierShare: 2}": "optimiser.tierShare: 2 is not between 0 and 1",
-    "objective: {beta: -0.1}": "objective.beta: -0.1 is not between 0 and 1000",
-    "migration: {price: 25h}": "migration.price: 25h is not between 0s and 24h",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",
-    "migration: {maxConcurrent: 0}": "migration.maxConcurrent: 0 is not between 1 and 1000",
-    "migration: {deadline: 2024-01-01}": (
-        "migration.deadline: '2024-01-01' is not a duration, such as 500ms, 10s or 1m30s"
-    ),
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",
-    "fairness: {perNamespace: 1}": "fairness.perNamespace: 1 is not true or false",
-    "fairness: {namespaces: {shop: -1}}": (
-        "fairness.namespaces.shop: -1 is not between 0 and 1000"
-    ),
     "fairness: {namespaces: {shop/cart: 2}}": (
         "fairness.namespaces.shop/cart: 'shop/cart' is not a namespace"
     ),
-    "fairness: {namespaces: [shop]}": (
-        "fairness.namespaces: a list is not a mapping of keys to values"
-    ),
-    "objective: {beta: -1}": "objective.beta: -1 is not between 0 and 1000",
     "objective: {alpha: 0}": "objective.beta: 0.1 is not below alpha, 0",
-    "fragmentation: waste": "fragmentation: 'waste' is not unusable or product",
-    "objective: {gamma: 1e9}": "objective.gamma: 1000000000 is not between 0 and 1000",
     "objective: {gamma: -" + "9" * 400 + "}": (
         "objective.gamma: a huge number is not a number between 0 and 1000"
     ),
-    "objective: {gamma: " + "9" * 400 + "}": (
-        "objective.gamma: a huge number is not a number between 0 and 1000"
-    ),
     "edge: {headroom: 0.1}": "edge.headroom: 0.1 is not a percentage, such as 10%",
-    "edge: {headroom: 10}": "edge.headroom: 10 is not a percentage, such as 10%",
     "edge: {headroom: 101%}": "edge.headroom: 1.01 is not between 0% and 100%",
-    "edge: {headroom: -1%}": "edge.headroom: '-1%' is not a percentage, such as 10%",
-    "cloud: {percentageOfNodes: 101}": ("cloud.percentageOfNodes: 101 is not between 0 and 100"),
-    "batch: {patience: 0s}": "batch.patience: 0s is not between 1s and 24h",
     "tiers: {edge: []}": "tiers.edge: the list is empty",
     "tiers: {edge: [a, a]}": "tiers.edge: 'a' occurs twice",
     "tiers: {edge: yes}": "tiers.edge: true is not a label value, such as edge",
@@ -240,21 +169,11 @@ REFUSALS: dict[str | bytes, str] = {
     "apiVersion: kubedsm.io/v1": "apiVersion: 'kubedsm.io/v1' is not kubedsm.io/v1alpha1",
     "kind: Deployment": "kind: 'Deployment' is not KubeDSMConfiguration",
     "[]": "a list is not a mapping of keys to values",
-    "kubedsm": "'kubedsm' is not a mapping of keys to values",
     "batch: {size: 1}\nbatch: {size: 2}": "batch: given twice, line 2, column 1",
-    "batch: {size: 1, size: 2}": "batch.size: given twice, line 1, column 18",
-    '{"batch": {"size": 1, "size": 1}}': "batch.size: given twice, line 1, column 23",
-    "kind: *x": "not YAML: found undefined alias 'x', line 1, column 7",
     "a: 1\n---\nb: 2": "another document begins, line 2, column 1; there must be one only",
     b"kind: \xff": "not UTF-8 text",
-    "[" * 5000: "nested too deeply",
-    "batch: &b [*b]": "not YAML: found undefined alias 'b', line 1, column 12",
     "batch: {? [1, 2] : 3}": "batch: a key must be text, line 1, column 11",
-    "kind: !!python/name:os.system {}": (
-        "kind: 'tag:yaml.org,2002:python/name:os.system' has no meaning here, line 1, column 7"
-    ),
     "<<: {kind: x}": "<<: 'tag:yaml.org,2002:merge' has no meaning here, line 1, column 1",
-    "kind: !!bool perhaps": "not YAML: 'perhaps'",
 }
 
 
@@ -279,58 +198,15 @@ def test_odd_text_is_refused_in_one_short_line(text):
     assert refusal(text).startswith("config.yaml: ")
 
 
-def test_the_dumped_defaults_name_every_key():
-    dumped = dump(Configuration())
-    assert dumped.startswith("apiVersion: kubedsm.io/v1alpha1\nkind: KubeDSMConfiguration\n")
-    assert "idle: 5ms" in dumped
-    assert "period: 3s" in dumped
-
-
-@pytest.mark.parametrize(
-    ("name", "qos", "weight"),
-    [
-        ("cart", 0.5, 1),
-        ("video", pytest.approx(2 / 3), 1),
-        ("anything", 1.0, 1),
-    ],
-)
-def test_promises(name, qos, weight):
-    promise = load(FULL, "x").promise(workload(name))
-    assert (promise.qos, promise.weight) == (qos, weight)
-
-
-def test_what_a_service_leaves_out_is_as_for_every_service():
-    given = load(
-        "services:\n"
-        "  '*': {latencyTarget: 50ms, weight: 3, mode: recreate}\n"
-        "  shop/cart: {qos: 0.25}\n"
-        "  shop/video: {weight: 2, mode: surge}\n",
-        "x",
-    )
-    cart, video = given.promise(workload("cart")), given.promise(workload("video"))
-    assert (cart.qos, cart.weight) == (0.25, 3)
-    assert (video.qos, video.weight) == (pytest.approx(0.5), 2)
-    assert given.migration_mode(workload("cart")) == "recreate"
-    assert given.migration_mode(workload("video")) == "surge"
-
-
 def test_without_a_word_for_every_service_the_promise_is_the_whole_edge_share():
     given = load("services: {shop/cart: {weight: 2}}\nmigration: {mode: recreate}", "x")
     for name, weight in (("cart", 2), ("other", 1)):
         promise = given.promise(workload(name))
         assert (promise.qos, promise.weight) == (1, weight)
     assert given.migration_mode(workload("cart")) == "recreate"
-
-
-def test_what_is_derived_is_derived_once():
-    given = load(FULL, "x")
-    assert given.promise(workload("cart")) is given.promise(workload("cart"))
-    assert given.policy is given.policy
-    assert given.policy.objective is given.objective_function
-
-
-def test_a_service_of_another_namespace_is_another_service():
-    assert load(FULL, "x").promise(workload("cart", "garden")).qos == 1
+    dumped = dump(Configuration())
+    assert dumped.startswith("apiVersion: kubedsm.io/v1alpha1\nkind: KubeDSMConfiguration\n")
+    assert "idle: 5ms" in dumped
 
 
 @pytest.mark.parametrize(("target", "qos"), [("10ms", 1), ("20ms", 1), ("80ms", 0), ("1s", 0)])
@@ -356,13 +232,10 @@ def test_a_bad_value_cannot_be_constructed_either(make):
         make()
 
 
-def test_a_file(tmp_path):
+def test_a_file_is_read_and_one_that_cannot_be_is_named(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(FULL, encoding="utf-8")
     assert load_file(path) == load_file(str(path)) == load(FULL, "x")
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(DocumentError) as refused:
         load_file(tmp_path / "absent.yaml")
     assert str(refused.value) == f"{tmp_path}/absent.yaml: No such file or directory"
@@ -370,26 +243,21 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_file(tmp_path)
 
 
-def test_the_objective_is_the_one_that_is_configured():
+def test_the_objective_headroom_patience_spread_and_percentage_are_the_policys():
     objective = load("objective: {alpha: 2, beta: 0.5, gamma: 20}", "x").objective_function
     assert (objective.alpha, objective.beta, objective.gamma) == (2, 0.5, 20)
-
-
-def test_headroom_and_patience_are_the_policys():
     given = attrs.evolve(Configuration(), edge=EdgeSettings(headroom=0.1))
     given = attrs.evolve(given, batch=BatchSettings(patience=90.0))
     assert given.policy.limits.headroom == 0.1
     assert given.policy.patience == 90.0
-
-
-def test_how_much_of_the_cloud_is_looked_at_is_the_policys():
     assert Configuration().policy.cloud_percentage == 100
     assert load("cloud: {percentageOfNodes: 0}", "test").policy.cloud_percentage == 0
-
-
-def test_whether_replicas_are_spread_is_the_policys():
     assert Configuration().policy.default_spread
     assert not load("defaultSpread: false", "test").policy.default_spread
+    given = load(FULL, "x")
+    assert given.promise(workload("cart")) is given.promise(workload("cart"))
+    assert given.policy is given.policy
+    assert given.policy.objective is given.objective_function
 
 
 def test_standard_input_is_read_once(monkeypatch):
@@ -403,3 +271,45 @@ def test_standard_input_is_read_once(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(DocumentError, match=r"^standard input: closed$"):
         load_file("-")
+
+
+GIVEN = load(
+    """
+services:
+  "*": {qos: 0.9, mode: recreate}
+  "*/cart": {qos: 0.4, weight: 4}
+  shop/*: {qos: 0.6, weight: 6}
+  shop/cart: {weight: 8}
+  shop/video: {latencyTarget: 50ms, mode: "off"}
+latency: {edge: 20ms, cloud: 80ms}
+""",
+    "test",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "qos", "weight", "mode"),
+    [
+        ("shop/cart", 0.6, 8, "recreate"),
+        ("shop/video", 0.5, 6, "off"),
+        ("shop/other", 0.6, 6, "recreate"),
+        ("mall/cart", 0.4, 4, "recreate"),
+        ("mall/other", 0.9, 1, "recreate"),
+        ("shopping/other", 0.9, 1, "recreate"),
+    ],
+)
+def test_each_thing_is_said_by_the_most_specific_entry(name, qos, weight, mode):
+    namespace, _, name = name.partition("/")
+    workload = Workload(namespace, "Deployment", name)
+    promise = GIVEN.promise(workload)
+    assert (promise.qos, promise.weight) == (pytest.approx(qos), weight)
+    assert GIVEN.migration_mode(workload) == mode
+
+
+def test_a_share_and_a_latency_target_are_one_thing():
+    given = load("services: {'*': {latencyTarget: 80ms}, shop/*: {qos: 0.3}}", "test")
+    assert given.promise(Workload("shop", "Deployment", "a")).qos == 0.3
+    assert given.promise(Workload("mall", "Deployment", "a")).qos == 0
+    for number in range(10_000):
+        namespace, qos = ("shop", 0.6) if number % 2 else ("mall", 0.9)
+        assert GIVEN.promise(Workload(namespace, "Deployment", f"w{number}")).qos == qos

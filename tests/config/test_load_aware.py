@@ -19,9 +19,12 @@ def refused(text):
     return line
 
 
-def test_it_is_off_by_default():
+def test_it_is_off_by_default_and_a_password_has_no_place_in_it():
     assert load("", "c.yaml").load_aware.prometheus == ""
     assert loaded("{prometheus: ''}").prometheus == ""
+    line = refused("{prometheus: 'http://kubedsm:secret@p:9090'}")
+    assert "credentials belong in the Secret kubedsm-prometheus" in line
+    assert "secret" not in line
 
 
 @pytest.mark.parametrize(
@@ -44,13 +47,7 @@ def test_what_is_none_is_refused_and_nothing_of_it_repeated(url):
     )
 
 
-def test_a_password_has_no_place_in_it():
-    line = refused("{prometheus: 'http://kubedsm:secret@p:9090'}")
-    assert "credentials belong in the Secret kubedsm-prometheus" in line
-    assert "secret" not in line
-
-
-def test_capacity_is_by_labels_of_nodes_in_bytes_per_second():
+def test_all_of_it_is_read_as_it_was_written_in_bytes_per_second_by_labels():
     text = (
         "{capacity: [{nodeSelector: {size: small}, net: 12.5MB/s}, {net: 1GiB/s, disk: 500MB/s}]}"
     )
@@ -58,9 +55,6 @@ def test_capacity_is_by_labels_of_nodes_in_bytes_per_second():
     assert small == NodeCapacity({"size": "small"}, net=12_500_000)
     assert every == NodeCapacity(net=2**30, disk=500_000_000)
     assert loaded("{capacity: {net: 1kB/s}}").capacity == (NodeCapacity(net=1000),)
-
-
-def test_all_of_it_is_read_as_it_was_written():
     whole = load(
         "{loadAware: {prometheus: 'http://p', nodeLabel: n, period: 5s, window: 90s,"
         " capacity: [{nodeSelector: {a/b: c}, net: 12345B/s}], queries: {node: {disk: ''},"
@@ -68,6 +62,7 @@ def test_all_of_it_is_read_as_it_was_written():
         "c.yaml",
     )
     assert load(dump(whole), "again") == whole
+    assert loaded("{window: 90s}").fill_window("rate(x[$window])") == "rate(x[90000ms])"
 
 
 @pytest.mark.parametrize(
@@ -99,21 +94,14 @@ def test_what_is_wrong_is_named(text, why):
     assert why in refused(text)
 
 
-def test_a_response_time_needs_both_queries():
+def test_all_mistakes_are_found_also_a_query_that_is_missing():
     with pytest.raises(DocumentError) as error:
         load("latency: {queries: {requests: sum(x)}}", "c.yaml")
     assert str(error.value) == (
         "c.yaml: latency.queries.seconds: empty: a response time needs both queries"
     )
-
-
-def test_all_mistakes_are_found_those_after_one_in_a_list_too():
     text = "loadAware: {capacity: [{net: 3, disk: 1B/s}, {disk: x}], prometheus: x, weight: -1}"
     places = {".".join(mistake.place) for mistake in list_mistakes(text, "c.yaml")}
     assert places == {
         f"loadAware.{key}" for key in ("capacity.0.net", "capacity.1.disk", "prometheus", "weight")
     }
-
-
-def test_the_window_is_put_into_queries():
-    assert loaded("{window: 90s}").fill_window("rate(x[$window])") == "rate(x[90000ms])"

@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.config import yaml_text
-from kubedsm.config.documents import (
-    CONFIGURATION,
-    DocumentError,
-    refuse_others,
-)
+from kubedsm.config.documents import CONFIGURATION, DocumentError, refuse_others
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 

@@ -5,27 +5,21 @@ import pytest
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile, TokenFileError
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:10270", "10.0.0.7", "[::1]:10270"],
-)
-def test_addresses_and_localhost_are_known(host):
-    assert Access().host_is_known(host)
+def test_addresses_localhost_and_given_names_are_known_and_no_name_of_somebody_else():
+    access = Access(names=["kubedsm.example"])
+    for host in (
+        *("localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:10270", "10.0.0.7"),
+        *("[::1]:10270", "kubedsm.example:443"),
+    ):
+        assert access.host_is_known(host), host
+    for host in (
+        *("", "evil.example", "evil.example:10270", "localhost.evil.example", "a@localhost"),
+        "1.2.3",
+    ):
+        assert not access.host_is_known(host), host
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["", "evil.example", "evil.example:10270", "localhost.evil.example", "a@localhost", "1.2.3"],
-)
-def test_no_name_that_somebody_else_can_make_lead_here_is_known(host):
-    assert not Access().host_is_known(host)
-
-
-def test_a_name_that_was_given_is_known():
-    assert Access(names=["kubedsm.example"]).host_is_known("kubedsm.example:443")
-
-
-def test_a_token_that_changes_holds_at_once(tmp_path):
+def test_a_token_that_changes_holds_at_once_and_without_one_nobody_is_let_in(tmp_path):
     path = tmp_path / "token"
     path.write_text("first\n")
     tokens = TokenFile(path)
@@ -37,9 +31,6 @@ def test_a_token_that_changes_holds_at_once(tmp_path):
     path.write_text("the second")
     assert not tokens.holds("first")
     assert tokens.holds("the second")
-
-
-def test_nobody_is_let_in_while_there_is_no_token(tmp_path):
     path = tmp_path / "token"
     path.write_text("first")
     tokens = TokenFile(path)

@@ -3,16 +3,11 @@
 import asyncio
 
 import attrs
-import msgspec
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.server.stream import Stream
-from kubedsm.dashboard.state.scene import Scene
 from kubedsm.dashboard.state.troubles import REMEMBERED
-from kubedsm.observability.reading import Leadership
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.answers import tell
 from support.move_scenes import (
     CONFIGURATION,
@@ -89,36 +84,6 @@ async def test_a_move_is_followed_from_its_decision_to_its_end():
             assert viewer.news("suggestion") == [f"decided to migrate {pod} from c1 to e1"]
             assert not viewer.news("event")  # which would say the same again
             assert (viewer.status["movesDone"], "moving" in viewer.status) == (1, False)
-
-
-async def test_a_film_that_nobody_watches_has_a_move_that_takes_a_moment():
-    timing = Timing(start_delay=0.1, stop_delay=0.1)
-    async with emulated(LARGE_CLOUD, timing=timing, configuration=settling(0.1)) as world:
-        scene = Scene(world.clock)
-        async with world.scheduler(listener=scene) as runtime, asyncio.TaskGroup() as tasks:
-            await runtime.synced.wait()
-            await settle_on_cloud(world, "web", 1, terminationGracePeriodSeconds=0)
-            stream = Stream(
-                lambda: scene.look(runtime, Leadership(), world.clock.wall()),
-                scene.snapshot,
-                scene.stirred,
-                world.clock,
-                runtime.supervisor,
-            )
-            looking = tasks.create_task(stream.run())
-            open_edge(world, ONE_PLACE)
-            await world.until(lambda: world.placed() == {"e1": 1}, 10)
-            await asyncio.sleep(2)
-            looking.cancel()
-            told = [
-                msgspec.json.decode(line)["rows"].get("moves", {})
-                for line in stream.recording.lines()
-            ]
-            states = [row["state"] for rows in told for row in rows.values() if row]
-            [row] = scene.snapshot().rows["moves"].values()
-            assert row.ended - row.began < 1.0
-            assert states.count("moving") >= 3
-            assert states[-1] == "completed"
 
 
 async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():

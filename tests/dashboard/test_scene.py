@@ -1,26 +1,25 @@
 """The rows of a running scheduler: complete, right at every look, and told once."""
 
 import asyncio
-import copy
+import random
+from contextlib import asynccontextmanager
 
 import orjson
 import pytest
 
-from kubedsm.kube.client.port import Response
+from kubedsm.app.assembly import Runtime
+from kubedsm.kube.client.dry_run import DryRun
+from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm.observability.reading import Leadership
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES
+from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import (
-    LARGE_CLOUD,
-    MERGE,
-    migrating,
-    open_edge,
-    quiet,
-    settle_on_cloud,
-)
-from support.sites import cordon
+from support.fake_prometheus import DOWN, FakePrometheus
+from support.move_scenes import LARGE_CLOUD, MERGE, migrating, open_edge, quiet, settle_on_cloud
+from support.preemptions import SLOW_STOP, preempting, urgent
+from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -103,35 +102,11 @@ def _without_moments(rows):
     return {key: {k: v for k, v in row.items() if k != "since"} for key, row in rows.items()}
 
 
-async def test_what_is_measured_of_a_node_is_told_as_a_part_of_it():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            viewer.look()
-            assert "cpuUsed" not in viewer["nodes"]["e1"]
-            sample = Measured(world.clock.wall(), {"e1": Usage(cpu=1000, memory=2**31)})
-            runtime.mirror.apply(MeasuredApplied(sample))
-            viewer.look()
-            row = viewer["nodes"]["e1"]
-            assert (row["cpuUsed"], row["memoryUsed"]) == (0.25, 0.25)
-
-
-async def test_pods_that_were_there_before_are_seen():
+async def test_what_was_there_before_is_seen_and_is_no_news():
     async with emulated(EDGE, CLOUD) as world:
         async with world.scheduler():
             world.deploy("web", 2)
             await world.until_bound(2, 5)
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            viewer.look()
-            assert len(viewer["pods"]) == 2
-            assert viewer["workloads"]["default/web"]["total"] == 2
-
-
-async def test_nodes_that_were_there_before_are_no_news():
-    async with emulated(EDGE) as world:
         viewer = Viewer(world)
         async with world.scheduler(listener=viewer.scene) as runtime:
             viewer.look()
@@ -139,35 +114,19 @@ async def test_nodes_that_were_there_before_are_no_news():
             assert "troubles" not in viewer.status
             await runtime.synced.wait()
             viewer.look()
+            assert len(viewer["pods"]) == 2
+            assert viewer["workloads"]["default/web"]["total"] == 2
             assert viewer.news("state") == []
             world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
             await asyncio.sleep(1)
             viewer.look()
             assert viewer.news("state") == ["node e2 has joined"]
-
-
-async def test_a_name_that_another_pod_has_by_the_next_look_is_of_that_one():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("web", 1)
-            await world.until_bound(1, 5)
-            [pod] = world.pods()
-            kept = {key: pod["metadata"][key] for key in ("name", "namespace", "labels")}
-            for again in (True, True, False):
-                viewer.look()
-                before = dict(viewer["pods"])
-                world.api.delete(DEPLOYMENTS, "default", "web") if not again else None
-                name = kept["name"]
-                world.api.delete(PODS, "default", name, grace_seconds=0)
-                if again:
-                    spec = copy.deepcopy(pod["spec"])
-                    spec.pop("nodeName", None)
-                    world.api.create(PODS, {"metadata": kept, "spec": spec}, namespace="default")
-                await asyncio.sleep(0.3)
-                viewer.look()
-                assert (f"default/{name}" in viewer["pods"]) is again, before
+            assert "cpuUsed" not in viewer["nodes"]["e1"]
+            sample = Measured(world.clock.wall(), {"e1": Usage(cpu=1000, memory=2**31)})
+            runtime.mirror.apply(MeasuredApplied(sample))
+            viewer.look()
+            row = viewer["nodes"]["e1"]
+            assert (row["cpuUsed"], row["memoryUsed"]) == (0.25, 0.25)
 
 
 async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cordoned():
@@ -258,3 +217,161 @@ async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
                 "binding rejected",
             )
             assert "not on Mondays" in row["message"]
+
+
+@asynccontextmanager
+async def dry_running(world, viewer):
+    """A scheduler that only tells."""
+    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
+    world.runtime = Runtime(
+        DryRun(front),
+        world.configuration,
+        world.clock,
+        random.Random(0),
+        listener=viewer.scene,
+        prometheus=FakePrometheus(world.clock, failure=DOWN),
+        dry_run=True,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(world.runtime.run())
+        await world.runtime.synced.wait()
+        yield
+        running.cancel()
+
+
+async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world, Leadership(False, "other_1b9e-uuid"))
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            assert viewer.status["headline"] == "standby: other leads"
+            viewer.leadership = Leadership(False, "")
+            viewer.look()
+            assert viewer.status["troubles"][0].startswith("No scheduler is known to lead")
+            viewer.leadership = Leadership(True, "we")
+            viewer.look()
+            assert viewer.status["role"] == "leading"
+            assert viewer.news("state") == ["no leader is known", "this scheduler leads"]
+
+
+async def test_a_dry_run_says_where_a_pod_would_go_and_leaves_it_waiting():
+    async with emulated(EDGE, CLOUD) as world:
+        viewer = Viewer(world)
+        async with dry_running(world, viewer):
+            world.deploy("web", 1)
+            await asyncio.sleep(2)
+            viewer.look()
+            [row] = viewer["pods"].values()
+            assert (row["state"], row["message"]) == (
+                "waiting",
+                "it would be bound to e1, but this is a dry run",
+            )
+            assert viewer.status["dryRun"]
+            await asyncio.sleep(15)
+            viewer.look()
+            assert "troubles" not in viewer.status
+
+
+async def test_configurations_and_the_pause_switch_are_followed():
+    source = ObjectName("kubedsm", "kubedsm")
+    async with emulated(EDGE, CLOUD, source=source) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": "{}"}}
+        world.api.create(CONFIGMAPS, made, namespace="kubedsm")
+        viewer = Viewer(world)
+
+        async def say(**data):
+            world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", {"data": data}, MERGE)
+            await asyncio.sleep(1)
+            viewer.look()
+
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            before = viewer.status["configured"]
+            await say(paused="true")
+            assert viewer.status["paused"]
+            await say(paused="false")
+            assert "paused" not in viewer.status
+            await say(**{"config.yaml": "suggester: {mode: suggest}"})
+            assert (viewer.status["mode"], viewer.status["generation"]) == ("suggest", 2)
+            assert viewer.status["configured"] > before
+            await say(**{"config.yaml": "suggester: {mode: perhaps}"})
+            assert "suggester.mode" in viewer.status["refusal"]
+            [trouble] = viewer.status["troubles"]
+            assert trouble.startswith("The latest configuration is refused: ")
+            assert [text.partition(":")[0] for text in viewer.news("state")] == [
+                "migrations are paused",
+                "migrations are resumed",
+                "another configuration is in force",
+                "the configuration is refused",
+            ]
+            [event] = viewer.news("event")
+            assert event.startswith("ConfigurationRefused: ")
+
+
+async def test_pods_that_others_hold_back_say_who_does():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("gated", 1, schedulingGates=[{"name": "example.com/quota"}])
+            world.deploy("theirs", 1, schedulerName="other")
+            await asyncio.sleep(1)
+            viewer.look()
+            rows = {row["workload"]: row for row in viewer["pods"].values()}
+            gated, theirs = rows["default/gated"], rows["default/theirs"]
+            assert gated["state"] == "gated"
+            assert gated["message"].endswith("gates are removed: example.com/quota")
+            assert (theirs["state"], theirs["message"]) == (
+                "waiting",
+                "it waits for the scheduler other",
+            )
+            assert "waiting" not in viewer.status
+            assert viewer["workloads"].keys() == {"default/gated"}
+
+
+async def test_room_that_is_being_made_is_shown_where_it_is():
+    async with preempting(timing=SLOW_STOP) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("low", 2, terminationGracePeriodSeconds=20)
+            await world.until_bound(2, 5)
+            await asyncio.sleep(1)
+            urgent(world, "high")
+            await asyncio.sleep(3)
+            viewer.look()
+            [row] = [r for r in viewer["pods"].values() if r["workload"] == "default/high"]
+            assert (row["state"], row["roomOn"]) == ("waiting", "e1")
+            assert viewer.pods("default/low").count(("leaving", "e1")) == 1
+
+
+async def test_a_site_that_is_cut_off_is_told_as_one_thing():
+    async with two_sites() as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 2)
+            await running(world, 2)
+            viewer.look()
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + 15)
+            viewer.look()
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"cut off"}
+            said = "site north (n1, n2) is cut off: its pods are left alone"
+            assert viewer.status["headline"] == said
+            world.cluster.reconnect(*NORTH)
+            await asyncio.sleep(20)
+            viewer.look()
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"settling"}
+            assert "troubles" not in viewer.status
+            await asyncio.sleep(SETTLE)
+            viewer.look()
+            assert viewer.news("state") == [
+                "site north is cut off: pods on n1, n2 are left alone",
+                "site north is back: n1, n2",
+                "node n1 accepts pods again",
+                "node n2 accepts pods again",
+            ]

@@ -6,14 +6,18 @@ There is no kube-scheduler: a `kubedsm run` that goes by its name stands in for 
 import json
 
 import pytest
+import yaml
 
 from support.kubectl import Kubectl, needs_kubectl
-from support.manifests import MANIFESTS
-from support.processes import Process, Server, write
+from support.manifests import MANIFESTS, built
+from support.processes import Scheduler, Server, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
 
-OVERLAYS = ("", "overlays/k3s", "overlays/single-replica", "overlays/suggest-only")
+#: kinds that the emulated cluster does not have
+FOREIGN = ("NetworkPolicy", "PrometheusRule", "ServiceMonitor")
+#: the page first: the emulated cluster leaves what a patch adds to a list at its end
+FOLDERS = sorted([MANIFESTS, *(MANIFESTS / "overlays").iterdir()], key=lambda f: f.name != "page")
 #: the node that runs the API server
 SERVER = "n5"
 #: kubectl sends the selector of a budget each time, to be replaced as a whole
@@ -26,32 +30,30 @@ def kubectl(tmp_path_factory):
     named = write(folder, "config.yaml", "schedulerName: default-scheduler")
     with (
         Server("--tls", "--kubeconfig", folder / "kubeconfig") as server,
-        Process(
-            *("run", "--kubeconfig", server.kubeconfig, "--config", named, "-o", "json"),
-            *("--diagnostics-port", "0", "--leader-elect=false"),
-        ),
+        Scheduler(server, "--config", named, "--leader-elect=false"),
     ):
         kubectl = Kubectl(server.kubeconfig, folder)
         kubectl("label", "node", SERVER, "node-role.kubernetes.io/control-plane=")
         yield kubectl
 
 
-def applied(kubectl, overlay):
+def applied(kubectl, *given):
     """What became of each object."""
-    said = kubectl("apply", "-k", MANIFESTS / overlay)
-    lines = (line for line in said.splitlines() if not line.startswith("Warning:"))
-    return dict(line.rsplit(" ", 1) for line in lines)
+    lines = kubectl("apply", *given).splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("Warning:"))
 
 
 def got(kubectl, *what):
     return json.loads(kubectl("-n", "kubedsm", "get", *what, "-o", "json"))
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_it_is_applied_rolled_out_and_then_unchanged(kubectl, overlay):
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_it_is_applied_rolled_out_and_then_unchanged(kubectl, tmp_path, folder):
     """Whatever was applied before."""
-    first = applied(kubectl, overlay)
-    assert len(first) == 12
+    objects = [given for given in built(folder).values() if given["kind"] not in FOREIGN]
+    path = write(tmp_path, "objects.yaml", yaml.safe_dump_all(objects))
+    first = applied(kubectl, "-f", path)
+    assert len(first) == len(objects) >= 12
     assert set(first.values()) <= {"created", "configured", "unchanged"}
     kubectl("-n", "kubedsm", "rollout", "status", "deployment/kubedsm", "--timeout=60s")
     pods = [
@@ -59,12 +61,12 @@ def test_it_is_applied_rolled_out_and_then_unchanged(kubectl, overlay):
         for pod in got(kubectl, "pods")["items"]
         if "deletionTimestamp" not in pod["metadata"]
     ]
-    assert len(pods) == (1 if overlay == "overlays/single-replica" else 2)
+    assert len(pods) == (1 if folder.name == "single-replica" else 2)
     for spec in pods:
         assert (spec["priorityClassName"], spec["priority"]) == ("kubedsm", 1_000_000_000)
-        assert spec["nodeName"] == SERVER or overlay != "overlays/k3s"
+        assert spec["nodeName"] == SERVER or folder.name != "k3s"
     before = [written(kubectl, kind) for kind in ("pdb", "deployment", "service")]
-    again = applied(kubectl, overlay)
+    again = applied(kubectl, "-f", path)
     assert {name for name, fate in again.items() if fate != "unchanged"} <= {ALWAYS_SENT}
     assert again.keys() == first.keys()
     assert [written(kubectl, kind) for kind in ("pdb", "deployment", "service")] == before
@@ -79,15 +81,7 @@ def written(kubectl, kind):
 
 
 def test_it_is_removed_as_a_whole(kubectl):
-    applied(kubectl, "")
-    said = kubectl("delete", "-k", MANIFESTS, "--timeout=60s")
-    assert len(said.splitlines()) == 12
-    left = kubectl("get", "ns,pc,clusterrole,clusterrolebinding,deploy,pods", "-A", "-o", "name")
-    assert not [line for line in left.splitlines() if "/kubedsm" in line]
-
-
-def test_priority_classes_are_shown_as_kubectl_shows_them(kubectl):
-    applied(kubectl, "")
+    applied(kubectl, "-k", MANIFESTS)
     header, *lines = kubectl("get", "pc").splitlines()
     assert header.split() == ["NAME", "VALUE", "GLOBAL-DEFAULT", "AGE", "PREEMPTIONPOLICY"]
     rows = {line.split()[0]: line.split()[1:3] for line in lines}
@@ -96,3 +90,7 @@ def test_priority_classes_are_shown_as_kubectl_shows_them(kubectl):
         "system-cluster-critical": ["2000000000", "false"],
         "system-node-critical": ["2000001000", "false"],
     }
+    said = kubectl("delete", "-k", MANIFESTS, "--timeout=60s")
+    assert len(said.splitlines()) == 12
+    left = kubectl("get", "ns,pc,clusterrole,clusterrolebinding,deploy,pods", "-A", "-o", "name")
+    assert not [line for line in left.splitlines() if "/kubedsm" in line]

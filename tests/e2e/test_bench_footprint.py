@@ -6,7 +6,7 @@ import pytest
 
 from support.command_line import kubedsm
 
-pytestmark = pytest.mark.http
+pytestmark = [pytest.mark.http, pytest.mark.long]
 
 
 def figures(*arguments):
@@ -37,19 +37,3 @@ def test_scale_measures_the_cost_while_pods_come_and_go():
     assert running["churn"]["cpuPercentOfACore"] > 0
     assert running["residentMB"] > 10
     assert running["loopLag"]["looks"] > 0
-
-
-def test_more_pods_than_fit_on_the_nodes_are_refused():
-    done = kubedsm("bench", "footprint", "--nodes", 1, "--pods", 51)
-    assert done.returncode == 2
-    assert done.stderr.startswith("kubedsm: error: --pods: more than 50 for each node")
-
-
-def test_sizes_that_are_none_are_refused():
-    for nodes, pods, why in (
-        ("1,2", "3", "--nodes and --pods: not as many of the one as of the other"),
-        ("1,0", "3,4", "Invalid value for '--nodes': '1,0' is no list of numbers from 1 up"),
-    ):
-        done = kubedsm("bench", "scale", "--nodes", nodes, "--pods", pods)
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"kubedsm: error: {why}")

@@ -1,6 +1,7 @@
 """Installed distributions: kubedsm alone is a scheduler, and kubedsm-lab adds commands to it."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -17,11 +18,11 @@ LAB_PACKAGES = {"emulator", "replay", "chaos", "bench", "demo", "comparison", "k
 OWN = ("kubedsm", "loadgen", "plans", "_kubedsm", "__editable__")
 
 
-def installed(folder, *distributions):
-    """Install the distributions into the folder, with nothing that they depend on."""
-    options = ("--quiet", "--no-deps", "--no-compile", "--target", str(folder))
+def installed(folder, distribution):
+    """Install the distribution into the folder, with nothing that it depends on."""
+    options = ("--quiet", "--no-deps", "--no-compile", "--target", folder, distribution)
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, *map(str, distributions)],
+        [sys.executable, "-m", "pip", "install", *map(str, options)],
         check=False,
         capture_output=True,
         text=True,
@@ -69,8 +70,7 @@ def run(*arguments, folders):
 def listed(*folders):
     done = run("--help", folders=folders)
     assert (done.returncode, done.stderr) == (0, "")
-    commands = done.stdout.partition("\nCommands:\n")[2]
-    return [line.split()[0] for line in commands.splitlines()]
+    return sorted(re.findall(r"^  ([a-z]+)  +[A-Z]", done.stdout, re.MULTILINE))
 
 
 def test_the_scheduler_has_no_module_of_the_lab(scheduler):
@@ -81,14 +81,12 @@ def test_the_scheduler_has_no_module_of_the_lab(scheduler):
     assert [module for module in modules if LAB_PACKAGES & set(module.parts)] == []
 
 
-@pytest.mark.parametrize("command", LAB_COMMANDS)
-def test_without_the_lab_its_commands_name_its_distribution(command, scheduler, dependencies):
-    done = run(command, folders=(scheduler, dependencies))
+def test_without_the_lab_its_commands_name_its_distribution(scheduler, dependencies):
+    done = run("demo", folders=(scheduler, dependencies))
     assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert line == (
-        f"kubedsm: error: `kubedsm {command}` is in the distribution kubedsm-lab, which is not"
-        " installed: from a checkout, pip install ./lab"
+    assert done.stderr == (
+        "kubedsm: error: `kubedsm demo` is in the distribution kubedsm-lab, which is not"
+        " installed: from a checkout, pip install ./lab\n"
     )
 
 

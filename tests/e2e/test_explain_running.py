@@ -7,24 +7,17 @@ import urllib.error
 import urllib.request
 
 import pytest
-from aiohttp import ClientTimeout
 
-from kubedsm.explain import client
 from support.command_line import kubedsm
-from support.processes import PATIENCE, Process, Server, unreachable
+from support.processes import PATIENCE, Scheduler, Server, unreachable
 
 pytestmark = pytest.mark.http
 NAMES = "name one of pod, node, workload, migration, decision"
 
 
-class Scheduler(Process):
-    """`kubedsm run` on a port of its own choosing."""
-
-    def __init__(self, server, *arguments):
-        super().__init__(
-            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port",
-            *(arguments or ("0",)),
-        )  # fmt: skip
+class Explaining(Scheduler):
+    def __init__(self, server, port="0"):
+        super().__init__(server, diagnostics=port)
         self.said = [json.loads(self.line())]
         while self.said[-1]["event"] != "connected":
             self.said.append(json.loads(self.line()))
@@ -50,7 +43,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def scheduler(server):
-    with Scheduler(server) as running:
+    with Explaining(server) as running:
         server.deploy("web", 3)
         server.deploy("huge", 1, cpu="64")
         server.until(lambda: server.bound() == 3 and len(events(server)) == 4)
@@ -99,30 +92,12 @@ def test_decisions_are_served_newest_first(server, scheduler):
         ("/decisions/pending?pod=web", 400, "pod: unknown, only nothing is accepted"),
         ("/decisions/explain", 400, NAMES),
         ("/decisions/explain?node=n9", 404, "no decision is recorded about node n9"),
-        (
-            "/decisions/explain?pod=a&node=b",
-            400,
-            "name one of pod, node, workload, migration, decision",
-        ),
+        ("/decisions/explain?pod=a&node=b", 400, NAMES),
         ("/decisions/explain?pod=nobody", 404, "no decision is recorded about pod nobody"),
     ],
 )
 def test_bad_questions_get_one_line(scheduler, path, code, says):
     assert scheduler.refusal(path) == (code, f"{says}\n")
-
-
-def test_a_bound_pod_is_explained_by_the_running_scheduler(server, scheduler):
-    name = names(server, "web")[0]
-    [said] = explained(f"default/{name}", "--server", scheduler.url)
-    pod = server.call("GET", f"/api/v1/namespaces/default/pods/{name}")
-    assert (said["pod"], said["chosen"]) == (f"default/{name}", pod["spec"]["nodeName"])
-    assert (said["bound"], said["moves"], said["nodesAsOf"]) == (True, [], "decision")
-    assert [n["node"] for n in said["nodes"]] == ["n2", "n3", "n4", "n5"]
-    assert all(n["feasible"] for n in said["nodes"])
-    assert said["decidedAt"]
-    done = kubedsm("explain", name, "--server", scheduler.url)
-    assert f"{name} is on {said['chosen']}" in done.stdout
-    assert "least allocated" in done.stdout
 
 
 def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_scheduler(
@@ -149,14 +124,6 @@ def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_s
     assert (same["edge"], same["wanted"]) == (workload["edge"], workload["wanted"])
 
 
-def test_all_pending_pods_are_explained_by_the_running_scheduler(server, scheduler):
-    [said] = explained("--all", "--server", scheduler.url)
-    assert said["pod"] == f"default/{names(server, 'huge')[0]}"
-    assert said["chosen"] is None
-    assert said["message"].startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
-    assert {n["rule"] for n in said["nodes"]} == {"NodeResourcesFit"}
-
-
 def test_a_pod_of_another_scheduler_is_told_as_such(server, scheduler):
     container = {"name": "c", "image": "pause"}
     theirs = {"metadata": {"name": "theirs"}, "spec": {"containers": [container]}}
@@ -175,10 +142,22 @@ def unused():
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
-def test_without_a_scheduler_the_events_tell(server, scheduler):
+def test_the_running_scheduler_explains_and_without_it_the_events_do(server, scheduler):
     cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
     name = names(server, "web")[0]
     [told] = explained(name, "--server", scheduler.url)
+    assert (told["moves"], told["nodesAsOf"]) == ([], "decision")
+    assert [(n["node"], n["feasible"]) for n in told["nodes"]] == [
+        (n, True) for n in ("n2", "n3", "n4", "n5")
+    ]
+    shown = kubedsm("explain", name, "--server", scheduler.url).stdout
+    assert f"{name} is on {told['chosen']}" in shown
+    assert "least allocated" in shown
+    [pending] = explained("--all", "--server", scheduler.url)
+    assert pending["message"].startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
+    assert {n["rule"] for n in pending["nodes"]} == {"NodeResourcesFit"}
+    [other] = explained(name, "--server", server.url, "--kubeconfig", server.kubeconfig)
+    assert other["nodesAsOf"] == "now"  # another process answers there
     [said] = explained(name, *cluster)
     assert said.keys() == told.keys()
     assert (said["pod"], said["chosen"], said["bound"]) == (told["pod"], told["chosen"], True)
@@ -188,12 +167,13 @@ def test_without_a_scheduler_the_events_tell(server, scheduler):
     assert said["decidedAt"] >= told["decidedAt"]
     [waiting] = explained("--all", *cluster)
     assert (waiting["chosen"], waiting["bound"]) == (None, False)
-    assert waiting["message"].startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
+    assert waiting["message"] == pending["message"]
     assert "as they are now" in kubedsm("explain", name, *cluster).stdout
 
 
 def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, scheduler):
-    with Scheduler(server) as another:
+    with Explaining(server) as another:
+        another.until("standing by")
         name = names(server, "web")[0]
         assert another.refusal(f"/decisions/explain?pod={name}")[0] == 404
         cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig, "-o", "json")
@@ -205,30 +185,18 @@ def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, schedu
         )
 
 
-def test_another_process_may_answer_on_the_port(server, scheduler):
-    name = names(server, "web")[0]
-    [said] = explained(name, "--server", server.url, "--kubeconfig", server.kubeconfig)
-    assert said["nodesAsOf"] == "now"
-
-
-def test_a_taken_port_is_no_reason_to_stop(server, scheduler):
-    port = scheduler.url.rpartition(":")[2]
-    with Scheduler(server, port) as second:
-        warning, connected = second.said
-        assert (warning["level"], warning["event"]) == ("warning", "no diagnostics")
-        assert warning["address"] == f"127.0.0.1:{port}"
-        assert connected["diagnostics"] == "none"
-        assert second.stop(signal.SIGTERM)[0] == 0
-
-
-def test_it_stops_in_good_order_and_frees_its_port(server):
-    with Scheduler(server) as first:
+def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
+    with Explaining(server) as first:
         port = first.url.rpartition(":")[2]
-        assert first.get("/decisions")["decisions"] is not None
+        with Explaining(server, port) as second:
+            warning, connected = second.said
+            assert (warning["level"], warning["event"]) == ("warning", "no diagnostics")
+            assert warning["address"] == f"127.0.0.1:{port}"
+            assert connected["diagnostics"] == "none"
         code, _, err = first.stop(signal.SIGTERM)
         assert (code, err) == (0, "")
-    with Scheduler(server, port) as second:
-        assert second.url == f"http://127.0.0.1:{port}"
+    with Explaining(server, port) as third:
+        assert third.url == f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(
@@ -249,17 +217,3 @@ def test_what_cannot_be_asked_gets_one_line(server, tmp_path, arguments, code, s
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: ")
     assert says in line
-
-
-def test_the_cluster_is_asked_when_a_scheduler_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        there = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        on = ("--server", there, "--kubeconfig", unreachable(tmp_path))
-        done = kubedsm("explain", "web", *on)
-    assert (done.returncode, done.stdout) == (1, "")
-    remark, line = done.stderr.splitlines()
-    assert remark == (
-        f"kubedsm: what listens at {there} has said nothing for 5 s; the cluster is read instead"
-    )
-    assert "and in the cluster: " in line

@@ -34,6 +34,8 @@ if __name__ == "highspy":
 """
 SCENARIO = b"""{"apis": [{"name": "cart", "endpoint": "http://cart.shop/", "intervals": [
     {"api_call_period": 100, "cycle_length": 1000}]}]}"""
+#: of each way to import and call a library one; the others follow in a long run
+FIRST = ("place", "suggest", "run", "bench solve")
 #: commands that end by themselves in a few seconds if they are started like this
 SHORT = {
     "chaos": "--injections 1 --workload burst --jobs 1",
@@ -52,7 +54,7 @@ SHORT = {
 SERVING = {
     "emulate": "--port 0",
     "run": "--leader-elect=false --diagnostics-port 0 --kubeconfig {kubeconfig}",
-    "watch": "--kubeconfig {kubeconfig}",
+    "watch": "",
 }
 
 
@@ -71,6 +73,11 @@ def find_commands(command, *path):
 
 
 WITH_JSON = list(find_commands(commands))
+assert {*SHORT, *SERVING, *FIRST} <= set(WITH_JSON)
+
+
+def cases(names):
+    return [pytest.param(name, marks=() if name in FIRST else pytest.mark.long) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +101,7 @@ def files(tmp_path_factory):
         yield {"kubeconfig": server.kubeconfig, **{name: folder / name for name in written}}
 
 
-def test_there_are_commands_with_json():
-    assert {*SHORT, *SERVING} <= set(WITH_JSON)
-
-
-@pytest.mark.parametrize("command", SHORT)
+@pytest.mark.parametrize("command", cases(SHORT))
 def test_output_is_one_document(command, noisy, files):
     arguments = SHORT[command].format_map(files).split()
     done = kubedsm(*command.split(), *arguments, "-o", "json", env=noisy, timeout=PATIENCE)
@@ -107,7 +110,7 @@ def test_output_is_one_document(command, noisy, files):
     assert json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("command", [name for name in WITH_JSON if name not in SHORT])
+@pytest.mark.parametrize("command", cases(name for name in WITH_JSON if name not in SHORT))
 def test_libraries_print_to_stderr(command, noisy, files):
     """Started until a library has printed; its own output is a line of JSON then, if any."""
     arguments = SERVING.get(command, "").format_map(files).split()

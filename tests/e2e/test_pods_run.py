@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import kubedsm
 from support.metered import total
 from support.processes import PATIENCE, Server
 
@@ -45,18 +44,6 @@ class Lab(Server):
         spec = {"nodeName": "e1", "containers": [{**container, "args": list(arguments)}]}
         metadata = {"name": name, "labels": {"app": "cart"}}
         self.call("POST", f"{NAMESPACE}/pods", {"metadata": metadata, "spec": spec})
-
-    def metrics_problem(self):
-        """Why an autoscaler on CPU knows of no figure."""
-        self.deploy("d", 1)
-        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
-        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
-        spec = {"scaleTargetRef": target, "maxReplicas": 2}
-        spec |= {"metrics": [{"type": "Resource", "resource": cpu}]}
-        path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
-        self.call("POST", path, {"metadata": {"name": "d"}, "spec": spec})
-        until(lambda: len(self.call("GET", f"{path}/d")["status"].get("conditions", ())) > 1)
-        return self.call("GET", f"{path}/d")["status"]["conditions"][1]["message"]
 
     def container(self):
         status = self.call("GET", f"{NAMESPACE}/pods/p")["status"]
@@ -129,9 +116,6 @@ def test_a_pod_is_a_process_that_is_reached_measured_started_again_and_gone_with
         assert lab.pods() == []
         until(lambda: lab.file("targets") == [])
 
-        # There is somebody to ask what pods use; of this one nothing is known.
-        assert lab.metrics_problem().endswith(": no metrics returned from resource metrics API")
-
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_emulator(number, tmp_path):
@@ -147,37 +131,3 @@ def test_no_process_outlives_the_emulator(number, tmp_path):
         finally:
             for pid in filter(is_there, started):
                 os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (
-            ("--run-pods", ".", "--network", "edge=fast"),
-            "Invalid value for '--network': 'fast' is not a duration, such as 500ms, 10s or 1m30s",
-        ),
-        (
-            ("--run-pods", ".", "--network", "fog=1s"),
-            "Invalid value for '--network': 'fog=1s' is not a tier's time, such as edge=20ms",
-        ),
-        (
-            ("--network", "edge=1s"),
-            "--network and --metrics-address are about pods that --run-pods runs",
-        ),
-        (
-            ("--hpa-metrics", "prometheus"),
-            "Invalid value for '--hpa-metrics': 'prometheus' is not a URL such as http://cart.shop/",
-        ),
-    ],
-)
-def test_what_is_wrong_is_one_line(options, line):
-    done = kubedsm("emulate", *options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kubedsm: error: {line} (see kubedsm emulate --help)\n"
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("")
-    done = kubedsm("emulate", "--port", "0", "--run-pods", tmp_path / "file" / "x")
-    assert done.returncode == 1
-    assert done.stderr == f"kubedsm: error: {tmp_path}/file/x/logs: Not a directory\n"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.http
+pytestmark = [pytest.mark.http, pytest.mark.long]
 
 #: the promises that do not depend on how busy this machine is
 SAFE = (

@@ -1,17 +1,21 @@
-"""An emulated API server without HTTP."""
-
-import random
+"""An emulated API server without HTTP, with a namespace `shop`."""
 
 import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.http.routes import Routes
+from support.api_cases import api_server
 from support.fixed_clock import FixedClock
 
 
 @pytest.fixture
-def api() -> ApiServer:
-    return ApiServer(FixedClock(), random.Random(0))
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def api(clock: FixedClock) -> ApiServer:
+    return api_server(clock)
 
 
 @pytest.fixture

@@ -59,13 +59,6 @@ async def test_what_a_budget_allows(spec, expected):
         assert condition(found, "DisruptionAllowed") == verdict
 
 
-async def test_a_budget_without_pods_allows_nothing():
-    async with emulated() as world:
-        budget(world, maxUnavailable=1)
-        await world.pass_time()
-        assert status(world) == (0, 0, 0, 0)
-
-
 async def test_an_eviction_spends_the_budget_until_the_replacement_is_ready():
     async with emulated() as world:
         await running(world, 2)
@@ -99,60 +92,3 @@ async def test_a_detached_pod_counts_as_healthy_but_not_as_expected():
         world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
         await world.pass_time(1.0)
         assert status(world) == (2, 1, 3, 2)
-
-
-async def test_no_selector_selects_nothing():
-    async with emulated() as world:
-        await running(world, 2)
-        body = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1}}
-        world.api.create(POD_DISRUPTION_BUDGETS, body, namespace=NS)
-        await world.pass_time()
-        assert status(world) == (0, 0, 0, 0)
-
-
-async def test_the_expectation_follows_the_deployments_scale():
-    async with emulated() as world:
-        await running(world, 2)
-        budget(world, maxUnavailable=1)
-        world.scale("web", 4)
-        await world.pass_time(1.0)
-        assert status(world) == (4, 3, 4, 1)
-
-
-async def test_an_allowed_disruption_that_never_happens_is_forgotten():
-    async with emulated() as world:
-        await running(world, 2)
-        budget(world, maxUnavailable=1)
-        await world.pass_time()
-        name = world.pods("web")[0]["metadata"]["name"]
-        now = "2026-01-01T00:00:02Z"
-        found = world.get(POD_DISRUPTION_BUDGETS, "web")
-        charged = {**found["status"], "disruptionsAllowed": 0, "disruptedPods": {name: now}}
-        world.api.update(POD_DISRUPTION_BUDGETS, {**found, "status": charged}, subresource="status")
-        await world.pass_time(60.0)
-        assert status(world) == (2, 1, 1, 0)
-        await world.pass_time(70.0)
-        assert status(world) == (2, 1, 2, 1)
-        assert "disruptedPods" not in world.get(POD_DISRUPTION_BUDGETS, "web")["status"]
-
-
-async def test_a_controller_nobody_knows_of_fails_the_sync():
-    async with emulated() as world:
-        budget(world, maxUnavailable=1)
-        config = world.api.create(
-            POD_DISRUPTION_BUDGETS,
-            {"metadata": {"name": "owner"}, "spec": {"maxUnavailable": 1}},
-            namespace=NS,
-        )
-        owner = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "name": "owner",
-            "uid": config["metadata"]["uid"],
-            "controller": True,
-        }
-        world.pod("p", labels={"app": "web"}, ownerReferences=[owner])
-        await world.pass_time()
-        found = world.get(POD_DISRUPTION_BUDGETS, "web")
-        assert condition(found, "DisruptionAllowed") == ("False", "SyncFailed")
-        assert found["status"]["disruptionsAllowed"] == 0

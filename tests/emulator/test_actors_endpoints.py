@@ -1,7 +1,6 @@
 import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
-from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES
 from support.actor_world import NS, emulated
 
@@ -67,22 +66,3 @@ async def test_a_detached_pod_is_still_served():
         await world.pass_time(1.0)
         (subset,) = world.get(ENDPOINTS, "web")["subsets"]
         assert len(subset["addresses"]) == 3
-
-
-async def test_endpoints_go_with_their_service():
-    async with emulated() as world:
-        service(world)
-        await world.pass_time()
-        assert world.names(ENDPOINTS) == ["web"]
-        world.api.delete(SERVICES, NS, "web")
-        await world.pass_time()
-        assert world.names(ENDPOINTS) == []
-
-
-async def test_a_service_without_a_selector_has_none():
-    async with emulated() as world:
-        body = {"metadata": {"name": "plain"}, "spec": {"ports": [{"port": 80}]}}
-        world.api.create(SERVICES, body, namespace=NS)
-        await world.pass_time()
-        with pytest.raises(ApiError, match="not found"):
-            world.get(ENDPOINTS, "plain")

@@ -9,7 +9,7 @@ from kubedsm_lab.emulator.api.resources import (
     REPLICA_SETS,
     SERVICES,
 )
-from support.actor_world import NS, emulated, owner_of, template
+from support.actor_world import NS, emulated, template
 
 pytestmark = pytest.mark.looptime
 
@@ -19,18 +19,6 @@ async def running_deployment(world):
     world.deployment("web", replicas=2)
     await world.pass_time(1.0)
     assert len(world.running("web")) == 2
-
-
-async def test_background_deletes_the_owner_first():
-    async with emulated(stop_delay=1.0) as world:
-        await running_deployment(world)
-        world.api.delete(DEPLOYMENTS, NS, "web", propagation="Background")
-        assert world.names(DEPLOYMENTS) == []
-        await world.pass_time(0.5)
-        assert world.names(REPLICA_SETS) == []
-        assert len(world.pods("web")) == 2
-        await world.pass_time(1.0)
-        assert world.pods("web") == []
 
 
 async def test_foreground_deletes_the_owner_last():
@@ -48,17 +36,6 @@ async def test_foreground_deletes_the_owner_last():
             if c.type == "DELETED" and c.resource in (DEPLOYMENTS, REPLICA_SETS, PODS)
         ]
         assert gone == ["pods", "pods", "replicasets", "deployments"]
-
-
-async def test_orphan_leaves_the_dependents():
-    async with emulated() as world:
-        await running_deployment(world)
-        world.api.delete(DEPLOYMENTS, NS, "web", propagation="Orphan")
-        await world.pass_time()
-        assert world.names(DEPLOYMENTS) == []
-        (rs,) = world.replica_sets("web")
-        assert owner_of(rs) == ""
-        assert len(world.running("web")) == 2
 
 
 def owner_reference(obj, **more):

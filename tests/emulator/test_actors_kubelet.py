@@ -1,21 +1,11 @@
-import random
-
 import attrs
 import pytest
 
-from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.actors.kubelet import NEVER_READY, Containers
-from kubedsm_lab.emulator.api.resources import NODES, PODS
-from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.actors.kubelet import Containers
+from kubedsm_lab.emulator.api.resources import PODS
 from support.actor_world import condition, emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime
-
-
-async def test_a_new_node_becomes_ready():
-    async with emulated() as world:
-        assert condition(world.get(NODES, "n1"), "Ready") == ("True", "KubeletReady")
 
 
 async def test_a_bound_pod_runs_and_is_ready_after_the_start_delay():
@@ -42,14 +32,6 @@ async def test_a_bound_pod_runs_and_is_ready_after_the_start_delay():
         assert status["startTime"] == "2026-01-01T00:00:03Z"
 
 
-async def test_every_pod_has_an_address_of_its_own():
-    async with emulated() as world:
-        for index in range(10):
-            world.pod(f"p{index}", on="n1", cpu="100m")
-        await world.pass_time()
-        assert len({pod["status"]["podIP"] for pod in world.running()}) == 10
-
-
 async def test_a_pod_stops_within_the_stop_delay():
     async with emulated(stop_delay=0.5) as world:
         pod = world.pod("p", on="n1")
@@ -60,32 +42,6 @@ async def test_a_pod_stops_within_the_stop_delay():
         await world.pass_time(0.2)
         assert world.pods() == []
         assert world.events_of(pod)[-3:] == ["MODIFIED", "MODIFIED", "DELETED"]
-
-
-async def test_a_shorter_grace_period_ends_a_stop_sooner():
-    async with emulated(stop_delay=60.0) as world:
-        world.pod("p", on="n1")
-        await world.pass_time()
-        world.api.delete(PODS, "default", "p", grace_seconds=30)
-        await world.pass_time(1.0)
-        world.api.delete(PODS, "default", "p", grace_seconds=2)
-        await world.pass_time(1.9)
-        assert len(world.pods()) == 1
-        await world.pass_time(0.2)
-        assert world.pods() == []
-
-
-async def test_a_pod_that_has_a_finalizer_stays_without_another_write():
-    async with emulated() as world:
-        world.pod("p", on="n1", finalizers=["example.com/hold"])
-        await world.pass_time()
-        world.api.delete(PODS, "default", "p")
-        await world.pass_time()
-        revision = world.api.store.revision
-        await world.pass_time(5.0)
-        assert world.writes_since(revision) == []
-        world.patch(PODS, "p", {"metadata": {"finalizers": None}})
-        assert world.pods() == []
 
 
 async def test_a_pod_that_does_not_fit_is_refused():
@@ -102,16 +58,6 @@ async def test_a_pod_that_does_not_fit_is_refused():
         )
 
 
-async def test_too_many_pods_are_refused_before_anything_else_is_counted():
-    async with emulated() as world:
-        amounts = {"status": {"allocatable": {"pods": "1"}}}
-        world.patch(NODES, "n1", amounts, subresource="status")
-        world.pod("a", on="n1", cpu="1m")
-        world.pod("b", on="n1", cpu="100")
-        await world.pass_time()
-        assert world.get(PODS, "b")["status"]["reason"] == "OutOfpods"
-
-
 async def test_a_terminating_pod_holds_its_room_until_it_is_gone():
     async with emulated(cpu="4", stop_delay=5.0) as world:
         world.pod("a", on="n1", cpu="4")
@@ -124,29 +70,6 @@ async def test_a_terminating_pod_holds_its_room_until_it_is_gone():
         world.pod("c", on="n1", cpu="4")
         await world.pass_time()
         assert world.get(PODS, "c")["status"]["phase"] == "Running"
-
-
-async def test_a_pod_on_no_node_stays_pending_until_the_node_comes():
-    async with emulated() as world:
-        world.bind(world.pod("p"), "ghost")
-        await world.pass_time(60.0)
-        assert world.get(PODS, "p")["status"]["phase"] == "Pending"
-        amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-        world.api.create(NODES, {"metadata": {"name": "ghost"}, "status": {"allocatable": amounts}})
-        await world.pass_time()
-        assert world.get(PODS, "p")["status"]["phase"] == "Running"
-
-
-async def test_a_pod_can_be_kept_from_being_ready():
-    async with emulated() as world:
-        world.pod("p", on="n1", annotations={NEVER_READY: "true"})
-        await world.pass_time()
-        pod = world.get(PODS, "p")
-        assert pod["status"]["phase"] == "Running"
-        assert condition(pod, "Ready") == ("False", "ContainersNotReady")
-        world.patch(PODS, "p", {"metadata": {"annotations": {NEVER_READY: None}}})
-        await world.pass_time()
-        assert condition(world.get(PODS, "p"), "Ready") == ("True", "")
 
 
 async def test_a_node_that_is_not_ready_neither_starts_nor_stops_pods():
@@ -239,27 +162,3 @@ async def test_a_pod_goes_when_its_containers_have_ended():
         runtime.ended(pod)
         await world.pass_time()
         assert world.pods() == []
-
-
-async def test_containers_of_a_pod_that_is_gone_by_force_end_at_once():
-    async with emulated(runtime=(runtime := Slow())) as world:
-        world.pod("p", on="n1")
-        await world.pass_time()
-        world.api.delete(PODS, "default", "p", grace_seconds=0)
-        assert runtime.asked_to_end == [0.0]
-
-
-async def test_containers_of_a_refused_pod_do_not_begin():
-    async with emulated(runtime=(runtime := Slow()), cpu="1") as world:
-        world.pod("p", on="n1", cpu="2")
-        await world.pass_time()
-        assert runtime.containers == {}
-
-
-async def test_nodes_have_addresses_their_own_if_they_bring_one():
-    given = node("n2", "edge", "4", "8Gi")
-    given["status"]["addresses"] = [{"type": "InternalIP", "address": "10.1.2.3"}]
-    spec = ClusterSpec((node("n1", "edge", "4", "8Gi"), given))
-    cluster = EmulatedCluster(spec, VirtualClock(), random.Random(0))
-    found = [cluster.api.get(NODES, "", name)["status"]["addresses"] for name in ("n1", "n2")]
-    assert [addresses[0]["address"] for addresses in found] == ["172.16.0.1", "10.1.2.3"]

@@ -1,7 +1,7 @@
 import pytest
 
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from support.actor_world import condition, emulated, set_node_ready
+from support.actor_world import emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -40,36 +40,6 @@ async def test_a_cordoned_node_is_tainted():
         world.patch(NODES, "n1", {"spec": {"unschedulable": None}})
         await world.pass_time()
         assert taints(world) == set()
-
-
-async def test_pods_of_an_unreachable_node_are_unready_then_evicted_after_their_toleration():
-    async with emulated() as world:
-        world.pod("p", on="n1")
-        await world.pass_time()
-        set_node_ready(world, "n1", "Unknown")
-        await world.pass_time(295.0)
-        pod = world.get(PODS, "p")
-        assert condition(pod, "Ready")[0] == "False"
-        assert "deletionTimestamp" not in pod["metadata"]
-        await world.pass_time(10.0)
-        # Nobody is there to stop it.
-        pod = world.get(PODS, "p")
-        assert "deletionTimestamp" in pod["metadata"]
-        assert condition(pod, "DisruptionTarget") == ("True", "DeletionByTaintManager")
-        set_node_ready(world, "n1", "True")
-        await world.pass_time()
-        assert world.pods() == []
-
-
-async def test_a_node_that_comes_back_in_time_keeps_its_pods():
-    async with emulated() as world:
-        world.pod("p", on="n1")
-        await world.pass_time()
-        set_node_ready(world, "n1", "Unknown")
-        await world.pass_time(200.0)
-        set_node_ready(world, "n1", "True")
-        await world.pass_time(200.0)
-        assert condition(world.get(PODS, "p"), "Ready")[0] == "True"
 
 
 async def test_a_no_execute_taint_drives_out_what_does_not_tolerate_it():

@@ -3,7 +3,7 @@ import pytest
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
-from support.actor_world import NS, condition, emulated, owner_of, set_node_ready, template
+from support.actor_world import NS, condition, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime
 
@@ -40,23 +40,6 @@ async def test_it_makes_the_pods_that_are_missing():
                     "blockOwnerDeletion": True,
                 }
             ]
-
-
-async def test_status_counts_and_leaves_out_what_is_zero():
-    async with emulated() as world:
-        replica_set(world)
-        await world.pass_time()
-        status = {
-            "replicas": 2,
-            "fullyLabeledReplicas": 2,
-            "terminatingReplicas": 0,
-            "observedGeneration": 1,
-        }
-        assert world.get(REPLICA_SETS, "web")["status"] == status
-        world.bind_all()
-        await world.pass_time()
-        ready = {**status, "readyReplicas": 2, "availableReplicas": 2}
-        assert world.get(REPLICA_SETS, "web")["status"] == ready
 
 
 async def test_a_ready_pod_is_available_after_min_ready_seconds():
@@ -126,18 +109,6 @@ async def test_a_terminating_orphan_is_not_adopted():
         assert len(world.pods("web")) == 2
 
 
-async def test_scaling_to_zero_and_back():
-    async with emulated() as world:
-        replica_set(world, replicas=3)
-        await world.pass_time()
-        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 0}})
-        await world.pass_time()
-        assert world.pods() == []
-        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 1}})
-        await world.pass_time()
-        assert len(world.pods()) == 1
-
-
 async def scaled_to_one(world, prepare):
     """Two bound, running pods of one ReplicaSet; `prepare` makes them differ. Who is left?"""
     replica_set(world, replicas=2)
@@ -154,78 +125,59 @@ def bind(world, name, node, **metadata):
     world.bind(world.get(PODS, name), node, **metadata)
 
 
+def never_ready(world, name):
+    world.patch(PODS, name, {"metadata": {"annotations": {NEVER_READY: "true"}}})
+
+
+async def bound_before(world, kept, other, pause):
+    bind(world, kept, "n1")
+    await world.pass_time(pause)
+    bind(world, other, "n2")
+    await world.pass_time(1.0)
+
+
+async def unassigned(world, kept, other):
+    bind(world, kept, "n1")
+
+
+async def pending(world, kept, other):
+    await bound_before(world, kept, other, 2.5)
+
+
+async def pending_beside_unready(world, kept, other):
+    never_ready(world, kept)
+    await bound_before(world, kept, other, 2.5)
+
+
+async def unready_beside_cheap(world, kept, other):
+    never_ready(world, other)
+    bind(world, kept, "n1", annotations={DELETION_COST: "-100"})
+    bind(world, other, "n2")
+    await world.pass_time(3.0)
+
+
+async def cheap(world, kept, other):
+    bind(world, kept, "n1", annotations={DELETION_COST: "0"})
+    bind(world, other, "n2", annotations={DELETION_COST: "-100"})
+    await world.pass_time(3.0)
+
+
+async def ready_later(world, kept, other):
+    await bound_before(world, kept, other, 60.0)
+    await world.pass_time(2.0)
+
+
 @pytest.mark.parametrize("kept", ["first", "second"])
-async def test_an_unassigned_pod_goes_before_an_assigned_one(kept):
-    async def prepare(world, first, second):
-        bind(world, first if kept == "first" else second, "n1")
-
-    async with emulated() as world:
-        assert await scaled_to_one(world, prepare) == kept
-
-
-@pytest.mark.parametrize("kept", ["first", "second"])
-async def test_a_pending_pod_goes_before_a_running_one(kept):
-    async def prepare(world, first, second):
-        early, late = (first, second) if kept == "first" else (second, first)
-        bind(world, early, "n1")
-        await world.pass_time(2.5)
-        bind(world, late, "n2")
-        await world.pass_time(1.0)
+@pytest.mark.parametrize(
+    "prepare",
+    [unassigned, pending, pending_beside_unready, unready_beside_cheap, cheap, ready_later],
+)
+async def test_a_scale_down_deletes_in_the_order_of_kubernetes(prepare, kept):
+    async def prepared(world, first, second):
+        await prepare(world, *((first, second) if kept == "first" else (second, first)))
 
     async with emulated(start_delay=2.0) as world:
-        assert await scaled_to_one(world, prepare) == kept
-
-
-@pytest.mark.parametrize("kept", ["first", "second"])
-async def test_a_pending_pod_goes_before_a_running_one_that_is_not_ready(kept):
-    async def prepare(world, first, second):
-        early, late = (first, second) if kept == "first" else (second, first)
-        world.patch(PODS, early, {"metadata": {"annotations": {NEVER_READY: "true"}}})
-        bind(world, early, "n1")
-        await world.pass_time(2.5)
-        bind(world, late, "n2")
-        await world.pass_time(1.0)
-
-    async with emulated(start_delay=2.0) as world:
-        assert await scaled_to_one(world, prepare) == kept
-
-
-@pytest.mark.parametrize("kept", ["first", "second"])
-async def test_a_pod_that_is_not_ready_goes_before_a_ready_one_of_lower_cost(kept):
-    async def prepare(world, first, second):
-        ready, unready = (first, second) if kept == "first" else (second, first)
-        world.patch(PODS, unready, {"metadata": {"annotations": {NEVER_READY: "true"}}})
-        bind(world, ready, "n1", annotations={DELETION_COST: "-100"})
-        bind(world, unready, "n2")
-        await world.pass_time()
-
-    async with emulated() as world:
-        assert await scaled_to_one(world, prepare) == kept
-
-
-@pytest.mark.parametrize("kept", ["first", "second"])
-async def test_the_pod_of_lower_deletion_cost_goes_first(kept):
-    async def prepare(world, first, second):
-        dear, cheap = (first, second) if kept == "first" else (second, first)
-        bind(world, dear, "n1", annotations={DELETION_COST: "0"})
-        bind(world, cheap, "n2", annotations={DELETION_COST: "-100"})
-        await world.pass_time()
-
-    async with emulated() as world:
-        assert await scaled_to_one(world, prepare) == kept
-
-
-@pytest.mark.parametrize("kept", ["first", "second"])
-async def test_the_pod_that_became_ready_later_goes_first(kept):
-    async def prepare(world, first, second):
-        early, late = (first, second) if kept == "first" else (second, first)
-        bind(world, early, "n1")
-        await world.pass_time(60.0)
-        bind(world, late, "n2")
-        await world.pass_time(3.0)
-
-    async with emulated() as world:
-        assert await scaled_to_one(world, prepare) == kept
+        assert await scaled_to_one(world, prepared) == kept
 
 
 @pytest.mark.parametrize("alone", [0, 1, 2])
@@ -263,17 +215,3 @@ async def test_a_quota_refusal_is_reported_and_tried_again():
         await world.pass_time(11.0)
         assert len(world.pods("web")) == 1
         assert "conditions" not in world.get(REPLICA_SETS, "web")["status"]
-
-
-async def test_unready_pods_of_a_lost_node_count_as_such():
-    async with emulated() as world:
-        replica_set(world)
-        await world.pass_time()
-        for pod in world.pods():
-            world.bind(pod, "n1")
-        await world.pass_time()
-        set_node_ready(world, "n1", "Unknown")
-        await world.pass_time()
-        status = world.get(REPLICA_SETS, "web")["status"]
-        assert status["replicas"] == 2
-        assert "readyReplicas" not in status

@@ -2,7 +2,7 @@ import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS
-from support.actor_world import NS, emulated, owner_of, template
+from support.actor_world import NS, emulated, template
 
 pytestmark = pytest.mark.looptime
 
@@ -32,30 +32,6 @@ async def test_pods_come_one_after_the_other():
         await world.pass_time(2.0)
         assert world.names(PODS) == ["st-0", "st-1", "st-2"]
         assert len(world.running("st")) == 3
-
-
-async def test_parallel_pods_come_at_once():
-    async with emulated() as world:
-        stateful_set(world, podManagementPolicy="Parallel")
-        await world.pass_time()
-        assert world.names(PODS) == ["st-0", "st-1", "st-2"]
-
-
-async def test_the_identity_of_a_pod():
-    async with emulated() as world:
-        stateful_set(world, replicas=1)
-        await world.pass_time()
-        pod = world.get(PODS, "st-0")
-        revision = world.get(STATEFUL_SETS, "st")["status"]["updateRevision"]
-        assert pod["metadata"]["labels"] == {
-            "app": "st",
-            "apps.kubernetes.io/pod-index": "0",
-            "controller-revision-hash": revision,
-            "statefulset.kubernetes.io/pod-name": "st-0",
-        }
-        assert pod["metadata"]["generateName"] == "st-"
-        assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("st-0", "st")
-        assert owner_of(pod) == "st"
 
 
 async def test_the_same_name_comes_back_only_after_the_old_pod_is_gone():
@@ -91,27 +67,6 @@ async def test_scaling_down_takes_the_highest_ordinal_first_and_one_at_a_time():
         assert going == ["st-2"]
         await world.pass_time(2.0)
         assert world.names(PODS) == ["st-0"]
-
-
-async def test_an_update_replaces_from_the_highest_ordinal_down_to_the_partition():
-    async with emulated() as world:
-        world.schedule_always()
-        strategy = {"rollingUpdate": {"partition": 1}}
-        stateful_set(world, updateStrategy=strategy)
-        await world.pass_time(2.0)
-        before = world.get(STATEFUL_SETS, "st")["status"]["currentRevision"]
-        patch = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
-        world.patch(STATEFUL_SETS, "st", patch)
-        await world.pass_time(5.0)
-        revisions = [p["metadata"]["labels"]["controller-revision-hash"] for p in world.pods()]
-        status = world.get(STATEFUL_SETS, "st")["status"]
-        assert revisions == [before, status["updateRevision"], status["updateRevision"]]
-        assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
-        world.patch(STATEFUL_SETS, "st", {"spec": {"updateStrategy": {"rollingUpdate": None}}})
-        await world.pass_time(5.0)
-        status = world.get(STATEFUL_SETS, "st")["status"]
-        assert status["currentRevision"] == status["updateRevision"] != before
-        assert status["readyReplicas"] == status["availableReplicas"] == 3
 
 
 async def test_an_unready_pod_holds_up_those_after_it():

@@ -5,7 +5,6 @@ import json
 import random
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,20 +111,3 @@ def test_any_field_of_a_new_object_may_hold_anything(
     body = damaged(CASES[path], damages)
     assert asked(routes, "POST", path, body) in (201, *REFUSALS)
     assert still_readable(routes, path)
-
-
-@pytest.mark.parametrize("path", CASES)
-@examples(30)
-@given(DAMAGES)
-def test_any_field_of_a_patch_may_hold_anything(path: str, damages: list[tuple[int, Any]]) -> None:
-    routes = Routes(ApiServer(FixedClock(), random.Random(0)))
-    assert asked(routes, "POST", path, orjson.dumps(CASES[path])) == 201
-    body = damaged({**CASES[path], "status": {"conditions": [{"type": "Ready"}]}}, damages)
-    for kind in ("merge-patch+json", "strategic-merge-patch+json"):
-        for half in ("", "/status", "/scale"):
-            status = asked(
-                routes, "PATCH", f"{path}/x{half}", body, content_type=f"application/{kind}"
-            )
-            # not every kind has every half
-            assert status in (200, 404, *REFUSALS)
-            assert still_readable(routes, path)

@@ -8,35 +8,20 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
-    DEPLOYMENTS,
     NAMESPACES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
 from support.api_cases import (
     Object,
-    api_server,
     bind,
     budget,
     changes,
-    deployment,
     pod,
     refused,
     run,
 )
 from support.fixed_clock import FixedClock
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def api(clock: FixedClock) -> ApiServer:
-    return api_server(clock)
 
 
 def test_a_binding_for_another_pod_of_that_name(api: ApiServer) -> None:
@@ -87,32 +72,6 @@ def test_a_bound_pod_has_its_grace(api: ApiServer, clock: FixedClock) -> None:
     assert [change.type for change in seen] == ["MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
 
 
-def test_a_finished_pod_needs_no_grace(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    bind(api)
-    done = {"status": {"phase": "Failed"}}
-    api.patch(PODS, "shop", "a", done, MERGE_PATCH, subresource="status")
-    api.delete(PODS, "shop", "a")
-    assert api.list(PODS, "shop") == []
-
-
-def test_any_grace_can_be_asked_for(api: ApiServer) -> None:
-    for name, grace, seconds in (("a", -5, 1), ("b", 10**18, 10**9)):
-        api.create(PODS, pod(name), namespace="shop")
-        bind(api, name)
-        metadata = api.delete(PODS, "shop", name, grace_seconds=grace).object["metadata"]
-        assert metadata["deletionGracePeriodSeconds"] == seconds
-
-
-def test_preconditions_of_a_deletion(api: ApiServer) -> None:
-    created = api.create(PODS, pod(), namespace="shop")["metadata"]
-    error = refused(409, lambda: api.delete(PODS, "shop", "a", uid="other"))
-    assert error.message.startswith('Operation cannot be fulfilled on Pod "a": the UID')
-    refused(409, lambda: api.delete(PODS, "shop", "a", resource_version="1"))
-    version = created["resourceVersion"]
-    api.delete(PODS, "shop", "a", uid=created["uid"], resource_version=version)
-
-
 def test_finalizers_hold_a_deletion(api: ApiServer) -> None:
     given = {"metadata": {"name": "c", "finalizers": ["x/y"]}}
     api.create(CONFIGMAPS, given, namespace="shop")
@@ -126,35 +85,6 @@ def test_finalizers_hold_a_deletion(api: ApiServer) -> None:
     assert not api.exists(CONFIGMAPS, "shop", "c")
 
 
-def test_a_finalizer_outlasts_the_grace_of_a_pod(api: ApiServer) -> None:
-    api.create(PODS, pod(metadata={"finalizers": ["x/y"]}), namespace="shop")
-    bind(api)
-    api.delete(PODS, "shop", "a", grace_seconds=5)
-    api.delete(PODS, "shop", "a", grace_seconds=0)
-    assert api.exists(PODS, "shop", "a")
-    api.patch(PODS, "shop", "a", {"metadata": {"finalizers": None}}, MERGE_PATCH)
-    assert not api.exists(PODS, "shop", "a")
-
-
-@pytest.mark.parametrize(
-    ("propagation", "finalizers"), [("Foreground", ["foregroundDeletion"]), ("Orphan", ["orphan"])]
-)
-def test_propagation_is_left_to_the_garbage_collector(
-    api: ApiServer, propagation: str, finalizers: list[str]
-) -> None:
-    api.create(DEPLOYMENTS, deployment(), namespace="shop")
-    going = api.delete(DEPLOYMENTS, "shop", "web", propagation=propagation).object["metadata"]
-    assert going["finalizers"] == finalizers
-    assert going["generation"] == 2
-    api.delete(DEPLOYMENTS, "shop", "web", propagation="Background")
-    assert not api.exists(DEPLOYMENTS, "shop", "web")
-
-
-def test_there_are_three_ways_of_propagation(api: ApiServer) -> None:
-    api.create(DEPLOYMENTS, deployment(), namespace="shop")
-    refused(422, lambda: api.delete(DEPLOYMENTS, "shop", "web", propagation="Sideways"))
-
-
 def test_a_namespace_ends_when_its_content_has(api: ApiServer) -> None:
     going = api.delete(NAMESPACES, "", "shop").object
     assert going["status"]["phase"] == "Terminating"
@@ -164,10 +94,6 @@ def test_a_namespace_ends_when_its_content_has(api: ApiServer) -> None:
     api.update(NAMESPACES, finished, subresource="finalize")
     error = refused(404, lambda: api.create(PODS, pod(), namespace="shop"))
     assert error.message == 'namespaces "shop" not found'
-
-
-def test_a_cluster_keeps_its_own_namespaces(api: ApiServer) -> None:
-    refused(403, lambda: api.delete(NAMESPACES, "", "kube-system"))
 
 
 def guarded(api: ApiServer, allowed: int) -> None:
@@ -238,22 +164,6 @@ def test_two_budgets_are_one_too_many(api: ApiServer) -> None:
     assert error.message.startswith("This pod has more than one PodDisruptionBudget")
 
 
-def test_a_budget_nobody_has_looked_at_yet_refuses(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    run(api)
-    api.create(POD_DISRUPTION_BUDGETS, budget(), namespace="shop")
-    error = refused(429, lambda: evict(api))
-    assert error.details is not None
-    assert error.details["retryAfterSeconds"] == 10
-
-
-def test_budgets_do_not_guard_what_does_not_run(api: ApiServer) -> None:
-    guarded(api, allowed=0)
-    api.create(PODS, pod(), namespace="shop")
-    evict(api)
-    assert not api.exists(PODS, "shop", "a")
-
-
 def test_an_unready_pod_may_go_while_enough_others_are_healthy(api: ApiServer) -> None:
     guarded(api, allowed=0)
     api.create(PODS, pod(), namespace="shop")
@@ -295,23 +205,3 @@ def test_a_resize_changes_what_a_container_asks_for_and_nothing_else(
     assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
     again = resized(api, {"requests": {"cpu": "2"}})
     assert again["metadata"] == after["metadata"]
-
-
-def test_a_resize_keeps_the_qos_class(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    error = refused(422, lambda: resized(api, {"requests": {"cpu": None}}))
-    assert "Pod QOS Class may not change" in str(error)
-
-
-def test_resources_change_by_a_resize_alone(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    patch = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
-    refused(422, lambda: api.patch(PODS, "shop", "a", patch, STRATEGIC_MERGE_PATCH))
-
-
-def test_a_new_claim_and_a_new_volume_are_pending(api: ApiServer) -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    made = api.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace="shop")
-    assert made["status"] == {"phase": "Pending"}
-    volume = api.create(PERSISTENT_VOLUMES, {"metadata": {"name": "pv"}, "spec": {}})
-    assert volume["status"] == {"phase": "Pending"}

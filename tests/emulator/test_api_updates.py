@@ -7,38 +7,16 @@ import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import (
-    JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
 )
 from kubedsm_lab.emulator.api.resources import (
-    CONFIGMAPS,
     DEPLOYMENTS,
-    LEASES,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from support.api_cases import Object, api_server, changes, deployment, pod, refused
-from support.fixed_clock import FixedClock
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def api(clock: FixedClock) -> ApiServer:
-    return api_server(clock)
-
-
-def test_only_some_kinds_are_updated_without_a_version(api: ApiServer) -> None:
-    for resource in (CONFIGMAPS, LEASES):
-        api.create(resource, {"metadata": {"name": "x"}}, namespace="shop")
-    named = {"metadata": {"name": "x", "namespace": "shop"}}
-    api.update(CONFIGMAPS, {**named, "data": {"a": "b"}})
-    refused(422, lambda: api.update(LEASES, named))
+from support.api_cases import Object, changes, deployment, pod, refused
 
 
 def test_another_uid_is_another_object(api: ApiServer) -> None:
@@ -110,35 +88,3 @@ def test_of_a_pods_spec_little_may_change(api: ApiServer) -> None:
 def test_what_is_immutable(api: ApiServer, resource: Any, patch: Object) -> None:
     api.create(resource, deployment(), namespace="shop")
     refused(422, lambda: api.patch(resource, "shop", "web", patch, MERGE_PATCH))
-
-
-def test_a_patch_cannot_move_an_object(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    for metadata in ({"name": "b"}, {"namespace": "default"}, None):
-        patch = {"metadata": metadata}
-        refused(400, lambda patch=patch: api.patch(PODS, "shop", "a", patch, MERGE_PATCH))
-
-
-def test_a_json_patch_whose_test_fails_changes_nothing(api: ApiServer) -> None:
-    created = api.create(PODS, pod(), namespace="shop")
-    operations = [
-        {"op": "add", "path": "/metadata/labels/x", "value": "1"},
-        {"op": "test", "path": "/metadata/labels/app", "value": "api"},
-    ]
-    error = refused(422, lambda: api.patch(PODS, "shop", "a", operations, JSON_PATCH))
-    assert error.message == "the server rejected our request due to an error in our request"
-    assert api.get(PODS, "shop", "a") == created
-
-
-def test_conditions_of_a_pod_show_both_times(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    status = {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}
-    patched = api.patch(PODS, "shop", "a", status, STRATEGIC_MERGE_PATCH, subresource="status")
-    assert patched["status"]["conditions"] == [
-        {
-            "lastProbeTime": None,
-            "lastTransitionTime": None,
-            "type": "PodScheduled",
-            "status": "False",
-        }
-    ]

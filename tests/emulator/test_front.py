@@ -71,33 +71,12 @@ async def test_it_is_a_cluster(api: ApiServer) -> None:
     assert (await cluster.request(CREATE, timeout=1)).status == 409
 
 
-async def test_others_get_their_turn_during_a_request(api: ApiServer) -> None:
-    turns = []
-
-    async def ask(name: str) -> None:
-        for _ in range(2):
-            turns.append(name)
-            await front(api).request(Request("GET", PATH), timeout=1)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(ask("a"))
-        group.create_task(ask("b"))
-    assert turns == ["a", "b", "a", "b"]
-
-
 async def test_a_watch_yields_lines_without_their_newlines(api: ApiServer) -> None:
     async with front(api).stream(WATCH, timeout=1) as lines:
         api.create(PODS, pod())
         line = await anext(lines)
     assert orjson.loads(line)["type"] == "ADDED"
     assert b"\n" not in line
-
-
-async def test_a_watch_that_the_server_closes_just_ends(api: ApiServer) -> None:
-    brief = Request("GET", PATH, query={"watch": "1", "timeoutSeconds": "5"})
-    async with front(api).stream(brief, timeout=1) as lines:
-        assert [line async for line in lines] == []
-    assert asyncio.get_running_loop().time() == 5
 
 
 async def test_a_watch_that_is_refused_raises(api: ApiServer) -> None:
@@ -115,13 +94,6 @@ async def test_a_watch_that_is_refused_raises(api: ApiServer) -> None:
         pass
 
 
-async def test_leaving_a_watch_closes_it(api: ApiServer) -> None:
-    async with front(api).stream(WATCH, timeout=1) as lines:
-        pass
-    api.create(PODS, pod())
-    assert [line async for line in lines] == []
-
-
 @pytest.mark.parametrize(("applied", "left"), [(False, 0), (True, 1)])
 async def test_a_request_lost_on_its_way_there_or_back(
     api: ApiServer, applied: bool, left: int
@@ -130,13 +102,6 @@ async def test_a_request_lost_on_its_way_there_or_back(
     with pytest.raises(OutcomeUnknown, match="reset"):
         await front(api, faults=faults).request(CREATE, timeout=1)
     assert len(api.list(PODS)) == left
-
-
-async def test_no_connection(api: ApiServer) -> None:
-    cluster = front(api, faults=Script({0: RequestFault(Unreachable("refused"))}))
-    with pytest.raises(Unreachable):
-        await cluster.request(CREATE, timeout=1)
-    assert (await cluster.request(CREATE, timeout=1)).status == 201
 
 
 async def test_an_answer_that_is_not_the_api_servers(api: ApiServer) -> None:
@@ -211,19 +176,6 @@ async def test_latency_is_there_and_back(api: ApiServer) -> None:
     api.store.subscribe(lambda _: applied.append(loop.time()))
     await cluster.request(CREATE, timeout=1)
     assert (applied, loop.time()) == ([0.1], 0.2)
-
-
-async def test_what_comes_close_together_arrives_together(api: ApiServer) -> None:
-    loop = asyncio.get_running_loop()
-    for name in "abc":
-        api.create(PODS, pod(name))
-    arrivals = []
-    async with front(api, latency=0.2).stream(WATCH, timeout=1) as lines:
-        opened = loop.time()
-        for _ in range(3):
-            await anext(lines)
-            arrivals.append(round(loop.time() - opened, 6))
-    assert arrivals == [0.1, 0.1, 0.1]
 
 
 async def test_an_answer_that_comes_too_late(api: ApiServer) -> None:

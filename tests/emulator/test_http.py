@@ -84,42 +84,6 @@ async def test_a_request_arrives_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("header", "token"),
-    [({}, None), ({"Authorization": "Basic abc"}, None), ({"Authorization": "bearer t "}, "t")],
-)
-async def test_only_a_bearer_token_is_a_token(header: dict[str, str], token: str | None) -> None:
-    routes = FakeRoutes(ok)
-    async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
-        await (await session.get(f"{front.url}/version", headers=header)).read()
-    assert routes.asked[0].token == token
-
-
-async def test_a_warning_goes_into_the_header_that_kubectl_shows() -> None:
-    routes = FakeRoutes(lambda _: ApiResponse(200, b"{}", warning="mind the gap"))
-    async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
-        response = await session.get(front.url)
-        assert response.headers["Warning"] == '299 - "mind the gap"'
-
-
-async def test_connections_are_kept_alive() -> None:
-    opened = []
-
-    async def note(*_: object) -> None:
-        opened.append(1)
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(note)
-    async with (
-        HttpFront(FakeRoutes(ok)) as front,
-        aiohttp.ClientSession(trace_configs=[trace]) as session,
-    ):
-        for _ in range(3):
-            async with session.get(front.url) as response:
-                await response.read()
-    assert len(opened) == 1
-
-
 async def test_a_body_beyond_the_limit_is_refused_with_a_status() -> None:
     routes = FakeRoutes(ok)
     async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
@@ -146,14 +110,6 @@ async def test_a_watch_is_chunked_and_ends_with_its_stream() -> None:
         stream.lines.put_nowait(None)
         assert await response.content.read() == b""
         await asyncio.wait_for(stream.closed.wait(), PATIENCE)
-
-
-async def test_headers_of_a_watch_do_not_wait_for_its_first_event() -> None:
-    stream = FakeStream()
-    async with HttpFront(FakeRoutes(lambda _: stream)) as front, aiohttp.ClientSession() as session:
-        response = await asyncio.wait_for(session.get(front.url), PATIENCE)
-        assert response.status == 200
-        response.close()
 
 
 async def test_a_client_that_hangs_up_ends_its_watch_at_once() -> None:
@@ -185,19 +141,6 @@ async def test_a_taken_port_is_one_clear_line() -> None:
         with pytest.raises(AddressUnavailableError) as caught:
             await HttpFront(FakeRoutes(ok), port=port).__aenter__()
     assert str(caught.value) == f"cannot listen on 127.0.0.1:{port}: Address already in use"
-
-
-async def test_an_address_of_another_machine_is_one_clear_line() -> None:
-    with pytest.raises(AddressUnavailableError, match=r"^cannot listen on 192\.0\.2\.1:0: .+$"):
-        await HttpFront(FakeRoutes(ok), host="192.0.2.1").__aenter__()
-
-
-async def test_a_front_that_is_not_open_has_no_url() -> None:
-    front = HttpFront(FakeRoutes(ok))
-    with pytest.raises(RuntimeError, match="not open"):
-        _ = front.url
-    async with front:
-        assert front.url.startswith("http://127.0.0.1:")
 
 
 @pytest.mark.parametrize(("token", "user"), [(None, {}), ("t", {"token": "t"})])

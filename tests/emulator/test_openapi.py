@@ -9,7 +9,6 @@ import pytest
 
 from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
 from kubedsm_lab.emulator.api.resources import SERVED
-from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.api_requests import asked
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +34,6 @@ def test_every_served_kind_is_found(documents):
         for kind in [operation["x-kubernetes-group-version-kind"]]
     }
     assert kinds == {(r.group, r.version, r.kind) for r in SERVED}
-
-
-def test_kubectl_finds_nothing_in_the_old_form(routes):
-    """Then it asks discovery, and says that there are no matches for the kind."""
-    media_type = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-    answer = routes.handle(ApiRequest("GET", "/openapi/v2", accept=media_type))
-    assert (answer.status, answer.body) == (200, b"")
-    assert asked(routes, "GET", "/openapi/v2")[1]["swagger"] == "2.0"
 
 
 @pytest.mark.skipif(version("kubernetes_asyncio") != TAKEN_FROM, reason="of another Kubernetes")

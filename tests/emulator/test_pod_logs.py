@@ -87,31 +87,6 @@ async def test_following_ends_with_the_pod():
         assert await rest_of(stream) == []
 
 
-async def test_following_does_not_go_on_with_another_pod_of_that_name():
-    async with emulated() as world:
-        world.pod("a", on="n1")
-        await world.pass_time()
-        stream = following(world)
-        await anext(stream)
-        world.api.delete(PODS, NS, "a", grace_seconds=0)
-        world.pod("a", on="n1")
-        assert await rest_of(stream) == []
-
-
-async def test_following_ends_where_there_is_nothing_more_to_say():
-    runtime = Talking()
-    async with emulated(runtime=runtime) as world:
-        world.pod("a", on="n1")
-        await world.pass_time()
-        stream = following(world)
-        await anext(stream)
-        runtime.said = None
-        waits = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-        status = {"status": {"containerStatuses": [waits]}}
-        world.patch(PODS, "a", status, subresource="status")
-        assert await rest_of(stream) == []
-
-
 async def test_what_a_process_said_is_shown_and_followed():
     runtime = Talking()
     async with emulated(runtime=runtime) as world:
@@ -124,21 +99,3 @@ async def test_what_a_process_said_is_shown_and_followed():
         runtime.said += b"three\n"
         assert await anext(stream) == b"three\n"
         await stream.aclose()
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "why"),
-    [
-        ("POST", "pods/a/exec", "none to run a command or copy files in (pods/exec a)"),
-        ("GET", "pods/a/attach", "none to attach to"),
-        ("POST", "pods/a/portforward", "no port to forward"),
-        ("PATCH", "pods/a/ephemeralcontainers", "nothing to debug"),
-        ("GET", "services/web/proxy/metrics", "none to pass a request on to"),
-    ],
-)
-async def test_what_needs_a_container_is_refused_in_a_sentence(method, path, why):
-    async with emulated() as world:
-        status, body = asked(world.routes, method, f"/api/v1/namespaces/{NS}/{path}")
-        assert (status, body["kind"], body["reason"]) == (501, "Status", "NotImplemented")
-        assert body["message"].startswith("an emulated cluster runs no containers")
-        assert why in body["message"]

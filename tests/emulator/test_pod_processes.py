@@ -180,28 +180,6 @@ async def test_a_process_is_told_to_end_and_killed_when_its_grace_is_over(pods, 
     assert len(machine.started) == 1
 
 
-async def test_an_earlier_end_counts(pods, machine):
-    begun(pods, "a")
-    await soon()
-    machine.started[0].patience = 60.0
-    pods.end("a", 30.0)
-    pods.end("a", 1.0)
-    await soon(1.1)
-    assert pods.end("a", 0.0)
-
-
-async def test_a_pod_that_waits_to_be_started_again_ends_at_once(pods, machine):
-    begun(pods, "a")
-    await soon()
-    machine.started[0].exit(1)
-    await soon()
-    assert not pods.end("a", 30.0)
-    await soon()
-    assert pods.end("a", 30.0)
-    await soon(60)
-    assert len(machine.started) == 1
-
-
 async def test_a_pod_that_ends_while_it_is_started_is_not(pods, machine):
     machine.seconds = 1.0
     begun(pods, "a")
@@ -209,14 +187,6 @@ async def test_a_pod_that_ends_while_it_is_started_is_not(pods, machine):
     assert not pods.end("a", 30.0)
     await soon(2.0)
     assert pods.end("a", 30.0)
-    assert machine.started == []
-
-
-async def test_a_pod_that_ends_as_it_begins_leaves_nothing(pods, machine):
-    begun(pods, "a")
-    assert not pods.end("a", 0.0)
-    await soon()
-    assert pods.end("a", 0.0)
     assert machine.started == []
 
 
@@ -240,13 +210,3 @@ async def test_leaving_kills_all(machine):
         machine.started[1].exit(1)
         await soon()
     assert machine.started[0].signals == [signal.SIGKILL]
-
-
-async def test_starts_and_ends_are_noticed(pods, machine):
-    noticed = []
-    pods.noticed = lambda: noticed.append([process.pid for _, process in pods.running()])
-    begun(pods, "a")
-    await soon()
-    machine.started[0].exit(1)
-    await soon()
-    assert noticed == [[1], []]

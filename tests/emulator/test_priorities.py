@@ -2,18 +2,11 @@
 
 import pytest
 
-from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import PODS, PRIORITY_CLASSES
-from support.api_cases import api_server, pod, refused
-from support.fixed_clock import FixedClock
+from support.api_cases import pod, refused
 
 GOLD = {"metadata": {"name": "gold"}, "value": 1000, "preemptionPolicy": "Never"}
 DEFAULT = {"metadata": {"name": "usual"}, "value": -7, "globalDefault": True}
-
-
-@pytest.fixture
-def api():
-    return api_server(FixedClock())
 
 
 def priority(api, **spec):
@@ -68,47 +61,3 @@ def test_a_pod_may_say_nothing_else_than_its_class(api, spec, told):
     assert priority(
         api, priorityClassName="gold", priority=1000, preemptionPolicy="Never"
     ) == ("gold", 1000, "Never")  # fmt: skip
-
-
-def test_there_is_one_default_at_most(api):
-    api.create(PRIORITY_CLASSES, DEFAULT)
-    api.create(PRIORITY_CLASSES, GOLD)
-    made_default = {"globalDefault": True}
-    for write in (
-        lambda: api.create(PRIORITY_CLASSES, {**DEFAULT, "metadata": {"name": "other"}}),
-        lambda: api.patch(PRIORITY_CLASSES, "", "gold", made_default, MERGE_PATCH),
-    ):
-        error = refused(403, write)
-        assert "PriorityClass usual is already marked as default" in error.message
-    api.patch(PRIORITY_CLASSES, "", "usual", {"description": "still the default"}, MERGE_PATCH)
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"value": 1_000_000_001}, "value"),
-        ({"preemptionPolicy": "Sometimes"}, "preemptionPolicy"),
-        ({"metadata": {"name": "system-mine"}}, "metadata.name"),
-        ({"metadata": {"name": "No_Name"}}, "metadata.name"),
-    ],
-)
-def test_what_is_no_class_is_refused(api, given, field):
-    error = refused(422, lambda: api.create(PRIORITY_CLASSES, {**GOLD, **given}))
-    assert [cause["field"] for cause in error.details["causes"]] == [field]
-
-
-@pytest.mark.parametrize(
-    ("patch", "field"),
-    [({"value": 7}, "value"), ({"preemptionPolicy": None}, "preemptionPolicy")],
-)
-def test_what_a_class_does_cannot_be_changed(api, patch, field):
-    api.create(PRIORITY_CLASSES, GOLD)
-    error = refused(422, lambda: api.patch(PRIORITY_CLASSES, "", "gold", patch, MERGE_PATCH))
-    assert [cause["field"] for cause in error.details["causes"]] == [field]
-
-
-def test_a_put_that_leaves_the_policy_open_means_the_usual_one(api):
-    created = api.create(PRIORITY_CLASSES, DEFAULT)
-    assert created["preemptionPolicy"] == "PreemptLowerPriority"
-    again = {**DEFAULT, "description": "of most pods"}
-    assert api.update(PRIORITY_CLASSES, again)["preemptionPolicy"] == "PreemptLowerPriority"

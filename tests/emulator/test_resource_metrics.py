@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from kubedsm_lab.emulator.actors.scaling_metrics import (
-    MetricUnavailable,
     Sample,
     Scaled,
     propose,
@@ -16,11 +15,6 @@ from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime
 NOW = 10_000.0
-NO_API = (
-    "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch "
-    "metrics from resource metrics API: the server could not find the requested resource "
-    "(get pods.metrics.k8s.io)"
-)
 
 
 def cpu(**target):
@@ -78,13 +72,6 @@ def test_the_percentage_of_requests_over_the_target_and_the_tolerance(used, expe
     assert replicas(ABC, dict(zip("abc", used, strict=True))) == expected
 
 
-def test_what_the_status_says():
-    found = proposed(ABC, {"a": 101, "b": 100, "c": 100})
-    current = {"averageUtilization": 50, "averageValue": "100m"}
-    assert found.status == {"type": "Resource", "resource": {"name": "cpu", "current": current}}
-    assert found.description == "cpu resource utilization (percentage of request)"
-
-
 def test_an_average_value_needs_no_request():
     pods = [pod("a", requests={"memory": "1"}), pod("b", requests={"memory": "1"})]
     found = proposed(pods, {"a": 700, "b": 500}, cpu(type="AverageValue", averageValue="200m"))
@@ -110,12 +97,6 @@ def test_a_pod_without_a_figure_is_what_is_against_the_change():
     assert replicas(ABC, {"a": 20, "b": 20}) == 3
     # Two use 20 % of 400m a pod; the third is taken to use the target: 47 %.
     assert replicas(ABC, {"a": 80, "b": 80}, cpu(averageValue="400m")) == 2
-
-
-def test_above_a_target_of_its_request_a_pod_without_a_figure_uses_the_target():
-    twice = cpu(averageUtilization=200)
-    # 400m a pod: 25 %, and with 400m of the third 50 %; with 200m it would be 33 %, and 1.
-    assert replicas(ABC, {"a": 100, "b": 100}, twice) == 2
 
 
 @pytest.mark.parametrize(
@@ -169,54 +150,6 @@ def test_the_direction_does_not_turn():
     assert replicas(more, {"a": 50, "b": 50, "c": 50, "d": 50}, wanted=3) == 3
 
 
-@pytest.mark.parametrize("waiting", [{}, {"phase": "Pending"}])
-def test_pods_that_bring_the_ratio_within_the_tolerance_are_enough(waiting):
-    """Half of ten use 208 % of the target: 104 % if the others are to use as much as they."""
-    names = "abcde"
-    pods = [*(pod(name) for name in names), *(pod(f"new-{name}", **waiting) for name in names)]
-    assert replicas(pods, dict.fromkeys(names, 208)) == 10
-
-
-def test_exactly_at_an_average_value_what_has_no_figure_counts_as_nothing():
-    """As the original has it, other than for a percentage."""
-    assert replicas([pod("a"), pod("b")], {"a": 200}, cpu(averageValue="200m")) == 1
-    assert replicas([pod("a"), pod("b")], {"a": 100}) == 2
-
-
-NO_FIGURES = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
-UNREADY = "did not receive metrics for targeted pods (pods might be unready)"
-
-
-@pytest.mark.parametrize(
-    ("case", "reason", "message"),
-    [
-        ((ABC, {}), "FailedGetResourceMetric", f"failed to get cpu utilization: {NO_FIGURES}"),
-        (
-            ([pod("a", age=9.0, since=5.0)], {"a": 9}),
-            "FailedGetResourceMetric",
-            f"failed to get cpu utilization: {UNREADY}",
-        ),
-        (
-            ([pod("a", requests={"memory": "1"})], {"a": 9}),
-            "FailedGetResourceMetric",
-            "failed to get cpu utilization: missing request for cpu in container c of Pod a",
-        ),
-        (
-            ([pod("a", requests={"cpu": "0"})], {"a": 9}),
-            "FailedGetResourceMetric",
-            "failed to get cpu utilization: no metrics returned matched known pods",
-        ),
-        ((ABC, {"a": 9}, cpu()), "InvalidMetricSourceType", "invalid metric: neither an average"),
-        ((ABC, {}, {"type": "Resource"}), "InvalidMetricSourceType", "invalid metric: resource: "),
-    ],
-)
-def test_why_there_is_no_figure(case, reason, message):
-    with pytest.raises(MetricUnavailable) as unavailable:
-        proposed(*case)
-    assert unavailable.value.reason == reason
-    assert str(unavailable.value).startswith(message)
-
-
 def scaling(world):
     """Pods of 1 core each, half of which is wanted of them."""
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
@@ -234,16 +167,6 @@ def seen(world):
     """Replicas, and the autoscaler."""
     hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
     return world.get(DEPLOYMENTS, "web")["spec"]["replicas"], hpa
-
-
-async def test_without_metrics_server_it_says_so():
-    async with emulated() as world:
-        scaling(world)
-        await world.pass_time(40.0)
-        count, hpa = seen(world)
-        active = next(c for c in hpa["status"]["conditions"] if c["type"] == "ScalingActive")
-        assert (count, active["reason"]) == (2, "FailedGetResourceMetric")
-        assert active["message"] == f"the HPA was unable to compute the replica count: {NO_API}"
 
 
 async def test_pods_are_looked_at_every_15_s_and_count_when_they_have_run_for_so_long():

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from kubedsm.model.model import Tier
-from kubedsm_lab.emulator.api.resources import ENDPOINTS, NAMESPACES, SERVICES
+from kubedsm_lab.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
 from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServiceProxies
 from kubedsm_lab.emulator.processes.usage import Accounts
@@ -166,7 +166,6 @@ async def test_a_service_that_goes_has_no_proxy_any_more(lab):
 )
 async def test_pods_find_services_by_their_names_in_the_clusters_dns(lab, host, found):
     async with Server(says) as pod:
-        lab.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
         lab.pod("a", pod.url, namespace="shop")
         lab.pod("b", pod.url, namespace="shop")
         lab.service("cart", "a", namespace="shop")
@@ -189,19 +188,6 @@ async def test_bytes_count_for_who_asks_and_for_who_is_asked(lab):
     assert 3000 < asked.received == asks.sent < 3500
     assert 5000 < asked.sent == asks.received < 5500
     assert (lab.accounts.nodes["e1"], lab.accounts.nodes["c1"]) == (asked, asks)
-
-
-async def test_pods_that_ended_a_while_ago_are_told_of_no_more(lab):
-    async with Server(says) as pod:
-        lab.pod("a", pod.url)
-        lab.service("cart", "a")
-        async with lab.open():
-            await lab.get(lab.proxies.urls["default", "cart"])
-            labels = {"namespace": "default", "pod": "pod-a", "tier": "edge", "service": "cart"}
-            for seconds, running, told in ((200, (), 1), (200, ("a",), 1), (0, (), None)):
-                lab.clock.seconds += seconds
-                lab.forget_others(running)
-                assert lab.observed("count", **labels) == told
 
 
 async def _answer(body):

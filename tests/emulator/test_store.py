@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, PODS
 from kubedsm_lab.emulator.api.store import ExpiredError, ObjectChange, Store
 from support.fixed_clock import FixedClock
 
@@ -31,21 +31,6 @@ def test_every_commit_is_one_revision() -> None:
     assert s.revision == 3
 
 
-def test_what_is_put_is_not_changed() -> None:
-    given_object = named("a")
-    store().put(CONFIGMAPS, given_object)
-    assert given_object == named("a")
-
-
-def test_a_list_is_in_order_of_namespace_and_name() -> None:
-    s = store()
-    for namespace, name in (("b", "x"), ("a", "z"), ("a", "y")):
-        s.put(PODS, named(name, namespace))
-    keys = [(o["metadata"]["namespace"], o["metadata"]["name"]) for o in s.list(PODS)]
-    assert keys == [("a", "y"), ("a", "z"), ("b", "x")]
-    assert [o["metadata"]["name"] for o in s.list(PODS, "a")] == ["y", "z"]
-
-
 def test_a_deletion_shows_the_last_state_at_its_own_revision() -> None:
     s = store()
     s.put(CONFIGMAPS, named("a", key="1"))
@@ -54,15 +39,6 @@ def test_a_deletion_shows_the_last_state_at_its_own_revision() -> None:
     assert last["metadata"]["resourceVersion"] == "3"
     assert s.get(CONFIGMAPS, "shop", "a") is None
     assert [c.type for c in s.history(CONFIGMAPS, 1)] == ["ADDED", "DELETED"]
-
-
-def test_both_kinds_of_events_are_the_same_objects() -> None:
-    s = store()
-    changes: list[ObjectChange] = []
-    s.subscribe(changes.append)
-    s.put(NEW_EVENTS, named("a"))
-    assert s.get(EVENTS, "shop", "a") is not None
-    assert changes[0].resource is EVENTS
 
 
 def test_a_subscriber_that_writes_is_heard_after_what_it_answers() -> None:
@@ -91,16 +67,6 @@ def test_held_changes_are_told_together_at_the_end() -> None:
     assert seen == [(2, True), (3, True)]
 
 
-def test_an_unsubscribed_callback_hears_nothing() -> None:
-    s = store()
-    seen: list[ObjectChange] = []
-    unsubscribe = s.subscribe(seen.append)
-    unsubscribe()
-    unsubscribe()
-    s.put(PODS, named("a"))
-    assert seen == []
-
-
 def test_history_ends_where_the_ring_ends() -> None:
     s = store(history=2)
     for value in range(4):
@@ -108,24 +74,6 @@ def test_history_ends_where_the_ring_ends() -> None:
     assert [c.revision for c in s.history(CONFIGMAPS, 3)] == [4, 5]
     with pytest.raises(ExpiredError, match=r"too old resource version: 2 \(3\)"):
         s.history(CONFIGMAPS, 2)
-
-
-def test_one_busy_resource_does_not_shorten_the_history_of_another() -> None:
-    s = store(history=2)
-    s.put(PODS, named("quiet"))
-    for value in range(5):
-        s.put(CONFIGMAPS, named("busy", value=value))
-    assert [c.revision for c in s.history(PODS, 1)] == [2]
-
-
-def test_compaction_makes_everything_before_it_too_old() -> None:
-    s = store()
-    s.put(PODS, named("a"))
-    s.compact()
-    assert s.history(PODS, s.revision) == []
-    for resource in (PODS, CONFIGMAPS):
-        with pytest.raises(ExpiredError):
-            s.history(resource, s.revision - 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=30))
@@ -147,10 +95,3 @@ def test_replaying_the_history_gives_the_list(writes: list[tuple[str, bool]]) ->
                 replayed[change.object["metadata"]["name"]] = change.object
         assert [replayed[name] for name in sorted(replayed)] == s.list(PODS)
         assert s.list_at(PODS, "shop", revision) == then
-
-
-def test_uids_and_suffixes_follow_the_seed() -> None:
-    one, other = store(), store()
-    assert one.new_uid() == other.new_uid() != one.new_uid()
-    assert len(one.suffix()) == 5
-    assert not set("".join(one.suffix() for _ in range(200))) & set("aeiou013")

@@ -86,18 +86,3 @@ def differences() -> dict[str, list[str]]:
 @pytest.mark.parametrize("scene", SCENES)
 def test_scene(scene: str, differences: dict[str, list[str]]) -> None:
     assert differences[scene] == []
-
-
-def test_the_right_token_admits() -> None:
-    """The two exchanges of the scene `denied` differ in nothing but the token."""
-
-    async def status() -> int:
-        async with (
-            EmulatedCluster(ClusterSpec(()), SystemClock(), random.Random(0)) as cluster,
-            HttpFront(Routes(cluster.api, Access.enforced(cluster.api, TOKEN))) as front,
-            aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
-            session.get(f"{front.url}/api/v1/namespaces/default/pods") as response,
-        ):
-            return response.status
-
-    assert asyncio.run(status()) == 200

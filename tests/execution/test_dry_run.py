@@ -72,15 +72,6 @@ async def test_it_says_once_what_it_would_bind_and_counts_the_room():
         assert [node for _, node in told].count("e1") == min(6, room)
 
 
-async def test_it_says_why_a_pod_waits():
-    async with emulated(EDGE, CLOUD) as world, dry_run(world) as said:
-        world.deploy("huge", 1, cpu="100", priorityClassName="system-cluster-critical")
-        await asyncio.sleep(20)
-        [told] = [s for s in said if s["event"].startswith("would write an Event")]
-        assert told["reason"] == "FailedScheduling"
-        assert "2 Insufficient cpu" in told["note"]
-
-
 async def test_it_says_what_it_would_move_once_and_moves_nothing_and_takes_nothing_back():
     async with migrating(LARGE_CLOUD) as world:
         async with world.scheduler():

@@ -12,14 +12,11 @@ from kubedsm_lab.emulator.api.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_QUOTAS,
-    SERVICES,
 )
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
-    CONFIGURATION,
     LARGE_CLOUD,
     MERGE,
-    SMALL_EDGE,
     ReadyPods,
     When,
     both,
@@ -74,21 +71,6 @@ async def test_a_replacement_that_is_never_ready_is_given_up():
         assert ready.lowest == 2
 
 
-async def test_a_replacement_that_is_deleted_is_not_waited_for():
-    async with on_cloud() as world:
-        ready = ReadyPods(world, "web").watch()
-
-        def delete(pod):
-            world.api.delete(PODS, "default", name(pod), grace_seconds=0)
-
-        fresh = replacement(world)
-        When(world, lambda pod: fresh(pod) and pod["spec"].get("nodeName"), delete)
-        open_edge(world)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
-        await quiet(world)
-        assert ready.lowest == 1
-
-
 @pytest.mark.parametrize("moment", ["detached", "bound"])
 async def test_the_target_node_goes(moment):
     async with on_cloud() as world:
@@ -103,37 +85,6 @@ async def test_the_target_node_goes(moment):
         await quiet(world)
         await world.until(lambda: world.placed("web") == {"c1": 1}, 120)
         assert ready.lowest == 1
-
-
-async def test_the_detached_pod_is_deleted_by_somebody_else():
-    async with on_cloud() as world:
-
-        def delete(pod):
-            world.api.delete(PODS, "default", name(pod))
-
-        When(world, is_detached, delete)
-        open_edge(world)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
-        await quiet(world)
-
-
-async def test_pods_deleted_while_their_moves_wait_for_their_turn():
-    one = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
-    async with emulated(LARGE_CLOUD, configuration=one) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 3)
-        open_edge(world, node("e1", "edge", "3", "8Gi"))
-        first, *others = world.pods("web")
-
-        def delete(_):
-            for pod in others:
-                world.api.delete(PODS, "default", name(pod))
-
-        When(world, is_detached, delete)
-        await asyncio.sleep(0.1)
-        await hand_over(world, [(pod, "e1", ()) for pod in (first, *others)])
-        await quiet(world)
-        assert len(world.events("Migrated")) == 1
-        assert name(first) not in map(name, world.pods())
 
 
 CHANGES = {
@@ -195,34 +146,6 @@ async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
         assert not any(map(is_detached, world.pods()))
 
 
-async def test_two_budgets_refuse_the_move_before_it_begins():
-    async with on_cloud() as world:
-        for number in range(2):
-            budget = {
-                "metadata": {"name": f"b{number}", "namespace": "default"},
-                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-            }
-            world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
-        open_edge(world)
-        await asyncio.sleep(60)
-        assert world.placed("web") == {"c1": 1}
-        assert cleaned_up(world)
-
-
-async def test_a_service_that_selects_the_template_hash_keeps_its_pods():
-    async with on_cloud() as world:
-        [pod] = world.pods("web")
-        selector = {"pod-template-hash": pod["metadata"]["labels"]["pod-template-hash"]}
-        service = {
-            "metadata": {"name": "pinned", "namespace": "default"},
-            "spec": {"selector": selector, "ports": [{"port": 80}]},
-        }
-        world.api.create(SERVICES, service, namespace="default")
-        open_edge(world)
-        await asyncio.sleep(60)
-        assert world.placed("web") == {"c1": 1}
-
-
 async def test_a_pod_that_asks_not_to_be_disrupted_stays():
     async with on_cloud() as world:
         [pod] = world.pods("web")
@@ -233,16 +156,6 @@ async def test_a_pod_that_asks_not_to_be_disrupted_stays():
         assert world.placed("web") == {"c1": 1}
 
 
-async def test_a_burst_is_served_first_and_unstarted_groups_are_dropped():
-    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, SMALL_EDGE)
-        await world.until(lambda: any(map(is_detached, world.pods())), 10)
-        world.deploy("burst", 3)
-        await world.until(lambda: None not in world.placed("burst"), 1)
-        await quiet(world)
-
-
 def may_move(world):
     """The workload web may be moved again now."""
     resting = world.runtime.manager.migrations.resting()
@@ -250,23 +163,6 @@ def may_move(world):
 
 
 WITHOUT_COOLDOWN = load("suggester: {mode: 'off'}\nmigration: {cooldown: 0s, drainDelay: 1s}", "t")
-
-
-async def test_a_workload_rests_after_a_failure_even_without_a_cooldown():
-    async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
-        await asyncio.sleep(0.1)
-        world.api.patch(NODES, "", "e1", {"spec": {"unschedulable": True}}, MERGE)
-        for seconds in (10, 20, 40):
-            await asyncio.sleep(0.1)
-            await hand_over(world, [(world.pods("web")[0], "e1", ())])
-            await quiet(world)
-            assert not may_move(world)
-            await asyncio.sleep(seconds - 1)
-            assert not may_move(world)
-            await asyncio.sleep(1.1)
-            assert may_move(world)
 
 
 async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():

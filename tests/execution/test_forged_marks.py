@@ -1,25 +1,20 @@
 """Marks of moves that are none of ours: no workload gains by them, and no neighbour notices."""
 
 import asyncio
-import json
 
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS
 from support.tenants import (
-    ANNOTATION,
     CLOUD,
     CONFIGURATION,
     LABEL,
     MERGE,
-    NEIGHBOUR,
     TENANT,
     Asked,
     Tenant,
     exists,
-    how_often,
     marked,
     neighbour_is_served,
     neighbour_settles,
@@ -46,12 +41,6 @@ def replica_set(tenant, replicas=0, **selected):
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
     made = tenant.create(REPLICA_SETS, {"metadata": {"name": "web-x"}, "spec": spec})
     return made["metadata"]["uid"]
-
-
-async def test_the_neighbour_is_served_when_no_other_is_there():
-    async with migrating() as world, world.scheduler():
-        await neighbour_settles(world)
-        await neighbour_is_served(world)
 
 
 @pytest.mark.parametrize(
@@ -149,16 +138,6 @@ async def test_a_pod_that_its_named_owner_never_let_go_is_ignored(case):
         assert told.count("forged") == 1
 
 
-async def test_a_pod_whose_owner_is_gone_is_evicted_though_another_has_the_owners_name():
-    async with migrating() as world, world.scheduler():
-        tenant = Tenant.of(world)
-        replica_set(tenant, 1, **{"pod-template-hash": "x"})
-        tenant.create(PODS, marked("left", uid="of the former", app="x"))
-        await neighbour_settles(world)
-        assert "left" not in [p["metadata"]["name"] for p in tenant.pods()]
-        await neighbour_is_served(world)
-
-
 SELECTORS = {
     "migrating in the selector": ({LABEL: "x"}, ()),
     "tier in the selector": ({"kubedsm.io/tier": "edge"}, ()),
@@ -195,41 +174,6 @@ async def test_a_deployment_that_lets_go_of_pods_by_our_tier_label_stops_multipl
         assert len(tenant.pods()) <= 4
 
 
-async def test_a_pod_that_cannot_be_restored_is_tried_ever_more_rarely():
-    def refuse(request):
-        owners = request.method == "PATCH" and "ownerReferences" in request.body.get("metadata", ())
-        return answer(403, "Forbidden") if owners else None
-
-    async with migrating() as world, world.scheduler(faults=Asked(refuse)):
-        tenant = Tenant.of(world)
-        tenant.forbid_disruption()
-        tenant.create(PODS, pod("left", labels={"a": "b"}))
-        await neighbour_settles(world)
-        metadata = marked("left")["metadata"]
-        world.api.patch(PODS, TENANT, "left", {"metadata": metadata}, MERGE)
-        await asyncio.sleep(3600)
-        told = tenant.events("MigrationFailed")
-        assert all("neither restored nor evicted" in event["message"] for event in told)
-        assert 4 <= how_often(told) <= 9
-        await neighbour_is_served(world)
-
-
-async def test_a_node_that_changes_its_tier_makes_no_owner_lose_its_pods():
-    async with emulated(CLOUD) as world, world.scheduler():
-        tenant = Tenant.of(world)
-        tenant.deploy("odd", 2, {"kubedsm.io/tier": "cloud"})
-        tenant.deploy("even", 2)
-        world.deploy("web", 2)
-        await neighbour_settles(world)
-        before = {p["metadata"]["uid"] for p in tenant.pods()}
-        edge = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
-        world.api.patch(NODES, "", "c1", edge, MERGE)
-        await asyncio.sleep(10)
-        assert {p["metadata"]["uid"] for p in tenant.pods()} == before
-        tiers = {p["metadata"]["labels"]["kubedsm.io/tier"] for p in world.pods("web")}
-        assert tiers == {"edge"}
-
-
 async def test_a_pod_without_owner_counts_for_no_owner_as_ready():
     recreate = load("suggester: {period: 1s}\nmigration: {mode: recreate, cooldown: 1s}", "test")
     async with emulated(CLOUD, configuration=recreate) as world, world.scheduler():
@@ -253,30 +197,3 @@ async def test_the_owners_name_in_a_mark_leads_to_no_other_path():
         await neighbour_is_served(world)
         assert {r.path.rsplit("/", 1)[-1] for r in asked.of_tenant} == {"events"}
         assert len(tenant.events("MigrationMarkIgnored")) == 3
-
-
-async def test_one_namespaces_marks_do_not_keep_another_ones_pod_from_its_owner():
-    async with migrating() as world:
-        async with world.scheduler():
-            await neighbour_settles(world)
-        tenant = Tenant.of(world)
-        uid = replica_set(tenant)
-        for number in range(100):
-            tenant.create(PODS, marked(f"forged-{number}", uid=uid))
-        [left, _] = Tenant.of(world, NEIGHBOUR).pods()
-        detach(world, left)
-        async with world.scheduler():
-            await world.until(lambda: not world.api.list(PODS, NEIGHBOUR, labels=LABEL), 3)
-            await neighbour_is_served(world)
-
-
-def detach(world, obj):
-    """As a move does it."""
-    metadata, [owner] = obj["metadata"], obj["metadata"]["ownerReferences"]
-    template_hash = metadata["labels"]["pod-template-hash"]
-    mark = {"plan": "p", "replicaSet": owner["name"], "uid": owner["uid"], "target": "e1"}
-    patch = {
-        "labels": {"pod-template-hash": None, LABEL: template_hash},
-        "annotations": {ANNOTATION: json.dumps(mark | {"since": "1"})},
-    }
-    world.api.patch(PODS, NEIGHBOUR, metadata["name"], {"metadata": patch}, MERGE)

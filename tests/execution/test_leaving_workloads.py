@@ -7,7 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
-from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS
 from support.tenants import (
     CLOUD,
@@ -18,7 +17,6 @@ from support.tenants import (
     TENANT,
     Asked,
     Tenant,
-    how_often,
     marked,
     neighbour_is_served,
     neighbour_settles,
@@ -126,27 +124,6 @@ async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_log
     assert [entry["namespace"] for entry in told] == [TENANT]
 
 
-@pytest.mark.parametrize("status", ["terminating", "gone"])
-async def test_an_event_that_its_namespace_refuses_is_not_logged_as_lost(status):
-    """The watch may be late to say that the namespace goes."""
-    causes = {"causes": [{"reason": "NamespaceTerminating"}]}
-    refusal = orjson.dumps({"reason": "Forbidden", "message": "no", "details": causes})
-    refused = Response(403, refusal) if status == "terminating" else answer(404, "NotFound")
-
-    def refuse(request):
-        return refused if request.path.endswith(f"/{TENANT}/events") else None
-
-    asked = Asked(refuse)
-    with capture_logs() as logs:
-        async with migrating() as world, world.scheduler(faults=asked) as runtime:
-            Tenant.of(world).deploy("web")
-            await neighbour_settles(world)
-            await neighbour_is_served(world)
-            assert asked.to("events")
-            assert not runtime.events_lost
-    assert not [entry for entry in logs if "lost" in entry["event"]]
-
-
 async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbage_collected():
     refusal = {
         "reason": "Forbidden",
@@ -174,48 +151,3 @@ async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbag
 def complaints(logs):
     told = [entry for entry in logs if entry["log_level"] in {"warning", "error"}]
     return [entry for entry in told if "being terminated" in entry.get("error", "")]
-
-
-def deployment(world, change):
-    """Answers with the tenant's Deployment as its own controllers have not seen it yet."""
-
-    def answer(request):
-        if request.method != "GET" or not request.path.endswith(f"/{TENANT}/deployments/web"):
-            return None
-        found = world().api.get(DEPLOYMENTS, TENANT, "web")
-        return Response(200, orjson.dumps(change(found)))
-
-    return answer
-
-
-LEAVING = {
-    "being deleted": (
-        lambda d: {**d, "metadata": {**d["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
-        "its owner is gone",
-    ),
-    "scaled below": (
-        lambda d: {**d, "spec": {**d["spec"], "replicas": 1}},
-        "it has more than it wants",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", LEAVING)
-async def test_a_workload_on_its_way_out_is_not_moved_and_tried_ever_more_rarely(case):
-    change, reason = LEAVING[case]
-    worlds = []
-    asked = Asked(deployment(lambda: worlds[0], change))
-    async with migrating() as world, world.scheduler(faults=asked):
-        worlds.append(world)
-        tenant = Tenant.of(world)
-        tenant.deploy("web")
-        await neighbour_settles(world)
-        moved = []
-        world.api.store.subscribe(lambda _: moved.extend(detached(world)))
-        await neighbour_is_served(world)
-        await asyncio.sleep(300)
-        assert not moved
-        told = tenant.events("MigrationFailed")
-        assert all(reason in event["message"] for event in told)
-        # After 10 seconds, then 20, 40, 80, 160; two pods each.
-        assert 4 <= how_often(told) <= 12

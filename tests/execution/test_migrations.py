@@ -6,10 +6,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
-    CONFIGMAPS,
     ENDPOINTS,
-    EVENTS,
-    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     SERVICES,
@@ -19,12 +16,9 @@ from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
-    SMALL_EDGE,
     ReadyPods,
-    cleaned_up,
     hand_over,
     migrating,
-    on_cloud,
     open_edge,
     quiet,
     settle_on_cloud,
@@ -74,29 +68,6 @@ async def test_three_replicas_move_within_their_budget():
         assert ready.lowest == 3
 
 
-async def test_the_pause_switch_stops_new_moves_until_it_is_lifted():
-    async with on_cloud() as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
-        switch = {
-            "metadata": {"name": "kubedsm", "namespace": "kubedsm"},
-            "data": {"paused": "true"},
-        }
-        world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
-        open_edge(world)
-        await asyncio.sleep(60)
-        assert world.placed("web") == {"c1": 1}
-        misspelt = {"data": {"paused": "flase"}}
-        world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", misspelt, MERGE)
-        await asyncio.sleep(60)
-        assert world.placed("web") == {"c1": 1}
-        told = [e for e in world.api.list(EVENTS, "kubedsm") if e["type"] == "Warning"]
-        assert [event["reason"] for event in told] == ["PauseSwitchRefused"]
-        assert "'flase' is neither true nor false" in told[0]["message"]
-        lifted = {"data": {"paused": "No"}}
-        world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", lifted, MERGE)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
-
-
 async def test_in_suggest_mode_proposals_are_events_and_nothing_is_written_to_pods():
     only = load("suggester: {mode: suggest, period: 1s}", "test")
     async with emulated(LARGE_CLOUD, configuration=only) as world, world.scheduler():
@@ -119,16 +90,6 @@ async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
         assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
         cost = pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
         assert int(cost) > 0
-
-
-async def test_when_nothing_is_to_be_gained_nothing_moves_for_ever():
-    async with migrating(LARGE_CLOUD, SMALL_EDGE) as world, world.scheduler():
-        world.deploy("web", 5)
-        await world.until_bound(5, 3)
-        await asyncio.sleep(10)
-        before = world.invariants.writes
-        await asyncio.sleep(500)
-        assert world.invariants.writes == before
 
 
 async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
@@ -162,16 +123,6 @@ async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
         await world.until(lambda: world.placed("db") == {"e1": 2}, 60)
         await quiet(world)
         assert ready.lowest == 1
-
-
-async def test_the_last_ready_pod_is_not_recreated():
-    configuration = load("suggester: {period: 1s}\nmigration: {mode: recreate, cooldown: 1s}", "t")
-    async with emulated(LARGE_CLOUD, configuration=configuration) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world)
-        await asyncio.sleep(120)
-        assert world.placed("web") == {"c1": 1}
-        assert cleaned_up(world)
 
 
 async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():

@@ -8,6 +8,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kubedsm_lab.emulator.paper import node
+from support.drawing import drawn
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
 from support.worlds import emulated
 
@@ -43,7 +44,7 @@ def clouds(number):
     return [node(f"c{n}", "cloud", "20", "40Gi") for n in range(number)]
 
 
-async def at_rest(world, seconds=120):
+async def at_rest(world, seconds=60):
     """Nothing is written any more, and no move has ever failed."""
     await asyncio.sleep(seconds)
     assert cleaned_up(world)
@@ -69,33 +70,6 @@ async def test_pods_that_keep_apart_come_to_the_edge_one_a_node():
         assert (world.placed("web")["e1"], world.placed("web")["e2"]) == (1, 1)
         assert len(world.events("Migrated")) == 2
         assert ready.lowest == 3
-
-
-async def test_a_move_starts_only_when_who_kept_it_away_is_gone():
-    configuration = load(
-        "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}\n"
-        "services: {default/batch: {qos: 0}}",
-        "test",
-    )
-    async with emulated(*clouds(2), configuration=configuration) as world, world.scheduler():
-        open_edge(world, node("e1", "edge", "8", "16Gi"))
-        world.deploy("batch", 1)
-        await world.until(lambda: world.placed("batch") == {"e1": 1}, 5)
-        world.deploy("web", 1, **apart("batch"))
-        await at_rest(world)
-        assert world.placed("web") == {"e1": 1}
-        assert world.placed("batch")["e1"] == 0
-        assert len(world.events("Migrated")) == 2
-
-
-async def test_what_a_spread_allows_is_done_and_no_more():
-    async with emulated(*clouds(2), configuration=QUICK, paced=True) as world, world.scheduler():
-        world.deploy("web", 6, **spread("web"))
-        await world.until_bound(6, 5)
-        open_edge(world, node("e1", "edge", "8", "16Gi"))
-        await at_rest(world)
-        # Room for all; a third would be two more than the least, on whichever node that is.
-        assert world.placed("web")["e1"] == 2
 
 
 async def test_a_pod_with_a_volume_claim_is_left_alone_rather_than_refused_again_and_again():
@@ -148,13 +122,12 @@ async def to_rest(seed):
         for number in range(rng.randint(1, 3)):
             edge = node(f"e{number}", "edge", f"{rng.randint(1, 6) * 500}m", "4Gi")
             world.api.create(NODES, edge)
-        await at_rest(world, 150)
+        await at_rest(world, 80)
         return len(world.events("Migrated"))
 
 
-@pytest.mark.parametrize("quarter", range(4))
-async def test_with_rules_at_random_no_move_is_ever_refused(quarter):
+async def test_with_rules_at_random_no_move_is_ever_refused():
     moves = 0
-    for seed in range(quarter * 4, quarter * 4 + 4):
+    for seed in drawn(range(16)):
         moves += await to_rest(seed)
     assert moves > 0

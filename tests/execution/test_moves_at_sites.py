@@ -58,24 +58,6 @@ async def test_a_move_from_a_site_that_is_cut_off_is_taken_back():
         assert world.cluster.serving() == there
 
 
-async def test_no_move_begins_that_was_thought_of_before():
-    one = attrs.evolve(BY_HAND, migration=attrs.evolve(BY_HAND.migration, max_concurrent=1))
-    async with hesitant(one) as world, world.scheduler():
-        await settled(world, "web", 1, *NORTH, *SOUTH)
-        await settled(world, "api", 1, *NORTH, *SOUTH)
-        await settled(world, "db", 1, *NORTH, *SOUTH)
-        with capture_logs() as logs:
-            for app, target in (("web", "s1"), ("api", "n1"), ("db", "s2")):
-                [pod] = world.pods(app)
-                await hand_over(world, [(pod, target, ())], plan=f"plan-{app}", deadline=LONG)
-            await world.until(lambda: where(world).get("s"), 10)
-            world.cluster.disconnect(*NORTH)
-            await asyncio.sleep(120.0)
-        # What had begun elsewhere is finished; of the others it is thought afresh.
-        assert [entry["target"] for entry in logs if entry["event"] == "move"] == ["s1"]
-        assert where(world) == {"s": 1, "c": 2}
-
-
 async def test_the_rest_of_a_group_that_concerns_the_site_is_dropped():
     one = attrs.evolve(BY_HAND, migration=attrs.evolve(BY_HAND.migration, max_concurrent=1))
     async with hesitant(one) as world, world.scheduler():

@@ -4,6 +4,7 @@ That each request carries what it must is asserted by the witness, in every test
 """
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import orjson
 import pytest
@@ -12,16 +13,12 @@ from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
-    NAMESPACES,
-    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
 )
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
-from plans.migration import restore_plan
 from support.move_scenes import (
-    LARGE_CLOUD,
     MERGE,
     ONE_PLACE,
     SMALL_EDGE,
@@ -30,30 +27,21 @@ from support.move_scenes import (
     When,
     becomes_unready,
     by_hand,
-    cleaned_up,
     hand_over,
     is_detached,
     is_ready,
     name,
-    on_cloud,
     open_edge,
     quiet,
     ready_to_move,
     replacement,
     settle_on_cloud,
 )
-from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 ONE_AT_A_TIME = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1}", "test")
 RECREATE = load("suggester: {mode: 'off'}\nmigration: {mode: recreate, drainDelay: 1s}", "test")
-
-
-def refuse_evictions(world):
-    spec = {"minAvailable": 100, "selector": {"matchLabels": {"app": "web"}}}
-    never = {"metadata": {"name": "never", "namespace": "default"}, "spec": spec}
-    world.api.create(POD_DISRUPTION_BUDGETS, never, namespace="default")
 
 
 async def test_a_move_asks_for_one_thing_after_the_other():
@@ -87,22 +75,6 @@ async def test_a_move_asks_for_one_thing_after_the_other():
         assert not world.witness.of("reattach")
 
 
-async def test_an_eviction_that_was_held_up_is_not_sent_when_another_pod_is_ready_no_more():
-    async with ready_to_move(2) as world:
-        refuse_evictions(world)
-        old, other = world.pods("web")
-        ready = ReadyPods(world, "web").watch()
-        await hand_over(world, [(old, "e1", ())], deadline=20)
-        await world.until(lambda: world.witness.of("evict"), 15)
-        becomes_unready(world, other)
-        world.api.delete(POD_DISRUPTION_BUDGETS, "default", "never")
-        await asyncio.sleep(0.5)
-        sent = len(world.witness.of("evict"))
-        await world.until(lambda: world.witness.of("reattach"), 60)
-        assert len(world.witness.of("evict")) == sent
-        assert ready.lowest == 2
-
-
 async def test_the_pod_that_became_the_last_ready_one_is_not_recreated():
     def loses_the_other():
         becomes_unready(world, other)
@@ -119,51 +91,6 @@ async def test_the_pod_that_became_the_last_ready_one_is_not_recreated():
         await quiet(world)
         assert len(world.witness.of("evict")) == 1
         assert name(old) in map(name, world.pods("web"))
-
-
-async def test_a_pod_that_goes_while_its_eviction_is_prepared_is_not_evicted():
-    def goes():
-        world.api.delete(PODS, "default", name(old))
-
-    # The first to ask for the owner are the check at the start, then the looks for a replacement.
-    def asks_for_owner(request):
-        return settled.is_set() and "/replicasets/" in request.path
-
-    settled = asyncio.Event()
-    faults = AtRequest(asks_for_owner, goes)
-    async with ready_to_move(faults=faults) as world:
-        [old] = world.pods("web")
-        fresh = replacement(world)
-        When(world, lambda pod: fresh(pod) and is_ready(pod), lambda _: settled.set())
-        await hand_over(world, [(old, "e1", ())])
-        await world.until(lambda: faults.done, 10)
-        await quiet(world)
-        assert not world.witness.of("evict")
-        assert world.placed("web") == {"e1": 1}
-
-
-async def test_restoring_a_pod_that_is_gone_is_over_at_once():
-    async with by_hand() as world, world.scheduler() as runtime:
-        await runtime.synced.wait()
-        runtime.manager.begin(restore_plan("nobody"))
-        await asyncio.sleep(0)
-        assert runtime.manager.quiet.is_set()
-
-
-async def test_a_pod_that_goes_while_its_move_is_checked_leaves_nothing_behind():
-    faults = AtRequest(
-        lambda request: request.path.endswith("/services") and "watch" not in request.query,
-        lambda: world.api.delete(PODS, "default", name(old)),
-    )
-    async with ready_to_move(edge=SMALL_EDGE, faults=faults) as world:
-        [old] = world.pods("web")
-        await hand_over(world, [(old, "e1", ())])
-        await world.until(lambda: faults.done, 5)
-        await quiet(world, 10)
-        await asyncio.sleep(5)
-        assert cleaned_up(world)
-        assert not world.witness.of("detach")
-        assert sum(world.placed("web").values()) == 1
 
 
 async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move_at_once():
@@ -222,30 +149,19 @@ async def test_a_replacement_that_its_move_cannot_place_is_placed_by_the_schedul
         await world.until(lambda: None not in world.placed("web"), 20)
 
 
-async def test_the_replacement_is_bound_once_and_to_the_target_of_its_move():
-    async with on_cloud(3) as world:
-        before = len(world.witness.of("bind"))
-        open_edge(world, node("e1", "edge", "3", "8Gi"))
-        await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
-        await quiet(world)
-        targets = [a.request.body["target"]["name"] for a in world.witness.of("bind")[before:]]
-        assert targets == ["e1"] * 3
-
-
-async def test_a_group_that_is_not_worth_it_any_more_is_not_begun():
-    async with ready_to_move() as world:
-        await hand_over(world, [(world.pods("web")[0], "e1", ())], worth=lambda: False)
-        await quiet(world)
-        assert not world.witness.of("detach")
-        assert world.placed("web") == {"c1": 1}
-
-
-async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
+@asynccontextmanager
+async def web_and_api():
+    """Two settled workloads, of which one may migrate at a time, and an edge that is open."""
     async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
         await settle_on_cloud(world, "web", 1)
         await settle_on_cloud(world, "api", 1, seconds=9)
         open_edge(world, node("e1", "edge", "4", "8Gi"))
         await asyncio.sleep(0.1)
+        yield world
+
+
+async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
+    async with web_and_api() as world:
         [web], [api] = world.pods("web"), world.pods("api")
         await hand_over(world, [(web, "e1", ())], plan="first")
         await hand_over(world, [(api, "e1", ())], plan="second")
@@ -257,11 +173,7 @@ async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
 
 
 async def test_new_pods_leave_a_group_alone_of_which_a_move_has_started():
-    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        await settle_on_cloud(world, "api", 1, seconds=9)
-        open_edge(world, node("e1", "edge", "4", "8Gi"))
-        await asyncio.sleep(0.1)
+    async with web_and_api() as world:
         both, worth = [*world.pods("web"), *world.pods("api")], iter([True])
         # What is left of a group need not be worth it alone.
         moves = [(pod, "e1", ()) for pod in both]
@@ -280,38 +192,6 @@ async def test_the_room_of_a_replacement_that_is_bound_counts_once():
         await world.until(lambda: world.witness.of("evict"), 20)
         assert world.runtime.mirror.free("e1").cpu == 0
         await quiet(world)
-
-
-async def test_a_move_that_has_become_slow_keeps_no_other_namespace_waiting():
-    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
-        world.api.create(NAMESPACES, {"metadata": {"name": "bank"}})
-        world.deploy("web", 1)
-        world.deploy("api", 1, namespace="bank")
-        await world.until(lambda: len(world.runtime.mirror.snapshot().placed) == 2, 9)
-        await asyncio.sleep(2)
-        slow = {"spec": {"minReadySeconds": 900}}
-        world.api.patch(DEPLOYMENTS, "default", "web", slow, MERGE)
-        open_edge(world, node("e1", "edge", "4", "8Gi"))
-        await asyncio.sleep(0.1)
-        await hand_over(world, [(world.pods("web")[0], "e1", ())], plan="first")
-        await asyncio.sleep(1)
-        [api] = world.api.list(PODS, "bank")
-        await hand_over(world, [(api, "e1", ())], plan="second", deadline=60)
-        await world.until(lambda: len(world.witness.of("detach")) == 2, 120)
-        assert world.runtime.manager.under_way == 2
-
-
-async def test_a_workload_is_left_alone_for_its_cooldown():
-    calm = load("suggester: {period: 1s}\nmigration: {cooldown: 60s, drainDelay: 1s}", "test")
-    async with emulated(LARGE_CLOUD, configuration=calm) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, ONE_PLACE)
-        await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 20)
-        await quiet(world)
-        ended = world.clock.monotonic()
-        open_edge(world, node("e2", "edge", "1", "8Gi"))
-        await world.until(lambda: len(world.witness.of("detach")) == 2, 100)
-        assert 59 < world.witness.of("detach")[1].at - ended < 65
 
 
 async def test_a_pod_found_detached_after_its_plan_has_ended_is_restored_all_the_same():

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, OrphanSweep
 from kubedsm.kube.wire.annotations import MoveMark
-from kubedsm.model.events import PodApplied, PodDeleted
+from kubedsm.model.events import PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Workload
 from kubedsm.process.clock import VirtualClock
@@ -147,30 +147,6 @@ async def test_what_could_not_be_restored_is_tried_again_ever_more_rarely(scene)
         assert len(made.plans.begun) == failures + 1
         await asyncio.sleep(1)
     assert made.stuck == ["no"] * 3
-
-
-async def test_of_pods_that_are_gone_nothing_is_kept(scene):
-    pods = [marked(n) for n in range(4)]
-    made = scene(pods, finds=False)
-    made.sweep()
-    await asyncio.sleep(5)
-    made.restored(pods[0], StepState.FAILED)
-    for pod in pods:
-        made.mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
-    await asyncio.sleep(5)
-    made.sweep()
-    kept = made.orphans
-    assert made.ended == []
-    sets = (
-        kept._restoring,
-        kept._stuck,
-        kept._handled,
-        kept._forged,
-        kept._reported,
-        kept._waiting,
-        kept._reports,
-    )
-    assert not any(sets)
 
 
 REPLACEMENT = attrs.evolve(

@@ -263,17 +263,6 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
     assert [r.path.split("/")[-2] for r in scene.cluster.requests] == ["web-0", "web-1"]
 
 
-async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_held(caught):
-    scene = Scene(ScriptedCluster([CREATED]))
-    scene.manager._ask = lambda *_: 1 / 0
-    scene.place()
-    assert [reason for *_, reason in scene.settled] == ["internal error of the scheduler"]
-    assert scene.mirror.snapshot().free["n2"] == EDGE.allocatable
-    assert scene.manager.quiet.is_set()
-    assert [type(error) for error in caught] == [ZeroDivisionError]
-    caught.clear()
-
-
 async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_alone(caught):
     scene = Scene(ScriptedCluster([CREATED]), several(3))
     scene.manager._ask = lambda _, step: 1 / (step.pod != "u1")

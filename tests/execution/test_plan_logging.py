@@ -1,13 +1,10 @@
 """Each line of the log about a plan names the plan, and no other line does."""
 
-import asyncio
-
 import pytest
 from structlog import contextvars
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm.execution.placement_manager import plan_logged
 from support.faults import OUTCOMES
 from support.move_scenes import AtRequest, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, emulated
@@ -39,18 +36,3 @@ async def test_the_lines_of_a_move_name_its_plan():
     others = [line for line in lines if line["event"] in ("synced", "batch", "suggestion")]
     assert others
     assert not any("plan" in line for line in others)
-
-
-async def test_what_belongs_to_no_plan_names_none():
-    async def name():
-        return contextvars.get_contextvars().get("plan")
-
-    with plan_logged("a"):
-        one = asyncio.create_task(name())
-        with plan_logged("b"):
-            other = asyncio.create_task(name())
-        with plan_logged(None):
-            none = asyncio.create_task(name())
-        assert await name() == "a"
-    assert [await task for task in (one, other, none)] == ["a", "b", None]
-    assert await name() is None

@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
@@ -14,7 +13,6 @@ from kubedsm_lab.emulator.api.resources import (
     PODS,
     REPLICA_SETS,
 )
-from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.tenants import moved, served
 from support.worlds import CLOUD, emulated
@@ -30,23 +28,6 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
     "test",
 )
 EDGE = node("e1", "edge", "1", "4Gi")
-
-
-class Calls:
-    """How many requests were sent, by the clock."""
-
-    def __init__(self, world):
-        self._clock, self.at = world.clock, []
-
-    def on_request(self, request):
-        if "watch" not in request.query:
-            self.at.append(self._clock.monotonic())
-
-    def on_line(self, request, line):
-        return None
-
-    def since(self, moment):
-        return sum(at >= moment for at in self.at)
 
 
 def budget(name, **spec):
@@ -116,62 +97,6 @@ async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
             world.deploy("web", 2)
         await world.until(lambda: not detached(world), 40)
         await world.until(lambda: len(world.pods("web")) == 2, 40)
-
-
-class Refused:
-    """Refuses to make a pod another one's dependent, as an admission policy may."""
-
-    def on_request(self, request):
-        patched = request.body.get("metadata", {}) if request.method == "PATCH" else {}
-        refused = "ownerReferences" in patched
-        return RequestFault(answer(403, "Forbidden")) if refused else None
-
-    def on_line(self, request, line):
-        return None
-
-
-async def test_a_pod_left_behind_that_cannot_be_seen_to_keeps_no_move_waiting():
-    patient = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
-    async with emulated(CLOUD, configuration=patient) as world:
-        async with world.scheduler(faults=Refused()):
-            await _delete_in_mid_migration(world, {"minAvailable": 100})
-        async with world.scheduler(faults=Refused()):
-            # The deadline is 60 s: until then its plan is none that takes long.
-            await moved(world, seconds=20)
-            assert detached(world)
-
-
-async def test_a_detached_pod_that_nothing_takes_is_tried_ever_more_rarely():
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world:
-        refused, calls = Refused(), Calls(world)
-        calls.on_line = refused.on_line
-        noting, calls.on_request = calls.on_request, lambda r: noting(r) or refused.on_request(r)
-        async with world.scheduler(faults=calls):
-            await _delete_in_mid_migration(world, {"minAvailable": 100})
-            await asyncio.sleep(600)
-            assert detached(world)
-            told = [event["message"] for event in world.events("MigrationFailed")]
-            assert any("disruption budget" in message for message in told)
-            started = world.clock.monotonic()
-            await asyncio.sleep(600)
-            assert calls.since(started) < 600 / 3 + 200  # the pause switch, and now and then a try
-            world.api.delete(POD_DISRUPTION_BUDGETS, "default", "web")
-            await world.until(lambda: not detached(world), 700)
-
-
-async def test_a_deployment_that_is_slow_to_be_ready_holds_up_only_itself():
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        made = world.deploy("web", 1)
-        slow = {"spec": {"minReadySeconds": 60}}
-        world.api.patch(DEPLOYMENTS, "default", made["metadata"]["name"], slow, MERGE)
-        await world.until_bound(1, 2)
-        await asyncio.sleep(62)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: detached(world), 10)
-        await served(world, seconds=2)
-        await moved(world)
-        assert detached(world), "its own move goes on"
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 90)
 
 
 async def test_one_namespaces_slow_moves_leave_others_theirs():

@@ -91,13 +91,10 @@ async def test_what_moves_brought_is_known_to_a_report(served):
         assert await effects_since(diagnostics.url, now - 1, "other") == []
 
 
-async def test_without_a_scheduler_nothing_is_known():
+async def test_without_a_scheduler_nothing_is_known_and_another_server_tells_nothing():
     nobody = f"http://127.0.0.1:{free_port()}"
     assert await answering(nobody) is None
     assert await effects_since(nobody, 0.0, "shop") is None
-
-
-async def test_what_is_no_scheduler_tells_nothing():
     effect = {"expected": {"before": 0.08, "after": 0.06}, "together": 0}
     moves = [{"at": "9", "pod": "shop/web", "effect": effect}]
 

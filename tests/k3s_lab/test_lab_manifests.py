@@ -62,7 +62,7 @@ def test_services_and_nodes_are_the_papers_at_a_quarter():
     assert [node for node in nodes("nodes.machines") if node[1] != "server"] == papers
 
 
-def test_only_the_scheduler_differs_between_policies():
+def test_the_services_differ_between_policies_by_scheduler_and_k3d_leads_to_them():
     for ours, theirs in zip(MADE.values(), services("default-scheduler"), strict=True):
         if ours["kind"] != "Deployment":
             assert ours == theirs
@@ -70,6 +70,12 @@ def test_only_the_scheduler_differs_between_policies():
         mine, other = (o["spec"]["template"]["spec"] for o in (ours, theirs))
         assert (mine["schedulerName"], other["schedulerName"]) == ("kubedsm", "default-scheduler")
         assert mine | {"schedulerName": other["schedulerName"]} == other
+    ports = [
+        o["spec"]["ports"][0]["nodePort"] for (kind, _), o in MADE.items() if kind == "Service"
+    ]
+    script = (LAB / "lib" / "k3d.sh").read_text()
+    first, last = map(int, re.search(r"NODE_PORTS=(\d+)-(\d+)", script).groups())
+    assert ports == [*range(first, last + 1)]
 
 
 def test_pods_are_served_scaled_and_started_as_they_say():
@@ -90,15 +96,6 @@ def test_pods_are_served_scaled_and_started_as_they_say():
         kept = float(metric["pods"]["target"]["averageValue"])
         assert kept == pytest.approx(settings["concurrency"] / settings["service_time"] / 2)
         assert settings["drain"] < template["spec"]["terminationGracePeriodSeconds"]
-
-
-def test_ports_are_those_that_k3d_leads_to():
-    ports = [
-        o["spec"]["ports"][0]["nodePort"] for (kind, _), o in MADE.items() if kind == "Service"
-    ]
-    script = (LAB / "lib" / "k3d.sh").read_text()
-    first, last = map(int, re.search(r"NODE_PORTS=(\d+)-(\d+)", script).groups())
-    assert ports == [*range(first, last + 1)]
 
 
 def test_the_scheduler_differs_from_that_of_manifests_in_its_configuration_only():
@@ -132,7 +129,7 @@ def test_what_the_pods_of_monitoring_mount_and_ask_is_there():
     )
 
 
-def test_autoscalers_ask_for_what_the_adapter_makes():
+def test_autoscalers_and_queries_ask_for_what_there_is():
     (rules,) = documents(MONITORING / "adapter-config.yaml")
     asked = {
         metric["pods"]["metric"]["name"]
@@ -141,9 +138,6 @@ def test_autoscalers_ask_for_what_the_adapter_makes():
         for metric in given["spec"]["metrics"]
     }
     assert asked == {rule["name"]["as"] for rule in rules["rules"]}
-
-
-def test_what_is_asked_of_prometheus_is_of_its_jobs():
     (scraping,) = documents(SCRAPING)
     jobs = {job["job_name"] for job in scraping["scrape_configs"]}
     asked = (LAB / "manifests" / "kubedsm" / "config.yaml", MONITORING / "adapter-config.yaml")

@@ -68,10 +68,15 @@ async def test_each_client_sends_its_next_request_when_it_has_an_answer():
     assert (service.opened, service.open) == (2, 0)
 
 
-async def test_requests_under_way_when_the_time_is_over_end_and_count():
+async def test_requests_under_way_at_the_end_count_and_those_at_a_stop_are_abandoned():
     loop, _, total = await driven(Service(lambda _: 0.7), Clients(3, 1.0))
     assert (total.requests, total.answered, total.unfinished) == (6, 6, 0)
     assert loop.elapsed == pytest.approx(1.4)
+    service = Service(lambda _: 0.4)
+    loop, _, total = await driven(service, Clients(2, 10.0), stop_after=1.0)
+    assert loop.elapsed == pytest.approx(1.0)
+    assert (total.requests, total.answered, total.unfinished) == (6, 4, 2)
+    assert service.open == 0
 
 
 async def test_a_request_is_given_up_after_the_timeout_and_the_next_one_sent():
@@ -83,24 +88,13 @@ async def test_a_request_is_given_up_after_the_timeout_and_the_next_one_sent():
     assert loop.elapsed == pytest.approx(30.0)
 
 
-async def test_who_gets_no_answer_does_not_ask_without_pause():
+async def test_who_gets_no_answer_or_may_not_sends_no_more_than_that():
     service = Service(lambda _: 0.0, lambda _: "connection refused")
     _, _, total = await driven(service, Clients(1, 1.0))
     assert total.errors == {"connection refused": 10}
-
-
-async def test_a_bound_on_the_rate_is_kept_and_what_is_late_is_not_made_up_for():
     service = Service(lambda _: 0.0)
     await driven(service, Clients(4, 2.0, max_rate=10.0))
     assert [at for at, _ in service.sent] == pytest.approx([n / 10 for n in range(20)])
     slow = Service(lambda _: 1.0 if slow.sent[1:] == [] else 0.0)
     await driven(slow, Clients(1, 2.0, max_rate=10.0))
     assert [at for at, _ in slow.sent] == pytest.approx([0.0, *(1 + n / 10 for n in range(10))])
-
-
-async def test_stopping_abandons_what_is_under_way():
-    service = Service(lambda _: 0.4)
-    loop, _, total = await driven(service, Clients(2, 10.0), stop_after=1.0)
-    assert loop.elapsed == pytest.approx(1.0)
-    assert (total.requests, total.answered, total.unfinished) == (6, 4, 2)
-    assert service.open == 0

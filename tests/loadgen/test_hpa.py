@@ -8,7 +8,18 @@ import pytest
 from loadgen.arrivals import Arrival
 from loadgen.hpa import Plan, Played, hpa_report, line_of, play, window_of
 from loadgen.measures import Outcome
-from loadgen.recovery import Recovery, Sla, Window
+from loadgen.recovery import (
+    FIND,
+    FIND_SECONDS,
+    HOLD_SECONDS,
+    WINDOW_SECONDS,
+    Recovery,
+    Sla,
+    Window,
+    clients_to_hold,
+    ok_rate,
+    recovery,
+)
 from loadgen.transport import Answer
 from support.printed import printed
 
@@ -128,6 +139,17 @@ def test_the_report():
         text(DONE)
     )
     assert "Time to recover: 60.0 s." in text(DONE)
+    as_json = DONE.as_json()
+    bad = {"start": 0.0, "seconds": 30.0, "requests": 100, "p99": 2.5, "errors": 1, "good": False}
+    assert as_json["find"] == [{"clients": 10, **bad}]
+    assert as_json["hold"].pop("windows")[0] == bad
+    assert as_json["hold"] == {
+        "clients": 10,
+        "maxP99": 2.5,
+        "meanP99": 1.5,
+        "okRate": 0.5,
+        "recovery": {"mode": "recovered", "seconds": 60.0},
+    }
     assert line_of(10, BAD, Sla()) == "0 s: 10 clients, 100 requests, 1 errors, p99 2.500 s, bad"
 
 
@@ -144,21 +166,75 @@ def test_what_is_no_recovery_is_said(windows, said):
     assert said in text(Played(Plan(URL), windows=windows))
 
 
-def test_the_report_for_machines():
-    bad = {"start": 0.0, "seconds": 30.0, "requests": 100, "p99": 2.5, "errors": 1, "good": False}
-    good = {"start": 30.0, "seconds": 30.0, "requests": 1000, "p99": 0.5, "errors": 0, "good": True}
-    assert DONE.as_json() == {
-        "url": URL,
-        "sla": {"p99": 1.0, "errors": 0.01},
-        "streak": 1,
-        "interrupted": False,
-        "find": [{"clients": 10, **bad}],
-        "hold": {
-            "clients": 10,
-            "windows": [bad, good],
-            "maxP99": 2.5,
-            "meanP99": 1.5,
-            "okRate": 0.5,
-            "recovery": {"mode": "recovered", "seconds": 60.0},
-        },
-    }
+SLA = Sla()
+
+
+def windows(verdicts):
+    """One window of 30 s after another, a letter each: good, or bad."""
+    return [
+        Window(30.0 * n, 30.0, 1000, {"g": 0.5, "b": 1.5}[verdict], 0)
+        for n, verdict in enumerate(verdicts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "streak", "found"),
+    [
+        ("", 1, Recovery("no_degradation", 0.0)),
+        ("gggg", 1, Recovery("no_degradation", 0.0)),
+        ("bbbb", 1, Recovery("no_recovery_within_hold", -1.0)),
+        ("gggb", 1, Recovery("no_recovery_within_hold", -1.0)),
+        ("bg", 1, Recovery("recovered", 60.0)),
+        # What is good before the first bad one is no recovery, what is bad after it changes none.
+        ("ggbbg", 1, Recovery("recovered", 150.0)),
+        ("bbgbbb", 1, Recovery("recovered", 90.0)),
+        ("bgbgg", 2, Recovery("recovered", 150.0)),
+        ("ggbg", 2, Recovery("no_recovery_within_hold", -1.0)),
+    ],
+)
+def test_a_service_has_recovered_at_the_end_of_the_first_streak_after_a_bad_window(
+    verdicts, streak, found
+):
+    assert recovery(windows(verdicts), SLA, streak) == found
+
+
+def test_time_counts_from_hold_s_start_and_p99_is_by_nearest_rank():
+    held = [Window(1000.0, 31.5, 10, 2.0, 0), Window(1031.5, 30.5, 10, 0.9, 0)]
+    assert recovery(held, SLA) == Recovery("recovered", 62.0)
+    latencies = [n / 100 for n in range(200, 0, -1)]
+    assert Window.of(0.0, 30.0, 200, latencies, 0).p99 == 1.98
+    assert Window.of(0.0, 30.0, 3, [0.1, 0.3, 0.2], 0).p99 == 0.3
+    assert Window.of(0.0, 30.0, 3, [], 3).p99 is None
+
+
+@pytest.mark.parametrize(
+    ("p99", "requests", "errors", "good"),
+    [
+        (1.0, 100, 1, True),
+        (1.001, 100, 0, False),
+        (0.1, 100, 2, False),
+        (0.1, 99, 1, False),
+        (None, 0, 0, False),
+        # Errors that came at once have no latency that counts.
+        (None, 50, 50, False),
+    ],
+)
+def test_a_window_is_good_within_both_bounds_if_anything_ended(p99, requests, errors, good):
+    assert Window(0.0, 30.0, requests, p99, errors).good(SLA) is good
+
+
+def test_the_first_stage_that_breaks_the_sla_is_held_else_the_last():
+    stages = list(zip(FIND, windows("ggbgb"), strict=False))
+    assert clients_to_hold(stages, SLA) == 30
+    assert clients_to_hold(list(zip(FIND, windows("b"), strict=False)), SLA) == 10
+    assert clients_to_hold(list(zip(FIND, windows("g" * 10), strict=True)), SLA) == 100
+    assert clients_to_hold([], SLA) is None
+
+
+def test_the_paper_s_set_up_and_its_ok_rates():
+    assert (FIND[0], FIND[-1], FIND.step, FIND_SECONDS) == (10, 100, 10, 60.0)
+    assert HOLD_SECONDS / WINDOW_SECONDS == 30
+    # .40, .43 and .33 of Table 4 are 12, 13 and 10 windows of 30.
+    rates = [ok_rate(windows("b" * (30 - n) + "g" * n), SLA) for n in (12, 13, 10)]
+    assert [f"{rate:.2f}" for rate in rates] == ["0.40", "0.43", "0.33"]
+    assert ok_rate([], SLA) is None

@@ -18,7 +18,7 @@ def test_the_scenario_loads_the_example_workload():
     assert [scenario.rate(name, seconds) for seconds in (0, 90, 180)] == [5, 25, 10]
 
 
-def test_the_job_reads_the_scenario_where_it_is_mounted():
+def test_the_job_runs_the_mounted_scenario_restricted_and_once():
     assert JOB["metadata"]["namespace"] == CONFIG_MAP["metadata"]["namespace"]
     (mount,) = CONTAINER["volumeMounts"]
     (volume,) = POD["volumes"]
@@ -26,9 +26,6 @@ def test_the_job_reads_the_scenario_where_it_is_mounted():
     (key,) = CONFIG_MAP["data"]
     assert CONTAINER["command"] == ["loadgen"]
     assert CONTAINER["args"] == ["run", f"{mount['mountPath']}/{key}", "--output", "json"]
-
-
-def test_the_job_runs_restricted_and_once():
     (deployment,) = documents(BASE / "deployment.yaml")
     scheduler = deployment["spec"]["template"]["spec"]
     assert POD["securityContext"] == scheduler["securityContext"]

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from loadgen.cli import main
-
 pytestmark = pytest.mark.http
 PATIENCE = 60
 
@@ -73,28 +71,3 @@ def test_it_is_not_ready_while_it_drains_and_answers_still():
             pass
         assert get(f"{url}/readyz") == (503, b"stopping\n")
         assert get(url) == (200, b"cart\n")
-
-
-USAGE = "Invalid value for '{} (see loadgen serve --help)\n"
-SIZE = USAGE.format("--memory': 'much' is not a size, such as 500B, 10KB or 1.5MB")
-CALL = USAGE.format("--call': 'cart' is not a URL such as http://cart.shop/")
-CORES = USAGE.format("--cpu-limit': 'half' are not cores, such as 0.5 or 500m")
-ELSEWHERE = "cannot listen on 192.0.2.1:8080: Cannot assign requested address\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "line"),
-    [
-        (("--memory", "much"), 2, SIZE),
-        (("--call", "cart"), 2, CALL),
-        (("--cpu-limit", "half"), 2, CORES),
-        (("--host", "192.0.2.1"), 1, ELSEWHERE),
-    ],
-)
-def test_what_is_wrong_is_one_line(options, code, line, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["serve", *options])
-    said = capsys.readouterr()
-    assert end.value.code == code
-    assert said.out == ""
-    assert said.err == f"loadgen: error: {line}"

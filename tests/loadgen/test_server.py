@@ -10,6 +10,7 @@ from kubedsm_lab.replay import workload_model
 from loadgen.server import Server
 from loadgen.transport import Answer, TransportError
 from loadgen.work import Work
+from support.drawing import drawn_cases
 
 pytestmark = pytest.mark.looptime
 
@@ -44,7 +45,7 @@ async def timed(request):
     return await request, now() - began
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", drawn_cases(range(50)))
 async def test_it_queues_as_the_workload_model_of_a_replay(seed):
     rng = random.Random(seed)
     concurrency = rng.randint(1, 4)
@@ -72,15 +73,13 @@ async def test_others_are_called_all_at_once_and_hold_no_slot():
     assert second == ("", pytest.approx(2.2))
 
 
-async def test_what_goes_wrong_with_others_is_said_of_each():
+async def test_what_goes_wrong_with_others_or_a_disk_is_said_of_each(monkeypatch):
     refused = TransportError("connection refused")
     async with server(a=(0, 200), b=(0, 503), c=(0, refused), d=(99, 200)) as caller:
         problem, seconds = await timed(caller.request())
     assert problem == "b: HTTP 503; c: connection refused; d: no answer within 30 s"
     assert seconds == pytest.approx(30)
 
-
-async def test_a_disk_that_takes_nothing_is_said(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 

@@ -12,6 +12,7 @@ from kubedsm.objective.fragmentation import (
     request_mix,
     row,
 )
+from support import drawing
 from support.literal_match import literal_fragmentation
 from support.placement_instances import GPU, drawn, node, pod, resources, snapshot
 
@@ -67,7 +68,7 @@ def test_product():
 @pytest.mark.parametrize("measure", list(Measure))
 def test_many_nodes_at_once_cost_what_each_costs_literally(measure):
     rng = random.Random(5)
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         instance = drawn(seed)
         nodes = list(instance.snapshot.nodes.values())
         if not nodes:

@@ -12,6 +12,7 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPAC
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
+from support.preemptions import DISABLED, bound, budget, filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -45,7 +46,7 @@ async def test_edge_share_promise_and_gap_of_each_workload():
             assert metered("kubedsm_workloads_below_promise") == 0
 
 
-async def test_pods_are_pending_by_queue():
+async def test_pods_are_pending_by_queue_and_the_edge_has_room_that_no_pod_can_use():
     async with emulated(EDGE, CLOUD) as world:
         metered = Metered(world)
         async with world.scheduler(instruments=metered.instruments):
@@ -62,9 +63,6 @@ async def test_pods_are_pending_by_queue():
                 world.api.patch(PODS, "default", pod["metadata"]["name"], patch, MERGE)
             await world.until_bound(2, 2)
             assert metered(pending) == 1
-
-
-async def test_nodes_and_how_much_of_the_edge_no_pod_can_use():
     unlabelled = node("n1", "edge", "1", "1Gi")
     unlabelled["metadata"]["labels"] = {"kubernetes.io/hostname": "n1"}
     product = load("fragmentation: product\nsuggester: {mode: 'off'}", "test")
@@ -83,9 +81,7 @@ async def test_nodes_and_how_much_of_the_edge_no_pod_can_use():
 class ClosedWatch:
     """Closes the watch of pods at its first line, and keeps it from being opened again."""
 
-    def __init__(self):
-        self.closed = False
-        self.shut = False
+    closed, shut = False, True
 
     def on_request(self, request):
         refused = self.shut and self.closed and request.path == "/api/v1/pods"
@@ -101,7 +97,6 @@ class ClosedWatch:
 async def test_watches_that_are_opened_again_and_those_that_do_not_work():
     async with emulated(EDGE, CLOUD) as world:
         metered, faults = Metered(world), ClosedWatch()
-        faults.shut = True
         async with world.scheduler(faults, instruments=metered.instruments):
             await world.runtime.synced.wait()
             assert metered("kubedsm_watch_restarts_total") == 0
@@ -141,20 +136,25 @@ async def test_who_leads_what_is_configured_and_what_runs():
             assert metered("kubedsm_build_info", version=kubedsm.__version__) == 1
 
 
+class Unreached:
+    """Requests to which nobody answers, as long as it is shut."""
+
+    def __init__(self, *, matching):
+        self.matching, self.shut = matching, True
+
+    def on_request(self, request):
+        if self.shut and self.matching(request):
+            return RequestFault(Unreachable("refused"))
+        return None
+
+    def on_line(self, request, line):
+        return None
+
+
 async def test_moving_is_paused_while_the_switch_is_set_or_unknown():
-    class NoConfigMaps:
-        def __init__(self):
-            self.shut = True
-
-        def on_request(self, request):
-            refused = self.shut and "/configmaps" in request.path
-            return RequestFault(Unreachable("refused")) if refused else None
-
-        def on_line(self, request, line):
-            return None
-
     async with emulated(EDGE, CLOUD) as world:
-        metered, faults = Metered(world), NoConfigMaps()
+        metered = Metered(world)
+        faults = Unreached(matching=lambda request: "/configmaps" in request.path)
         async with world.scheduler(faults, instruments=metered.instruments):
             await world.runtime.synced.wait()
             assert metered("kubedsm_paused") == 1
@@ -162,28 +162,59 @@ async def test_moving_is_paused_while_the_switch_is_set_or_unknown():
             await asyncio.sleep(60)
             assert metered("kubedsm_paused") == 0
             world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
-            switch = {
-                "metadata": {"name": "kubedsm", "namespace": "kubedsm"},
-                "data": {"paused": "true"},
-            }
+            switch = {"metadata": {"name": "kubedsm"}, "data": {"paused": "true"}}
             world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
             await asyncio.sleep(1)
             assert metered("kubedsm_paused") == 1
 
 
 async def test_events_that_could_not_be_written_are_counted():
-    class NoEvents:
-        def on_request(self, request):
-            lost = request.method == "POST" and request.path.endswith("/events")
-            return RequestFault(Unreachable("refused")) if lost else None
-
-        def on_line(self, request, line):
-            return None
-
     async with emulated(EDGE, CLOUD) as world:
         metered = Metered(world)
-        async with world.scheduler(NoEvents(), instruments=metered.instruments):
+        faults = Unreached(matching=lambda r: r.method == "POST" and r.path.endswith("/events"))
+        async with world.scheduler(faults, instruments=metered.instruments):
             world.deploy("web", 2)
             await world.until_bound(2, 2)
             await asyncio.sleep(1)
             assert metered("kubedsm_events_lost_total") == 2
+
+
+ATTEMPTS = "scheduler_preemption_attempts_total"
+VICTIMS = "scheduler_preemption_victims"
+
+
+async def test_an_attempt_and_its_victims_are_counted():
+    async with preempting() as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await filled(world)
+            assert metered(ATTEMPTS) == metered(f"{VICTIMS}_count") == 0
+            urgent(world, cpu="1500m")
+            await world.until(lambda: bound(world, "urgent") == 1, 5)
+            assert metered(f"{VICTIMS}_count") == 1
+            assert metered(f"{VICTIMS}_sum") == 2
+            assert metered(f"{VICTIMS}_bucket", le="1.0") == 0
+            assert metered(f"{VICTIMS}_bucket", le="2.0") == 1
+            # Those whose room it took want some too, and there is nobody less important.
+            await asyncio.sleep(1)
+            assert metered(ATTEMPTS) > 1
+            assert metered(f"{VICTIMS}_count") == 1
+
+
+async def test_pods_that_may_not_go_are_no_victims_and_without_preemption_nothing_is_attempted():
+    async with preempting() as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await filled(world)
+            budget(world, 0)
+            urgent(world)
+            await world.until(lambda: world.events("PreemptionFailed"), 5)
+            assert metered(ATTEMPTS) >= 1
+            assert metered(f"{VICTIMS}_count") == 0
+    async with preempting(configuration=DISABLED) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await filled(world)
+            urgent(world)
+            await asyncio.sleep(2)
+            assert metered(ATTEMPTS) == 0

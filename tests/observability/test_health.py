@@ -1,16 +1,24 @@
 """What a kubelet is told: when to start the process anew, and when it does its work."""
 
+import asyncio
+
+import attrs
 import pytest
+from prometheus_client import Histogram
+from prometheus_client.registry import CollectorRegistry
+from structlog.testing import capture_logs
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.observability.health import HOPELESS_AFTER, alive, readiness, ready
+from kubedsm.observability.instruments import SAMPLE, watch_the_loop
 from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import VirtualClock
 from support.worlds import CLOUD, EDGE, emulated
 
 LEADING = Leadership()
 
 
-def test_all_well_is_one_word_unless_asked_for_more():
+def test_readiness_is_one_word_unless_something_fails_or_more_is_asked_for():
     health = ready([], LEADING, CurrentConfiguration())
     assert (health.well, health.text(verbose=False)) == (True, "ok")
     assert health.text(verbose=True).splitlines() == [
@@ -19,25 +27,19 @@ def test_all_well_is_one_word_unless_asked_for_more():
         "[+]configuration ok",
         "readyz check passed",
     ]
-
-
-def test_before_the_first_lists_it_is_not_ready():
     health = ready(["Pod", "Node"], LEADING, CurrentConfiguration())
     assert not health.well
     assert "[-]synced failed: not listed yet: Pod, Node\n" in health.text(verbose=False)
     assert health.text(verbose=False).endswith("readyz check failed\n")
 
 
-def test_a_standby_is_ready_if_it_knows_who_leads():
+def test_a_standby_and_a_refused_configuration_are_told_and_leave_it_ready():
     standby = ready([], Leadership(leading=False, holder="other-pod"), CurrentConfiguration())
     assert standby.well
     assert "[+]leader-election ok: other-pod leads" in standby.text(verbose=False)
     lost = ready([], Leadership(leading=False), CurrentConfiguration())
     assert not lost.well
     assert "[-]leader-election failed: no leader is known" in lost.text(verbose=False)
-
-
-def test_a_refused_configuration_is_told_and_leaves_it_ready():
     configuration = CurrentConfiguration(generation=2)
     configuration.refuse("batch.idle: 5 is no")
     health = ready([], LEADING, configuration)
@@ -65,3 +67,41 @@ async def test_a_scheduler_is_ready_once_it_has_listed_everything():
         assert "Node, Pod, Namespace" in text
         await world.runtime.synced.wait()
         assert readiness(world.runtime, LEADING).well
+
+
+@attrs.define
+class Late:
+    """A clock whose sleeps last longer, each by the next of these."""
+
+    lags: list
+    clock: VirtualClock = attrs.field(factory=VirtualClock)
+
+    def monotonic(self):
+        return self.clock.monotonic()
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(seconds + (self.lags.pop(0) if self.lags else 0.0))
+
+
+async def watched(lags, seconds):
+    registry = CollectorRegistry()
+    lag = Histogram("lag", "lag", buckets=(0.01, 0.05, 0.5), registry=registry)
+    with capture_logs() as logs:
+        watching = asyncio.ensure_future(watch_the_loop(Late(lags), lag.observe))
+        await asyncio.sleep(seconds)
+        watching.cancel()
+    counts = [
+        registry.get_sample_value("lag_bucket", {"le": le}) for le in ("0.01", "0.05", "+Inf")
+    ]
+    return counts, [(line["milliseconds"], line["more"]) for line in logs]
+
+
+@pytest.mark.looptime
+async def test_lags_are_counted_and_the_long_ones_said_once_a_minute():
+    assert await watched([], 100.5 * SAMPLE) == ([100, 100, 100], [])
+    counts, said = await watched([0.04, 0.2, 0.6], 62.0)
+    assert counts[1] - counts[0] == 1
+    assert counts[2] - counts[1] == 2
+    assert said == [(600, 0)]
+    _, said = await watched([0.6, 0.55, 0.45] + [0.0] * 1300 + [0.7], 75.0)
+    assert said == [(600, 0), (700, 1)]

@@ -7,13 +7,11 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
-from kubedsm.model.events import Change
 from kubedsm.observability.instruments import Instruments, format_metrics
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.front import RequestFault
-from support.answering_cluster import POD
 from support.faults import OUTCOMES
 from support.metered import Metered, total
 from support.move_scenes import (
@@ -85,38 +83,37 @@ async def test_a_bind_that_fails_is_an_error_and_the_next_attempt_is_the_second(
             assert metered("scheduler_pending_pods") == 0
 
 
-async def test_pods_that_there_was_no_time_to_think_about_are_late():
-    class NoTime:
-        def __init__(self, policy):
-            self.policy, self.times = policy, 2
+class Late:
+    """Has no time for the first two batches."""
 
-        def place(self, snapshot, pods, *rest):
-            decision = self.policy.place(snapshot, pods, *rest)
-            self.times -= 1
-            late = attrs.evolve(decision, bindings=(), late=tuple(pods))
-            return decision if self.times < 0 else late
+    def __init__(self, policy):
+        self.policy, self.times = policy, 2
 
-    async with emulated(EDGE, CLOUD) as world:
-        metered = Metered(world)
-        policy = NoTime(world.configuration.policy)
-        async with world.scheduler(policy=policy, instruments=metered.instruments):
-            world.deploy("web", 1)
-            await world.until_bound(1, 10)
-            assert metered(ATTEMPTS, result="late") == 2
+    def place(self, snapshot, pods, *rest):
+        decision = self.policy.place(snapshot, pods, *rest)
+        self.times -= 1
+        late = attrs.evolve(decision, bindings=(), late=tuple(pods))
+        return decision if self.times < 0 else late
 
 
-async def test_a_decision_that_breaks_is_an_error_of_each_of_its_pods(caught):
-    class Broken:
-        def place(self, *_):
-            raise RuntimeError("place")
+class Broken:
+    def place(self, *_):
+        raise RuntimeError("place")
 
-    async with emulated(EDGE, CLOUD) as world:
-        metered = Metered(world)
-        async with world.scheduler(policy=Broken(), instruments=metered.instruments):
-            world.deploy("web", 2)
-            await world.until(lambda: metered(ATTEMPTS, result="error") == 2, 0.5)
-            assert metered("kubedsm_caught_errors_total", part="decision") >= 2
-            assert metered("kubedsm_caught_errors_total", part="scheduler") == 0
+
+async def test_decisions_that_are_late_or_break_are_counted_for_their_pods(caught):
+    for made, result, pods in ((Late, "late", 1), (lambda _: Broken(), "error", 2)):
+        async with emulated(EDGE, CLOUD) as world:
+            metered, policy = Metered(world), made(world.configuration.policy)
+            async with world.scheduler(policy=policy, instruments=metered.instruments):
+                world.deploy("web", pods)
+                await world.until(lambda m=metered, r=result: m(ATTEMPTS, result=r) >= 2, 10)
+                if result == "late":
+                    await world.until_bound(1, 10)
+                assert metered(ATTEMPTS, result=result) == 2
+                if result == "error":
+                    assert metered("kubedsm_caught_errors_total", part="decision") >= 2
+                    assert metered("kubedsm_caught_errors_total", part="scheduler") == 0
     caught.clear()
 
 
@@ -131,19 +128,6 @@ async def test_a_pod_of_another_scheduler_or_one_that_goes_is_not_timed():
             world.scale("huge", 0)
             await asyncio.sleep(2)
             assert metered(f"{POD_SECONDS}_count") is None
-            assert not metered.instruments._waiting
-
-
-async def test_a_pod_whose_end_is_learned_of_afterwards_is_forgotten():
-    instruments = Instruments(VirtualClock(), "kubedsm", "server")
-    instruments.mirror_changed(Change(pod_after=POD))
-    assert instruments._waiting == {}
-    ours = attrs.evolve(POD, scheduler_name="kubedsm")
-    instruments.mirror_changed(Change(pod_after=ours))
-    assert set(instruments._waiting) == {ours.uid}
-    instruments.mirror_changed(Change(pod_before=ours))
-    assert instruments._waiting == {}
-    assert b"_created" not in format_metrics(instruments.registry)
 
 
 async def test_a_migration_is_counted_by_its_kind_and_how_it_ended():
@@ -247,26 +231,22 @@ async def test_requests_are_counted_by_method_and_code_and_errors_by_verb():
             assert timed == metered(requests, method="POST")
 
 
-async def test_worker_processes_and_what_they_do_not_answer_are_counted():
-    async with emulated() as world:
-        metered = Metered(world)
-        async with world.scheduler(instruments=metered.instruments):
-            metered.instruments.worker_started()
-            metered.instruments.request_unanswered("preemption")
-            assert metered("kubedsm_worker_starts_total") == 1
-            unanswered = "kubedsm_unanswered_questions_total"
-            assert metered(unanswered, question="preemption") == 1
-            assert metered(unanswered, question="suggestion") == 0
-
-
-async def test_what_is_not_proven_is_counted_with_its_gap_and_no_priority_for_a_label():
+async def test_what_is_not_proven_and_what_workers_do_not_answer_is_counted():
     instruments = Instruments(VirtualClock(), "kubedsm", "server:443")
     placed = Certificate("pods placed", Status.FEASIBLE, 188, 203, of="priority 100")
     instruments.optimality_unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
     instruments.optimality_unproven("batch", ())
+    instruments.worker_started()
+    instruments.request_unanswered("preemption")
     text = format_metrics(instruments.registry).decode()
     assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
     assert total(text, "kubedsm_unproven_decisions_total", kind="suggestion") == 0
+    # A priority is no label.
     gaps = "kubedsm_decision_gap_ratio"
     assert total(text, f"{gaps}_count") == 1
     assert total(text, f"{gaps}_sum", kind="batch", goal="pods_placed") == pytest.approx(15 / 203)
+    assert total(text, "kubedsm_worker_starts_total") == 1
+    unanswered = "kubedsm_unanswered_questions_total"
+    assert total(text, unanswered, question="preemption") == 1
+    assert total(text, unanswered, question="suggestion") == 0
+    assert "_created" not in text

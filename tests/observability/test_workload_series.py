@@ -17,15 +17,12 @@ def text_of(shares):
     ).decode()
 
 
-def test_one_namespace_with_many_leaves_room_for_the_others():
+def test_many_workloads_of_one_namespace_leave_room_for_others_and_count_in_sums():
     shares = workloads("greedy", 10 * MOST) | workloads("shop", 3) | workloads("zoo", 1)
     taken = choose_workloads(shares)
     assert len(taken) == MOST
     assert set(workloads("shop", 3)) | set(workloads("zoo", 1)) <= set(taken)
     assert choose_workloads(dict(reversed(shares.items()))) == taken
-
-
-def test_sums_count_those_without_series():
     shares = workloads("greedy", 2 * MOST)
     text = text_of(shares)
     assert len([s for s in samples(text) if s.name == "kubedsm_workload_qos_gap"]) == MOST
@@ -34,17 +31,11 @@ def test_sums_count_those_without_series():
     assert total(text, "kubedsm_workloads_without_series") == MOST
 
 
-def test_no_name_can_make_a_series_of_its_own():
+def test_odd_names_surpluses_and_no_workloads_make_no_odd_series():
     odd = {Workload("a", "Pod", 'x"} 1\nevil{a="\\'): Share(1, 1)}
     [series] = [s for s in samples(text_of(odd)) if s.name == "kubedsm_workload_pods"]
     assert series.labels["workload"] == 'x"} 1\nevil{a="\\'
     assert "\nevil" not in text_of(odd)
-
-
-def test_more_on_the_edge_than_promised_is_no_gap():
     assert qos_gap(Share(4, 4), 0.5) == 0
     assert qos_gap(Share(1, 4), 0.5) == 0.25
-
-
-def test_without_workloads_there_is_nothing_to_divide_by():
     assert total(text_of({}), "kubedsm_edge_share") == 0

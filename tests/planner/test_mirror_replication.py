@@ -14,6 +14,7 @@ from kubedsm.planner.protocol import (
     load_message,
     load_response,
 )
+from support.drawing import drawn
 from support.histories import happen, happen_beside, node, pod, state_of
 from support.placement_instances import pod as made
 from support.placement_instances import resources
@@ -30,7 +31,7 @@ def told(calls, follower):
 @pytest.mark.parametrize("block", range(10))
 def test_the_follower_is_equal_whenever_it_began(block):
     held = claimed = 0
-    for seed in range(30 * block, 30 * block + 30):
+    for seed in drawn(range(30 * block, 30 * block + 30)):
         rng = random.Random(seed)
         mirror, follower = ReplicatedMirror(followed=FOLLOWED), ReplicatedMirror(followed=FOLLOWED)
         begins, calls, beginning = rng.randrange(60), [], None
@@ -45,8 +46,8 @@ def test_the_follower_is_equal_whenever_it_began(block):
         told(calls, follower)
         assert state_of(follower) == state_of(mirror), seed
         follower.check_invariants()
-    assert held > 1000
-    assert claimed > 20
+    assert held > 250
+    assert claimed > 5
 
 
 def test_what_failed_is_not_told():

@@ -85,14 +85,6 @@ def test_for_a_pod_that_moving_cannot_help_nothing_is_thought_about(sizes):
     assert packing.certificates == ()
 
 
-def test_room_on_nodes_of_no_tier_is_none():
-    seen = snapshot(
-        [node("n1", Tier.CLOUD, 8), node("n2", None, 8)],
-        [running("r", "r", resources(4), on="n1"), pod("w", "w", resources(5))],
-    )
-    assert asked(seen).left == {Uid("uid-w"): NO_ROOM}
-
-
 def test_room_on_a_node_that_does_not_take_the_pod_counts_too():
     """Others may go there."""
     seen = snapshot(

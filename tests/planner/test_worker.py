@@ -7,7 +7,6 @@ import signal
 from collections import Counter
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -17,13 +16,13 @@ import support
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.listener import Listener
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
-from kubedsm.model.model import Tier, Tiers, Uid
+from kubedsm.model.model import Tiers, Uid
 from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.planner import worker as worker_module
 from kubedsm.planner.protocol import ReplicatedMirror
-from kubedsm.planner.rebalancing_requests import PackRequest, SuggestRequest
+from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.planner.requests import (
     InProcessPlanner,
     NoResponseError,
@@ -34,10 +33,10 @@ from kubedsm.planner.requests import (
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import SaidByCause
-from support import placement_instances as made
+from support import drawing
 from support.histories import happen, happen_beside, state_of
 from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
-from support.suggest_instances import drawn_case, running
+from support.suggest_instances import drawn_case
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
 
@@ -167,7 +166,7 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
     seen, moves = Counter(), SuggestRequest(frozenset(), frozenset(), Quiet(), 60.0)
     async with thinking(monkeypatch) as on:
         await on.started()
-        for seed in range(20):
+        for seed in drawing.drawn(range(20)):
             urgent = now_is(on.mirror, drawn_case(seed))
             suggested = await on.here.solve(moves)
             assert await on.worker.solve(moves) == suggested, seed
@@ -185,21 +184,6 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
             seen["found"] += here.found is not None
             seen["freeing"] += here.freeing is not None
     assert all(seen[kind] for kind in ("moves", "found", "freeing", "placed", "refused")), seen
-
-
-async def test_packing_is_found_there_as_it_is_here(monkeypatch):
-    nodes = [made.node(f"n{i}", Tier.CLOUD, 4) for i in range(2)]
-    pods = [running(f"r{i}", f"r{i}", made.resources(2), on=f"n{i}") for i in range(2)]
-    waits = made.pod("w", "w", made.resources(3))
-    about = frozenset(), frozenset(), Quiet(), 5.0
-    question = PackRequest(*about, refused=frozenset({waits.uid, Uid("urgent")}))
-    async with thinking(monkeypatch) as on:
-        await on.started()
-        now_is(on.mirror, SimpleNamespace(snapshot=made.snapshot(nodes, [*pods, waits])))
-        here, there = await on.here.solve(question), await on.worker.solve(question)
-    assert there.suggestion == here.suggestion
-    assert len(there.suggestion.moves) == 1
-    assert there.left == here.left
 
 
 async def test_a_configuration_that_is_changed_is_the_one_it_answers_by(monkeypatch):
@@ -279,13 +263,6 @@ async def test_a_question_that_was_given_up_is_not_taken_for_the_next_one(monkey
         assert on.counts.started == 1
 
 
-async def test_questions_are_taken_one_after_the_other(monkeypatch):
-    async with thinking(monkeypatch) as on:
-        await on.started()
-        questions = [Dawdle(seconds) for seconds in (0.2, 0.0, 0.1)]
-        assert await asyncio.gather(*map(on.worker.solve, questions)) == [0.2, 0.0, 0.1]
-
-
 async def test_a_mistake_is_told_as_ours_and_costs_no_process(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
@@ -333,16 +310,6 @@ async def test_an_urgent_question_interrupts_those_that_are_not(monkeypatch):
         long[1].cancel()
 
 
-async def test_an_urgent_question_is_not_interrupted(monkeypatch):
-    async with thinking(monkeypatch) as on:
-        await on.started()
-        urgent = Ponder(0.2, urgent=True), PodNamed(Uid("x"), urgent=True)
-        asked = [asyncio.ensure_future(on.worker.solve(question)) for question in urgent]
-        began = on.worker._clock.monotonic()
-        assert await asyncio.gather(*asked) == [True, None]
-        assert on.worker._clock.monotonic() - began >= 0.2
-
-
 async def test_an_idle_question_is_interrupted_by_any_and_they_are_not(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
@@ -363,10 +330,3 @@ async def test_the_solver_of_a_question_that_is_interrupted_stops(monkeypatch):
         async with asyncio.timeout(60):
             await on.worker.solve(PodNamed(Uid("x"), urgent=True))
             assert await solving is not Status.OPTIMAL
-
-
-async def test_before_it_is_up_to_date_it_answers_nothing(monkeypatch):
-    async with thinking(monkeypatch) as on:
-        with pytest.raises(NoResponseError):
-            await on.worker.solve(State())
-        await on.started()

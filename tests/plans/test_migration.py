@@ -94,12 +94,6 @@ def test_surge_makes_before_it_breaks():
     assert {s for k, s in story.settled.items() if k[1] != "restore"} == {"done"}
 
 
-def test_the_replacement_is_the_pod_the_later_steps_are_about():
-    story = Story(SURGE).tell(*WAY)
-    assert ("m", "bind", "new") in story.asked
-    assert ("m", "await-ready", "new") in story.asked
-
-
 def test_a_replacement_that_is_claimed_before_the_old_pod_is_seen_detached_waits_its_turn():
     story = Story(SURGE).tell(MoveAccepted("m"), CLAIMED)
     assert story.kinds() == ["start", "detach"]

@@ -1,6 +1,7 @@
 """What is said of all nodes at once is what is said of each of them."""
 
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes, rejections
+from support import drawing
 from support.literal_fit import rejection, static_rejection
 from support.placement_instances import drawn
 from support.rule_instances import drawn as drawn_with_rules
@@ -8,7 +9,7 @@ from support.rule_instances import drawn as drawn_with_rules
 
 def test_of_all_nodes_at_once_as_of_each():
     seen = set()
-    for seed in range(150):
+    for seed in drawing.drawn(range(150)):
         for shot in (drawn(seed).snapshot, drawn_with_rules(seed)[0]):
             for pod_class in dict.fromkeys(pod.pod_class for pod in shot.pods.values()):
                 each = {n: rejection(pod_class, shot.nodes[n], shot.free[n]) for n in shot.nodes}

@@ -5,6 +5,7 @@ import random
 import attrs
 
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.rule_instances import HOST, ZONE, app, cluster, evenly, near, pod, zoned
 
 INSTANCES = 400
@@ -69,18 +70,18 @@ def spread(rng):
 
 def test_who_is_left_alone_is_who_would_not_be_let_in_again():
     alone = 0
-    for seed in range(INSTANCES):
+    for seed in drawing.drawn(range(INSTANCES)):
         crowd = crowded(seed, affine)
         for each in crowd.came:
             deserted = crowd.feasibility.is_affinity_violated(each)
             assert deserted != crowd.kept(crowd.feasibility, each), seed
             alone += deserted
-    assert alone > 20
+    assert alone > 5
 
 
 def test_what_is_uneven_is_what_would_not_be_let_in_again():
     uneven = 0
-    for seed in range(INSTANCES):
+    for seed in drawing.drawn(range(INSTANCES)):
         crowd = crowded(seed, spread)
         broken = [
             crowd.skews.broken(crowd.feasibility.equivalence(each), int(crowd.homes[each.uid][1:]))
@@ -89,12 +90,12 @@ def test_what_is_uneven_is_what_would_not_be_let_in_again():
         assert broken == [not crowd.kept(crowd.feasibility, each) for each in crowd.came], seed
         assert crowd.skews.all_kept is not any(broken), seed
         uneven += sum(broken)
-    assert uneven > 20
+    assert uneven > 5
 
 
 def test_where_a_pod_may_come_and_whom_it_would_upset_is_what_the_rules_say():
     upsets = 0
-    for seed in range(INSTANCES):
+    for seed in drawing.drawn(range(INSTANCES)):
         crowd = crowded(seed, spread)
         like = crowd.feasibility.equivalence(crowd.last)
         refused = crowd.feasibility.rejections(crowd.last)
@@ -107,11 +108,11 @@ def test_where_a_pod_may_come_and_whom_it_would_upset_is_what_the_rules_say():
             if len(sound) == len(crowd.came):
                 assert crowd.skews.upset(like)[at] == upset, seed
                 upsets += upset
-    assert upsets > 20
+    assert upsets > 5
 
 
 def test_a_pod_that_leaves_leaves_nothing_behind():
-    for seed in range(INSTANCES):
+    for seed in drawing.drawn(range(INSTANCES)):
         crowd = crowded(seed, spread)
         for each in crowd.came:
             like = crowd.feasibility.equivalence(each)

@@ -10,6 +10,7 @@ from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Surroundings, 
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.literal_rules import literal_rule
 from support.rule_instances import cluster, pod, zoned
 
@@ -138,7 +139,7 @@ def drawn(seed):
 
 def test_as_pods_come_and_go_the_rule_is_the_literal_one():
     seen = set()
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         rng, nodes, pods, known = drawn(seed)
         feasibility = Feasibility.of(cluster(nodes, pods, known))
         homes = {}

@@ -13,7 +13,8 @@ from kubedsm.kube.wire.annotations import (
     RequestedMove,
 )
 from kubedsm.rebalancing.migration_requests import list_requested_moves
-from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.front import Faults
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
@@ -102,18 +103,6 @@ async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
         assert "do-not-disrupt" in answer.moves[0].reason
 
 
-async def test_where_there_is_no_room_any_more_the_move_is_not_begun():
-    async with proposing(pods=1) as scene:
-        [move] = list_requested_moves(await scene.until_proposed())
-        full = {"status": {"allocatable": {"cpu": "100m", "memory": "8Gi", "pods": "110"}}}
-        scene.world.api.patch(NODES, "", "e1", full, MERGE, subresource="status")
-        await asyncio.sleep(1)
-        scene.ask(moves=[move])
-        answer = await scene.answer()
-        assert (answer.state, answer.cause) == ("refused", "stale")
-        assert answer.moves[0].reason == "e1: Insufficient cpu"
-
-
 async def test_while_paused_nothing_that_is_asked_for_is_moved():
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
@@ -163,15 +152,6 @@ async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
         assert scene.world.placed("web") == {"c1": 2}
 
 
-async def test_after_one_request_the_next_one_is_carried_out():
-    async with proposing() as scene:
-        moves = list_requested_moves(await scene.until_proposed())
-        for id_, move in zip(("r1", "r2"), moves, strict=True):
-            scene.ask(id_, moves=[move])
-            answer = await scene.answer(id_)
-            assert (answer.state, answer.moves[0].outcome) == ("ended", "completed")
-
-
 async def test_an_approval_names_a_proposal_and_no_moves():
     async with proposing(pods=1) as scene:
         moves = list_requested_moves(await scene.until_proposed())
@@ -183,7 +163,7 @@ async def test_an_approval_names_a_proposal_and_no_moves():
         assert not scene.world.witness.of("detach")
 
 
-class AnswersRefused:
+class AnswersRefused(Faults):
     """Every Event with an answer to a request fails."""
 
     def __init__(self, outcome):
@@ -195,9 +175,6 @@ class AnswersRefused:
             return None
         self.count += 1
         return self.fault
-
-    def on_line(self, request, line):
-        return None
 
 
 @pytest.mark.parametrize(("outcome", "tries"), [("403", 1), ("503", 5)])

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
-from kubedsm.model.sites import Away
 from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.asked import as_sent
@@ -86,23 +85,6 @@ async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
         assert 5 <= len(planner.asked) <= 200 / 25 + 1
 
 
-async def test_new_pods_are_thought_about_though_others_were_in_vain():
-    async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
-        planner = Counting(runtime)
-        await half_full(world, 3)
-        world.deploy("hopeless", 1, cpu="5")
-        for number in range(300):
-            patch = {"metadata": {"labels": {"second": str(number)}}}
-            world.api.patch(NODES, "", "n1", patch, MERGE)
-            await asyncio.sleep(1)
-            if len(planner.asked) == 6:
-                break
-        large(world)
-        await world.until(lambda: len(planner.asked) > 6, 6)
-        await world.until(lambda: placed(world) == 1, 30)
-        assert placed(world, "hopeless") == 0
-
-
 async def test_a_tenant_whose_pods_come_and_go_does_not_keep_others_moving():
     async with in_pieces() as world, world.scheduler():
         await half_full(world)
@@ -160,17 +142,6 @@ async def test_nothing_is_thought_about_while_moving_is_paused():
         assert planner.asked == []
         paused[0] = False
         await world.until(lambda: placed(world) == 1, 30)
-
-
-async def test_pods_of_a_site_that_is_away_are_not_moved():
-    async with in_pieces(tier="edge") as world, world.scheduler() as runtime:
-        await half_full(world)
-        away = Away({"north": frozenset({"n1", "n2"})})
-        runtime.migrator.sites = type("Cut", (), {"away": lambda _: away})()
-        large(world)
-        await asyncio.sleep(60)
-        assert placed(world) == 0
-        assert not world.events("Migrated")
 
 
 async def test_without_an_answer_it_is_asked_again():

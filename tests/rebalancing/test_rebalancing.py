@@ -7,7 +7,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import MERGE, ReadyPods, migrating, open_edge, quiet
+from support.move_scenes import MERGE, ReadyPods, migrating, quiet
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -48,32 +48,6 @@ async def test_one_of_three_goes_to_a_node_that_is_new_and_none_is_ever_missing(
         assert world.invariants.writes == before
 
 
-async def test_in_suggest_mode_it_is_proposed_with_what_it_is_for():
-    only = load("suggester: {mode: suggest, period: 1s}", "test")
-    async with emulated(C1, configuration=only) as world, world.scheduler():
-        await settle(world, "web", 2)
-        world.api.create(NODES, C2)
-        await asyncio.sleep(30)
-        assert world.placed("web") == {"c1": 2}
-        [proposal] = world.events("MigrationProposed")
-        would, _, how = proposal["message"].partition(". To have it done")
-        assert would == (
-            "Would move from c1 to c2 (cloud-to-cloud):"
-            " so that no single node holds all of default/web"
-        )
-        assert "kubedsm approve" in how
-
-
-async def test_a_moves_replacement_says_what_it_was_for():
-    async with migrating(C1) as world, world.scheduler() as runtime:
-        await settle(world, "web", 2)
-        world.api.create(NODES, C2)
-        await world.until(lambda: world.placed("web") == {"c1": 1, "c2": 1}, 30)
-        [there] = [pod for pod in runtime.mirror.snapshot().pods.values() if pod.node_name == "c2"]
-        said = runtime.decisions.summary(there)
-        assert "cloud-to-cloud, so that no single node holds all of default/web" in said
-
-
 async def test_it_is_worth_nothing_any_more_once_a_pod_is_elsewhere():
     off = load("suggester: {mode: 'off'}", "test")
     async with emulated(C1, configuration=off) as world, world.scheduler() as runtime:
@@ -87,18 +61,3 @@ async def test_it_is_worth_nothing_any_more_once_a_pod_is_elsewhere():
         world.scale("web", 3)
         await world.until(lambda: world.placed("web") == {"c1": 2, "c2": 1}, 5)
         assert not has_benefit(moves)
-
-
-async def test_the_workload_rests_before_it_as_before_every_move():
-    resting = load(
-        "suggester: {period: 1s}\nmigration: {cooldown: 60s, drainDelay: 1s, deadline: 10s}", "test"
-    )
-    async with emulated(C1, configuration=resting) as world, world.scheduler():
-        await settle(world, "web", 2)
-        open_edge(world, E1)
-        await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
-        await quiet(world)
-        open_edge(world, E2)
-        await asyncio.sleep(50)
-        assert world.placed("web") == {"e1": 2}
-        await world.until(lambda: world.placed("web") == {"e1": 1, "e2": 1}, 30)

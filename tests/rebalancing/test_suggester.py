@@ -13,10 +13,9 @@ from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
 from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.api.resources import NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
-from plans.advance import bind_plan
 from plans.events import PodGone
 from plans.steps import Plan, Step, StepKind
 from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud
@@ -125,20 +124,6 @@ async def test_nothing_is_suggested_while_new_pods_are_gathered():
             assert len(policy.asked_at) == before
 
 
-async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
-    off = load("suggester: {mode: 'off'}", "test")
-    async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world)
-        await asyncio.sleep(0.1)
-        suggestion = off.policy.suggest(runtime.mirror.snapshot(), lambda pod: "")
-        moves, has_benefit = suggestion.moves, runtime.migrator.has_benefit
-        assert has_benefit(moves)
-        world.api.delete(DEPLOYMENTS, "default", "web")
-        await asyncio.sleep(3)
-        assert not has_benefit(moves)
-
-
 async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
     fair = "suggester: {period: 1s}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
     async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
@@ -150,22 +135,6 @@ async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
             await world.until(lambda: len(on_edge()) == 4, 2)
             world.deploy("web", 4)
             await world.until(lambda: world.placed("web") == {"e1": 4}, 60)
-
-
-async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way():
-    async with emulated(CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
-        await asyncio.sleep(1)
-        thinks, [pod] = runtime.suggester._is_due, runtime.mirror.pods()
-        runtime.suggester._nothing_at = None
-        assert thinks()
-        runtime.preemptor._nominate(pod, "c1")
-        assert not thinks()
-        runtime.preemptor._end_nomination(pod.uid)
-        assert thinks()
-        runtime.manager.begin(bind_plan("p", "elsewhere", "c1", 10.0))
-        assert not thinks()
 
 
 def waiting_plan(plan, *pods):

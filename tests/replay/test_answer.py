@@ -1,17 +1,14 @@
 """The sentence that everything begins with, and how results say what made them."""
 
-import sys
-
 import pytest
 
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer
-from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
+from kubedsm_lab.replay.evaluation import other_than_the_papers
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, equal_rates
-from kubedsm_lab.replay.provenance import describe_runs, quote_command
-from kubedsm_lab.replay.report import EFFECT_HEADINGS, HEADINGS, MEANINGS, SERVICE_HEADINGS
+from kubedsm_lab.replay.provenance import describe_runs
 from kubedsm_lab.replay.sources import Source, recipe
 from kubedsm_lab.replay.world import Run, Setup
 
@@ -119,40 +116,6 @@ def test_published_figures_are_beside_the_papers_own_set_up_only(setup, other):
     assert other_than_the_papers(setup, [recipe("1.5-.4", 1.5, 0.4)]) == other
     named_alike = Source("1.5-.4", "1.5-.4.json", recipe("", 1.5, 0.4).scenario)
     assert "scenarios" in other_than_the_papers(setup, [named_alike])
-
-
-def test_where_nothing_is_published_a_line_says_why():
-    means = [
-        row("kubedsm", 0.8, scenario="1.5-.4") | {"std": 0.1, "optimumShare": 0.9, "shares": {}}
-        | {"latencyMs": {}, "overallLatencyMs": {"mean": 1.0, "network": 1.0}, "takenBack": 0}
-        | {"pendingSeconds": {"mean": 0, "p95": 0}, "onOneNode": {"services": 0, "avoidable": 0}}
-    ]  # fmt: skip
-    alike, other = (render_text({"means": means}, what, whole=True) for what in ("", "nodes"))
-    assert "| kubedsm | 0.800 (0.77) | 0.800 (0.77) |" in alike
-    assert "| kubedsm | 0.800 | 0.800 |" in other
-    assert "In brackets" not in other
-    assert "paper published does not stand beside these figures" in other
-    assert "does not stand" not in alike
-
-
-@pytest.mark.parametrize("headings", [HEADINGS[2:], SERVICE_HEADINGS[3:], EFFECT_HEADINGS[2:]])
-def test_every_column_is_explained(headings):
-    assert set(headings) <= set(MEANINGS)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [
-        (["--out", "my results", "a b.json"], "--out 'my results' 'a b.json'"),
-        (["--full", "--seconds", "1", "--seconds", "2"], "--full --seconds 1 --seconds 2"),
-        (["--full", "--", "-1.json"], "--full -- -1.json"),
-        (["$HOME.json"], "'$HOME.json'"),
-        (["a" * 80, "--out", "b c"], f"{'a' * 80} \\\n    --out 'b c'"),
-    ],
-)
-def test_the_command_can_be_typed_again(arguments, shown, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["/bin/kubedsm", "replay", *arguments])
-    assert quote_command() == f"kubedsm replay {shown}"
 
 
 def test_what_it_was_played_on_is_told():

@@ -35,16 +35,6 @@ def test_two_ready_pods_on_one_node_are_at_risk_together():
     assert found(life("a", E1)) == NodeRisk(0.0, 0.0)
 
 
-def test_it_is_a_time_mean_over_services():
-    """a for 10 s of 10, b for 4 s."""
-    pods = [life("a", E1), life("a", E1), life("b", E1), life("b", E1, 2.0, 6.0)]
-    assert found(*pods) == NodeRisk(pytest.approx(1.4), pytest.approx(1.4))
-
-
-def test_only_time_of_the_scenario_counts():
-    assert found(life("a", E1, -5.0), life("a", E1, -5.0, 2.0)) == NodeRisk(0.2, 0.2)
-
-
 def test_it_is_avoidable_where_another_node_of_the_tier_takes_one():
     two = [life("a", E1), life("a", E1)]
     assert found(*two, nodes=(E1, C1)) == NodeRisk(1.0, 0.0)
@@ -53,13 +43,6 @@ def test_it_is_avoidable_where_another_node_of_the_tier_takes_one():
     cordoned = node("e2", Tier.EDGE, 4, 8, unschedulable=True)
     assert found(*two, nodes=(E1, cordoned, C1)) == NodeRisk(1.0, 0.0)
     assert found(life("a", C1), life("a", C1)) == NodeRisk(1.0, 0.0)
-
-
-def test_room_is_held_from_the_binding_until_the_pod_is_gone():
-    """e2 is full from the second 1 to the 7th, though its pod is Ready from 3 to 5 only."""
-    full = life("b", E2, 3.0, 5.0, bound=1.0, gone=7.0)
-    two = [life("a", E1), life("a", E1)]
-    assert found(*two, full, cpu=2, nodes=(E1, node("e2", Tier.EDGE, 3, 8))) == NodeRisk(1.0, 0.4)
 
 
 def test_it_is_what_looking_at_each_second_comes_to():

@@ -14,12 +14,10 @@ from kubedsm_lab.replay.report import (
     in_a_sentence,
     join_reports,
     plain_tables,
-    tables,
 )
 from kubedsm_lab.replay.runner import Outcome
 from kubedsm_lab.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
-from support.printed import printed
 
 MEASURED = {"emulated": False, "measured": "measured on a cluster (Kubernetes v1)"}
 EDGE = node("e1", Tier.EDGE, 1, 1000 * MI)
@@ -72,56 +70,6 @@ def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
     assert "virtual" not in shown
 
 
-def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
-    brought = {"moves": 4, "measured": 2, "expectedChange": -0.02, "measuredChange": -0.0153}
-    of_all = brought | {"untold": {"too few requests": 2}}
-    nothing = of_all | {"measured": 0, "expectedChange": None, "measuredChange": None}
-    found = join_reports(
-        [folder("1", "kubedsm", edge_until=8.0), folder("2", "old", edge_until=2.0)]
-    )
-    assert "effect measured" not in plain_tables(found) + render_page(
-        "kubedsm record", plain_tables(found)
-    )
-    found["means"][0]["moveEffects"], found["means"][1]["moveEffects"] = of_all, nothing
-    shown = plain_tables(found)
-    assert "| kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
-    assert "| old | 4 | 0 | - | - | too few requests: 2 |" in shown
-    assert ">-15.3</td>" in render_page("kubedsm record", plain_tables(found))
-    text = printed(tables(found))
-    assert "load, kubedsm: the effect of 2 of 4 moves was measured: each was to make resp" in text
-    assert "load, old: the effect of 0 of 4 moves was measured; not measured: too few" in text
-
-
-def test_what_one_run_does_not_know_is_not_known_of_all(folder):
-    found = join_reports(
-        [
-            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
-            folder("2", "kubedsm", edge_until=6.0),
-            folder("3", "kube-scheduler", edge_until=6.0),
-        ]
-    )
-    ours, theirs = found["means"]
-    assert ours["edgeRatio"] == 0.7
-    assert ours["latencyMs"]["a"]["mean"] is None
-    assert theirs["latencyMs"] == {}
-    assert "| policy | service | edge share |\n" in plain_tables(found)
-
-
-def test_pictures_are_drawn_of_what_is_known(folder):
-    found = join_reports(
-        [
-            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
-            folder("2", "kube-scheduler", edge_until=6.0),
-        ]
-    )
-    assert set(draw_report(found)) == {
-        "edge-ratio-by-scenario.svg",
-        "edge-share-by-service.svg",
-        "placements.svg",
-        "response-times.svg",
-    }
-
-
 def test_what_was_measured_otherwise_is_not_compared(folder):
     real = folder("1", "kubedsm", edge_until=8.0)
     replayed = folder("2", "kubedsm", edge_until=8.0, how={"emulated": True})
@@ -131,12 +79,6 @@ def test_what_was_measured_otherwise_is_not_compared(folder):
         f"{replayed}: found on an emulated cluster in virtual time, and the first ones were"
         " measured on a cluster (Kubernetes v1)"
     )
-
-
-def test_two_clusters_are_both_named(folder):
-    other = MEASURED | {"measured": "measured on a cluster (Kubernetes v2)"}
-    folders = [folder("1", "a", edge_until=8.0), folder("2", "b", edge_until=8.0, how=other)]
-    assert join_reports(folders)["measured"] == f"{MEASURED['measured']} and {other['measured']}"
 
 
 @pytest.mark.parametrize(

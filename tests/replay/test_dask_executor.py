@@ -46,6 +46,7 @@ def dask(folder, *arguments):
         process.wait(PATIENCE)
 
 
+@pytest.mark.long
 def test_results_are_those_of_processes_also_if_a_worker_is_lost(cluster):
     address, first, _ = cluster
     expected = kubedsm(*REPLAY, "--jobs", "1", timeout=600)
@@ -64,6 +65,7 @@ def test_results_are_those_of_processes_also_if_a_worker_is_lost(cluster):
     assert out == expected.stdout
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_the_command_and_cancels_its_runs(cluster):
     address, _, _ = cluster
     many = ("replay", "1.5-.4", "--policies", "kubedsm", "--seeds", "40")

@@ -41,12 +41,6 @@ def test_a_film_goes_from_the_beginning_of_the_scenario_to_its_end():
     assert moments[-1] - moments[0] == pytest.approx(SCENARIO.duration)
 
 
-def test_both_films_are_of_the_same_time():
-    ours, theirs = (messages(filmed(policy)) for policy in ("kubedsm", "kube-scheduler"))
-    assert [ours[at]["at"] for at in (0, -1)] == [theirs[at]["at"] for at in (0, -1)]
-    assert ours[0]["rows"]["nodes"] == theirs[0]["rows"]["nodes"]
-
-
 def test_moves_are_seen_step_by_step():
     rows = [
         row

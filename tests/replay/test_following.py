@@ -208,26 +208,6 @@ async def test_it_ends_when_it_was_to():
     assert pending_seconds(timeline) == []
 
 
-async def test_who_stops_it_gets_what_was_seen():
-    async with settled() as world:
-        stop = asyncio.Event()
-        asyncio.get_running_loop().call_later(7, stop.set)
-        seen, _ = await record(world, PLAN, stop)
-    assert seen.timeline.end == pytest.approx(7, abs=0.1)
-    assert len(seen.timeline.lives) == 4
-
-
-async def test_who_stops_it_with_the_load_gets_the_response_times_too(tmp_path):
-    path = tmp_path / "load.json"
-    async with settled() as world:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        loop.call_later(7, stop.set)
-        loop.call_later(7.2, partial(load_report, path, world.clock.wall(), 7, web="e1"))
-        seen, answers = await record(world, attrs.evolve(PLAN, load_report=path), stop)
-    assert seen.timeline.end == pytest.approx(7, abs=0.1)
-    assert answers.overall.mean == 40
-
-
 async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_path):
     """Load comes 5 s late and lasts for 30 s, and its report is written 4 s after that."""
     path = tmp_path / "load.json"

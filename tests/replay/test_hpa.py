@@ -1,6 +1,5 @@
 """`kubedsm replay --preset hpa`: the model beside a literal form of it, the figures, the tables."""
 
-import itertools
 import json
 import math
 import random
@@ -15,13 +14,12 @@ from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS
-from kubedsm_lab.replay.hpa.experiment import CONTENDERS, PRESET, Plan
+from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
 from kubedsm_lab.replay.hpa.service import ModelledService
-from kubedsm_lab.replay.hpa.tables import chance_of_apart, median_interval, sections, standings
+from kubedsm_lab.replay.hpa.tables import median_interval, sections
 from kubedsm_lab.replay.hpa.trial import Look, Outcome, Start, Trial, play
 from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.standings import Place
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
 
@@ -98,14 +96,6 @@ def test_clients_see_what_a_literal_form_of_the_model_has_them_see(seed):
         assert ours == pytest.approx(theirs, abs=0.02)
 
 
-def test_an_equal_share_of_a_node_where_its_pods_may_have_more_than_it_has():
-    shares = Processors(node=2.0, limit=0.5).shares
-    assert shares({f"p{n}": "a" for n in range(4)} | {"q": "b"}) == dict.fromkeys(
-        ("p0", "p1", "p2", "p3", "q"), 0.5
-    )
-    assert shares({f"p{n}": "a" for n in range(5)}) == {f"p{n}": 0.4 for n in range(5)}
-
-
 def test_a_window_by_hand():
     """Three share half a core: .2 core-seconds take each 1.2 s, five times, and a sixth is cut."""
     loop = ClosedLoop(0.2, 15.0)
@@ -158,17 +148,6 @@ async def test_metrics_server_is_told_the_mean_since_it_asked_before():
     assert service.usage("default", "a", "memory") is None
     assert service.usage("default", "a", "cpu") == pytest.approx(0.5 / 3)
     assert service.usage("default", "b", "cpu") is None
-
-
-def test_the_chance_of_runs_so_far_apart_is_that_among_all_draws():
-    rng = random.Random(1)
-    for apart in (30.0, 90.0, 1000.0):
-        values = [rng.choice([30.0, 60.0, 90.0, 120.0, 500.0]) for _ in range(6)]
-        draws = list(itertools.product(values, repeat=3))
-        expected = sum(max(draw) - min(draw) >= apart for draw in draws) / len(draws)
-        assert chance_of_apart(values, 3, apart) == pytest.approx(expected)
-    # What is longer than HOLD is at least that long.
-    assert chance_of_apart([0.0, math.inf], 2, 900.0) == pytest.approx(0.5)
 
 
 def test_where_a_median_is_follows_from_how_many_values_there_are():
@@ -228,73 +207,6 @@ def test_times_to_recover_stand_beside_those_that_are_published():
         "| published, default | 346 | - | 9.0 | - | - | 1.96 | 1.27 | 0.40 |"
     )
     assert len(lines) == 2 + 4
-
-
-def test_it_is_told_how_much_is_chance():
-    lines = lines_of("Chance or policy", many())
-    assert lines[0].startswith("| kubedsm | 4 | 91 | 60 to 300 | 4 of 6 | -6.0 |")
-    assert lines[1].startswith(f"| {REFERENCE} | 4 | - | 60 to > 900 | 6 of 6 | 0.0 |")
-
-
-def test_it_is_told_how_much_is_scheduling():
-    made = [
-        outcome(REFERENCE, 1, 60.0, later=None),
-        outcome(REFERENCE, 2, 60.0, later=None),
-        outcome(REFERENCE, 1, 60.0),
-        outcome(REFERENCE, 2, 120.0),
-        outcome(REFERENCE, 1, 90.0, later=10.0),
-        outcome(KUBEDSM, 1, 60.0),
-    ]
-    assert lines_of("How much of it is scheduling", made) == [
-        f"| {REFERENCE} | 0.50 | 80 | 90 | - | 1 of 2 | 30.0 |",
-        f"| {REFERENCE}, 10 s later | 10.50 | 80 | 90 | - | 0 of 1 | 30.0 |",
-    ]
-
-
-def test_pods_that_were_never_bound_are_missing():
-    lines = lines_of("Pods created after HOLD began", many())
-    assert lines[0] == "| kubedsm, T_sched | 6 | 0 | 0.500 | 0.500 | 0.500 | 0.500 | 0.500 |"
-    assert lines[2].startswith("| kubedsm, T_startup | 6 | 0 | 3.000 |")
-    assert lines[3].startswith(f"| {REFERENCE}, T_sched | 5 | 1 | 0.500 |")
-
-
-def test_what_the_autoscaler_wants_stands_beside_what_is_published():
-    made = [*many(), outcome(KUBEDSM, 7, 60.0, looks=RISING[:2])]
-    assert lines_of("The autoscaler", made) == [
-        "| kubedsm | 15 (15 to 15) | 75 (75 to > 900) | 80 (80 to > 900) |",
-        f"| {REFERENCE} | 15 (15 to 15) | 75 (75 to 75) | 80 (80 to 80) |",
-        "| published, all four | 17 to 28 | 96 to 107 | 99 to 111 |",
-    ]
-
-
-def test_two_policies_are_level_within_the_intervals_of_their_medians():
-    unsure = [*many()[:6], *(outcome(REFERENCE, seed, 60.0) for seed in range(6))]
-    recovered, *others = standings(unsure)
-    # 90 and 60, but ours may as well be 60
-    assert recovered.difference.by == 30
-    assert recovered.difference.place is Place.LEVEL
-    assert [each.difference.place for each in others] == [Place.LEVEL, Place.LEVEL]
-    sure = [
-        *(outcome(KUBEDSM, seed, 60.0) for seed in range(6)),
-        *(outcome(REFERENCE, seed, 120.0) for seed in range(6)),
-    ]
-    assert standings(sure)[0].difference.place is Place.AHEAD
-    never = [msgspec.structs.replace(each, looks=()) for each in sure]
-    assert standings(never)[2].values == {}
-
-
-def test_the_usual_plan_has_the_seeds_that_a_median_needs():
-    assert PRESET.short.seeds >= 20
-    assert len(PRESET.full.all) == 50 * (2 * len(CONTENDERS) + 4 + 3)
-    assert len(set(PRESET.full.all)) == len(PRESET.full.all)
-
-
-def test_pods_get_their_nodes_at_once_or_later_than_they_would():
-    instant = play(Trial(REFERENCE, 1, later=None))
-    assert [start.scheduled for start in instant.starts] == [0.0] * len(instant.starts)
-    slow = play(Trial(REFERENCE, 1, later=20.0))
-    assert slow.full > 60 + 20
-    assert slow.starts[0].startup == pytest.approx(3.0 + 20.0)
 
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):

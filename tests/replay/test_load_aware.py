@@ -26,7 +26,7 @@ from kubedsm_lab.replay.load_aware.application import (
 from kubedsm_lab.replay.load_aware.experiment import PRESET, Plan, sections
 from kubedsm_lab.replay.load_aware.history import LoadHistory, ModelledPrometheus
 from kubedsm_lab.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
-from kubedsm_lab.replay.load_aware.trial import CONTENDERS, OURS, PAPER, Outcome, Trial, play
+from kubedsm_lab.replay.load_aware.trial import OURS, PAPER, Outcome, Trial, play
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
@@ -67,12 +67,6 @@ def test_calls_add_up_and_of_parallel_ones_the_slowest_counts():
     assert end_to_end(graph, {name: np.array([s]) for name, s in visits.items()}) == 1 + 6 + 10
 
 
-def test_every_service_is_called_once():
-    for graph in GRAPHS.values():
-        called = [name for stages in graph.values() for stage in stages for name in stage]
-        assert sorted(called) == sorted(SERVICES[1:])
-
-
 def test_what_users_ask_for_is_what_they_get_answers_to():
     """All pods on two nodes: of 10 MB a request, each writes twice for a user, 4 % of a second."""
     traffic = Traffic(GRAPHS["tree"], SCENARIOS[1], ON_TWO, 10, PLAIN)
@@ -93,17 +87,6 @@ def test_who_asks_for_more_than_there_is_waits():
     assert traffic.rate == pytest.approx(0.95 / 0.04)
     # Each user is answered once in 200 / rate seconds, one of which is a pause.
     assert traffic.seconds(PLAIN) == pytest.approx(200 / traffic.rate - 1)
-
-
-def test_nothing_is_answered_where_a_service_has_no_pod():
-    traffic = Traffic(GRAPHS["tree"], SCENARIOS[1], ((), *ON_TWO[1:]), 10, PLAIN)
-    assert traffic.rate == traffic.waiting == 0
-
-
-def test_chance_has_the_means_that_it_should():
-    chance = Chance.of(np.random.default_rng(1), 10_000)
-    assert chance.pods.mean() == pytest.approx(0.5, abs=0.01)
-    assert chance.times.mean() == pytest.approx(1, abs=0.02)
 
 
 def shown(name, service, worker, *, ready=True):
@@ -204,11 +187,6 @@ def test_tables_have_ours_beside_what_was_published():
     assert lines_of("What it cost", made)[2] == (
         "| tree, scenario 1: kubedsm + load | 1.0 | 1.7 | 2.0 | 0.250 | 0.125 |"
     )
-
-
-def test_the_whole_plan_is_the_papers():
-    assert len(PRESET.full.all) == 2 * 3 * 10 * 10 * len(CONTENDERS)
-    assert {trial.minutes for trial in PRESET.full.all} == {30}
 
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):

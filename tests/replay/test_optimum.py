@@ -8,6 +8,7 @@ import pytest
 from kubedsm.model.model import Resources, Tier
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm_lab.replay.optimum import Optimum
+from support.drawing import drawn_cases
 from support.policy_clusters import MI, node, pod
 
 
@@ -67,7 +68,7 @@ def test_beyond_the_bounds_there_is_no_answer():
     assert Optimum.of(nodes, {"a": pod("a")}, {"a": 3}, Bounds(states=2)) is None
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", drawn_cases(range(40)))
 def test_random_instances(seed):
     rng = random.Random(seed)
     nodes = [

@@ -1,16 +1,12 @@
 """`kubedsm replay --preset packing`: instances, what they are called, and the tables."""
 
 import json
-from collections import Counter
 
 import attrs
 import msgspec
 import pytest
 
 from kubedsm.model.model import Resources, Tier
-from kubedsm.optimizer.packing.pack import Packed
-from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.optimizer.programming.programme import Status
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.packing import experiment
@@ -20,15 +16,13 @@ from kubedsm_lab.replay.packing.attempts import (
     Category,
     attempt,
     category,
-    has_no_overload,
-    is_placement_proven,
     place_by_paper,
 )
 from kubedsm_lab.replay.packing.attempts import (
     call as packed_within,
 )
 from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
-from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
+from kubedsm_lab.replay.packing.instances import Shape, instance, seeds
 from kubedsm_lab.replay.packing.tables import sections
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
@@ -64,23 +58,6 @@ def test_instances_are_as_they_are_described(shape, seed):
         assert room >= max(asked)
 
 
-def test_a_seed_has_the_same_pods_at_every_usage():
-    drawn = [instance(Shape(4, 4, 4, usage), 7).arrivals for usage in (90, 95, 100, 105)]
-    assert drawn == drawn[:1] * 4
-    assert drawn[0] != instance(TINY, 8).arrivals
-
-
-def test_draws_are_uniform():
-    sizes, priorities = Counter(), Counter()
-    for seed in range(100):
-        drawn = instance(Shape(8, 8, 4, 100), seed).arrivals
-        sizes.update(len(pods) for pods in drawn[:-4])
-        priorities.update(pods[0].pod_class.priority for pods in drawn)
-    for counts in (sizes, priorities):
-        assert counts.keys() == {1, 2, 3, 4}
-        assert max(counts.values()) < 1.25 * min(counts.values())
-
-
 def test_the_first_seeds_never_change():
     assert seeds(Shape(4, 4, 1, 90), 6) == [1, 2, 3, 5, 6, 7]
     assert seeds(Shape(4, 8, 1, 95), 6) == [1, 2, 3, 4, 5, 6]
@@ -89,13 +66,6 @@ def test_the_first_seeds_never_change():
     assert len(first) == 1
     assert first[0].requests == Resources(167, 359810528, 1)
     assert first[0].pod_class.priority == 4
-
-
-def test_those_shapes_that_the_authors_have():
-    planned = list(shapes(PRIORITIES))
-    assert len(planned) == len(set(planned)) == 4 * 2 * 3 * 4 - 3
-    assert not [shape for shape in planned if (shape.nodes, shape.pods_per_node) == (32, 8)
-                and shape.usage == 90]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -114,24 +84,6 @@ def test_those_shapes_that_the_authors_have():
 def test_what_an_outcome_is_called(theirs, ours, proven, expected):
     assert category(theirs, ours, proven=proven) is expected
     assert category(theirs, ours, proven=proven, holds=False) is Category.FAILURE
-
-
-def test_a_node_holds_no_more_than_it_has_room_for():
-    one = instance(TINY, 1)
-    pod, (name, room) = one.arrivals[0][0], next(iter(one.empty.free.items()))
-    full = attrs.evolve(one.empty, pods={pod.uid: pod}, free={**one.empty.free, name: pod.requests})
-    assert has_no_overload(full.with_placed({pod.uid: name}))
-    tight = {**one.empty.free, name: pod.requests - Resources(1)}
-    assert not has_no_overload(attrs.evolve(full, free=tight).with_placed({pod.uid: name}))
-    assert room.cpu >= pod.requests.cpu
-
-
-def test_what_moves_need_not_be_proven_the_least():
-    placed = Certificate("placed of priority 2", Status.OPTIMAL, 3, 3)
-    kept = Certificate("kept", Status.FEASIBLE, 3, 4)
-    assert is_placement_proven(Packed({2: 3}, {2: 3}, certificates=(placed, kept)))
-    other = attrs.evolve(placed, status=Status.FEASIBLE, bound=4)
-    assert not is_placement_proven(Packed({2: 3}, {2: 3}, certificates=(placed, other)))
 
 
 def test_tiny_instances_are_packed_to_the_end():
@@ -175,13 +127,6 @@ def packable(name, priority, cores, on=None, *, running=False):
     return attrs.evolve(made, phase=phase, pod_class=pod_class)
 
 
-def test_an_instance_that_leaves_nothing_to_pack_is_not_called():
-    roomy = Shape(4, 4, 2, 50)
-    each = attempt(roomy, 1, [PLENTY], None)
-    assert each.placed == each.start == each.pods
-    assert each.calls == ()
-
-
 def test_what_was_done_is_not_done_again(tmp_path):
     kept = tmp_path / "calls.jsonl"
     steady, short, long = (
@@ -203,16 +148,6 @@ def test_what_was_done_is_not_done_again(tmp_path):
         each.seed: each for each in made
     }
     assert len(kept.read_bytes().splitlines()) == 4
-
-
-def test_a_plan_has_the_same_seeds_for_all_priorities(monkeypatch):
-    monkeypatch.setattr(experiment, "shapes", lambda _: [Shape(4, 4, 1, 90), Shape(4, 4, 1, 105)])
-    assert Plan(2, (1, 4), (1.0,)).cases(1) == [
-        (Shape(4, 4, priorities, usage), seed)
-        for seed in (1, 2)
-        for usage in (90, 105)
-        for priorities in (1, 4)
-    ]
 
 
 def call(category, seconds=1.0, *, gaps=True, **more):
@@ -266,50 +201,6 @@ def test_tables_have_ours_beside_what_was_published():
     assert "## Figure 4: better, and proven the best" not in titles
 
 
-def test_figure_4_and_table_1_are_of_ten_seconds():
-    made = [
-        of(TINY, call(Category.BETTER, 1.0), call(Category.BETTER_AND_OPTIMAL, 10.0, took=3.0)),
-        of(Shape(8, 8, 4, 95), call(Category.BETTER, 10.0)),
-    ]
-    assert lines_of("Figure 4: better, and proven the best", *made)[1:] == [
-        "| 0.95 | 100 (39) | - (69) | - (60) | - (17) |"
-    ]
-    assert lines_of("Table 1: seconds, and what is requested by pods placed", *made)[1:] == [
-        "| 0.95: seconds | 3.0 (0.9) | - (1.7) | - (5.0) | - (9.8) | - (1.1) | 0.5 (1.5) |",
-        "| 0.95: cpu, % | 2.0 (2.4) | - (3.3) | - (3.6) | - (4.3) | - (2.6) | 2.0 (2.9) |",
-        "| 0.95: memory, % | 3.0 (2.4) | - (3.3) | - (3.7) | - (4.3) | - (2.6) | 3.0 (2.9) |",
-    ]
-
-
-def test_calls_without_gaps_and_the_papers_order_have_tables_of_their_own():
-    steady = call(Category.FAILURE, gaps=False)
-    made = [
-        of(TINY, steady, call(Category.BETTER), paper=(5,)),
-        of(TINY, steady, call(Category.BETTER), paper=(6,)),
-    ]
-    assert lines_of("Without a gap", *made)[1:] == ["| 1 s, 4 nodes | 100 | 0 | 0 | 0 | 0 | 0.0 |"]
-    assert lines_of("The paper's order, solved to the end", *made)[1:] == [
-        "| 0.95 | 2 | 50 (57) | 50 (39) |"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("1.5-.4", "--solver", "highs"), "--solver and --seconds need --preset packing"),
-        (("1.5-.4", "--seconds", 2), "--solver and --seconds need --preset packing"),
-        (
-            ("--preset", "packing", "--policies", "kubedsm"),
-            "--preset packing has clusters, pods and policies of its own",
-        ),
-    ],
-)
-def test_wrong_usage_is_told_in_one_line(arguments, complaint):
-    done = kubedsm("replay", *arguments)
-    assert done.returncode == 2
-    assert done.stderr == f"kubedsm: error: {complaint} (see kubedsm replay --help)\n"
-
-
 @pytest.fixture
 def tiny(monkeypatch):
     """A short form of two instances, of which no result depends on the machine."""
@@ -342,12 +233,3 @@ def test_the_command_from_end_to_end(tmp_path, tiny):
     again = packed("--out", tmp_path)
     assert again.stdout.endswith((tmp_path / "tables.md").read_text())
     assert len((tmp_path / "calls-highs.jsonl").read_bytes().splitlines()) == 2
-
-
-def test_a_file_of_something_else_is_told_in_one_line(tmp_path, tiny):
-    kept = tmp_path / "calls-highs.jsonl"
-    kept.write_bytes(b"nothing of the kind\n")
-    done = packed("--out", tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"kubedsm: error: {kept}: JSON is malformed")
-    assert len(done.stderr.splitlines()) == 1

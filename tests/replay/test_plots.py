@@ -1,6 +1,5 @@
 """Looks of policies, pictures that a page takes apart again, and what a page explains."""
 
-import re
 import subprocess
 import sys
 from xml.etree import ElementTree as ET
@@ -8,15 +7,11 @@ from xml.etree import ElementTree as ET
 from kubedsm_lab.replay.page import render_page
 from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.plots import (
-    COLOURS,
     Bar,
-    Line,
     Look,
     assign_looks,
     plot_bars,
-    plot_curve,
     plot_key,
-    plot_lines,
     render_picture,
     split_picture,
 )
@@ -48,35 +43,6 @@ def test_a_page_takes_a_picture_apart_and_makes_nothing_of_what_names_say():
     # The page has the heading in words of its own, and shows the panels below it alone.
     assert panels.partition("viewBox")[2] != drawn.decode().partition("viewBox")[2]
     assert 'role="img" aria-label="T &amp; U"' in shown
-
-
-def test_pictures_are_as_light_or_dark_as_their_page():
-    bars = [Bar(str(at), Look(at, at), 0.5) for at in range(6)]
-    drawn = render_picture("T", "about", [plot_bars("t", bars, 1, str)]).decode()
-    for at, (light, dark) in enumerate(COLOURS[:6]):
-        assert drawn.count(light) == drawn.count(f"var(--c{at}, {light})") > 0
-        assert f"--c{at}: {dark}" in render_page("P", "one")
-
-
-def test_long_names_are_whole():
-    name = "suggester.period=30s+migration.cooldown=1m"
-    drawn = render_picture("T", "about", [plot_bars("t", [Bar(name, Look(0, 0), 1.0)], 1, str)])
-    shown = re.findall("<text[^>]*>([^<]*)</text>", drawn.decode())
-    assert "".join(each for each in shown if each in name and len(each) > 5) == name
-
-
-def test_lines_that_are_level_are_both_seen():
-    points = [(0.0, 0.0), (1.0, 1.0)]
-    lines = [Line(name, Look(i, i), points, steps=True) for i, name in enumerate("ab")]
-    drawn = render_picture("T", "about", [plot_lines("t", lines, "x", "y")]).decode()
-    assert "stroke-width: 3.4" in drawn
-    assert "stroke-width: 1.5" in drawn
-
-
-def test_points_of_a_curve_have_their_names():
-    curve = plot_curve("t", {"5s": (1.0, 0.7), "60s": (9.0, 0.6)}, Look(0, 0), "moves", "ratio")
-    drawn = render_picture("T", "about", [curve]).decode()
-    assert all(f">{name}</text>" in drawn for name in ("5s", "60s", "moves", "ratio"))
 
 
 def test_what_not_all_played_is_compared_where_all_did():

@@ -51,12 +51,6 @@ def test_a_pod_is_its_service_s_by_its_label_or_else_by_its_workload(labels, wor
     assert [life.service for life in lives] == [service] * (service is not None)
 
 
-def test_pods_of_another_namespace_are_of_other_services():
-    elsewhere = there("p", service="cart")
-    elsewhere = attrs.evolve(elsewhere, pod=attrs.evolve(elsewhere.pod, namespace="test"))
-    assert recorder((0, elsewhere)).timeline(0, 1).lives == ()
-
-
 def test_what_other_pods_hold_is_no_room_for_the_services():
     other = there("db", service="db", cores=1.5, memory=500 * MI)
     finished = there("job", service="job", phase="Succeeded")
@@ -96,17 +90,6 @@ def test_an_eviction_without_a_deployment_ends_when_as_many_are_ready_as_before(
     timeline = known.timeline(0, 9)
     assert [(move.began, move.ended, move.ready_before) for move in timeline.moves] == [(2, 5, 2)]
     assert lost_pod_seconds(timeline) == 3
-
-
-def test_what_comes_after_the_end_is_left_out():
-    known = recorder(
-        (0, there("c-0", service="cart")), (6, there("c-1", service="cart")),
-        (7, there("c-0", service="cart", terminating=True, evicted=True)),
-    )  # fmt: skip
-    timeline = known.timeline(0, 5)
-    assert len(timeline.lives) == 1
-    assert timeline.moves == ()
-    assert [level.until for level in timeline.levels()] == [5]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Whole runs in virtual time: the real scheduler on the emulated cluster, minutes in an instant."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,8 +14,7 @@ from kubedsm.config import settings
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.execution.bind_calls import DELETION_COST_ANNOTATION
-from kubedsm.kube.calls import writes
-from kubedsm.kube.client.port import Conflict, DisruptionBudgetExceeded, Request
+from kubedsm.kube.client.port import Request
 from kubedsm_lab.bench.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
@@ -24,12 +22,10 @@ from kubedsm_lab.replay.measures import measure
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.runner import carry_out, spread
 from kubedsm_lab.replay.services import ServiceSpec
-from kubedsm_lab.replay.sources import recipe
 from kubedsm_lab.replay.variants import BASELINES, CONTENDERS
 from kubedsm_lab.replay.world import Run, Setup, play
 from loadgen.generators import normal, serve_replicas
 from loadgen.scenario import dumps
-from support.preemptions import budget, filled, preempting
 
 #: three cycles of half a minute
 SHORT = normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=30)
@@ -49,13 +45,6 @@ def test_everybody_places_the_paper_s_services(policy):
     assert 0 < result.pending_seconds.mean < 1
     if policy in BASELINES or policy == "no-migration":
         assert result.migrations == 0
-
-
-def test_a_paced_run_is_another_that_can_be_repeated():
-    paced, again, plain = (carry_out(short("kubedsm", paced=p)) for p in (True, True, False))
-    assert paced.measures == again.measures
-    assert paced.measures != plain.measures
-    assert paced.measures.lost_pod_seconds == 0
 
 
 def test_kubedsm_is_above_kube_scheduler_and_random():
@@ -144,11 +133,6 @@ def test_workers_end_with_a_run_that_is_killed():
         time.sleep(0.05)
 
 
-def test_seeds_differ():
-    first, second = (carry_out(short("random", seed=seed)) for seed in (1, 2))
-    assert first.measures != second.measures
-
-
 def test_another_hash_seed_gives_the_same_bytes(tmp_path):
     scenario = tmp_path / "short.json"
     scenario.write_text(dumps(SHORT))
@@ -192,29 +176,3 @@ async def test_baselines_bind_without_our_word_on_scaling_down():
         "target": body["target"],
     }
     assert patched == body
-
-
-@pytest.mark.looptime
-async def test_what_baselines_preempt_goes_whatever_its_budget_says():
-    async with preempting() as world, world.scheduler() as runtime:
-        [name, other] = await filled(world)
-        budget(world, 0)
-        await asyncio.sleep(1)
-        pods = {pod.name: pod for pod in runtime.mirror.snapshot().pods.values()}
-        with pytest.raises(DisruptionBudgetExceeded):
-            await writes.evict(world.front, pods[name], timeout=1)
-        plain = PlainBindings(world.front)
-        await writes.evict(plain, pods[name], timeout=1, dry_run=True)
-        with pytest.raises(Conflict):
-            await writes.evict(plain, attrs.evolve(pods[name], uid="another"), timeout=1)
-        await asyncio.sleep(1)
-        assert {name, other} == {pod["metadata"]["name"] for pod in world.pods("low")}
-        await writes.evict(plain, pods[name], timeout=1)
-        await asyncio.sleep(1)
-        assert name not in {pod["metadata"]["name"] for pod in world.pods("low")}
-
-
-def test_a_recipe_is_drawn_by_the_seed():
-    source = recipe("1.5-.4", 1.5, 0.4)
-    assert source.scenario(1) == normal(1.5, 0.4, seed=1)
-    assert source.scenario(1) != source.scenario(2)

@@ -17,32 +17,6 @@ def test_a_day_takes_no_time():
     assert run_in_virtual_time(day()) == pytest.approx(86_400)
 
 
-def test_timers_fire_in_their_order():
-    async def order():
-        seen = []
-
-        async def after(seconds):
-            await asyncio.sleep(seconds)
-            seen.append((seconds, asyncio.get_running_loop().time()))
-
-        async with asyncio.TaskGroup() as tasks:
-            for seconds in (3, 1, 2, 0):
-                tasks.create_task(after(seconds))
-        return seen
-
-    assert run_in_virtual_time(order()) == [(0, 0), (1, 1), (2, 2), (3, 3)]
-
-
-def test_timeouts_are_of_virtual_time():
-    async def impatient():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1000):
-                await asyncio.sleep(2000)
-        return asyncio.get_running_loop().time()
-
-    assert run_in_virtual_time(impatient()) == 1000
-
-
 def test_waiting_for_ever_is_an_error():
     async def forever():
         await asyncio.Event().wait()

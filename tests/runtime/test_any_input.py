@@ -6,8 +6,6 @@ with an object is said, and its trouble stays its own. `--hypothesis-profile=lon
 """
 
 import asyncio
-import itertools
-import math
 from collections import Counter
 
 import attrs
@@ -24,7 +22,6 @@ from kubedsm.observability.reading import Leadership, read
 from kubedsm_lab.chaos.oracles import Invariants
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
-    HORIZONTAL_POD_AUTOSCALERS,
     NAMESPACES,
     NODES,
 )
@@ -157,43 +154,3 @@ def test_whatever_was_configured_is_over_once_it_is_put_right(edits):
         run_in_virtual_time(edited(edits))
     said = [line["event"] for line in logs if line["log_level"] not in ("debug", "info")]
     assert len(said) <= 4 * len(edits), Counter(said)
-
-
-@examples(4)
-@given(
-    st.lists(
-        st.sampled_from((None, math.nan, math.inf, -1.0, 0.0, 1e-300, 1e308, 7.0)), min_size=1
-    ),
-    st.lists(st.sampled_from(("5", "0", "-1", "1e20", "many", None)), min_size=1, max_size=3),
-)
-def test_whatever_a_metric_says_its_workload_stays_within_bounds(values, targets):
-    """No metric is read but by autoscalers: they scale, and the scheduler has pods come and go."""
-
-    async def scaled():
-        said = itertools.cycle(values)
-        async with (
-            emulated(CLOUD, EDGE, metrics=lambda *_: next(said)) as world,
-            world.scheduler(),
-        ):
-            world.deploy("web", 2, cpu="10m", memory="1Mi")
-            scaler = autoscaler(targets)
-            world.api.create(HORIZONTAL_POD_AUTOSCALERS, scaler, namespace="default")
-            for _ in range(20):
-                await asyncio.sleep(5)
-                assert 1 <= len(world.pods("web")) <= 6
-            await served(world, BOUND)
-
-    run_in_virtual_time(scaled())
-
-
-def autoscaler(targets):
-    metrics = [
-        {
-            "type": "Pods",
-            "pods": {"metric": {"name": "rps"}, "target": {"averageValue": target}},
-        }
-        for target in targets
-    ]
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4, "metrics": metrics}
-    return {"metadata": {"name": "web"}, "spec": spec}

@@ -11,7 +11,7 @@ from kubedsm_lab.emulator.api.resources import LEASES, NODES
 from support.move_scenes import MERGE, When, is_bound
 from support.packings import APPLY, PIECES, half_full, large, placed
 from support.preemptions import HIGHEST
-from support.replicas import EDGE, LEASE, TIMES, replicas
+from support.replicas import EDGE, LEASE, replicas
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -81,47 +81,6 @@ async def test_told_to_stop_when_the_other_has_just_looked_it_hands_over_as_soon
         other.at_send = stop
         await several.until_led_by(other, 5)
         assert several.ledger.since("other") - told[0] < 2
-
-
-async def test_an_outage_for_both_changes_nothing_but_that_nothing_is_written():
-    async with replicas() as several:
-        first, other = await first_and_other(several)
-        for replica in (first, other):
-            replica.disconnect()
-        await asyncio.sleep(60)
-        assert not first.elector.leading  # and says so
-        first.reconnect()
-        await several.until_written_by(first, 30)
-        other.reconnect()
-        await asyncio.sleep(30)
-        assert first.elector.leading
-        assert not other.elector.leading
-        assert not first.over
-        assert not several.ledger.by("other")
-
-
-async def test_a_lease_that_somebody_deletes_is_made_again_by_its_holder():
-    async with replicas() as several:
-        first, other = await first_and_other(several)
-        several.world.api.delete(LEASES, LEASE.namespace, LEASE.name)
-        await asyncio.sleep(20)
-        assert first.elector.leading
-        assert not other.elector.leading
-        assert not several.ledger.wrong
-
-
-async def test_a_write_without_an_answer_keeps_the_lease_from_being_given_back_too_soon():
-    async with replicas(busy=False) as several:
-        first = several.start("first", grace=1.0)
-        await several.until_led_by(first, 5)
-        first.loses = lambda request: request.path.endswith("/binding")
-        several.world.deploy("web", 2)
-        await asyncio.sleep(3)
-        first.stopping.set()
-        await several.world.until(lambda: first.over, 10)
-        renewed, released = several.ledger.renewals["first"][-1], several.ledger.terms[-1][0]
-        assert several.ledger.holder == ""
-        assert released - renewed > TIMES.window - 0.5
 
 
 async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch_is():

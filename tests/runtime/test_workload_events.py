@@ -4,20 +4,15 @@ import asyncio
 
 import pytest
 
-from kubedsm.kube.client.port import Unreachable
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
-from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES
 from support.move_scenes import (
-    LARGE_CLOUD,
     AtRequest,
-    migrating,
     name,
     on_cloud,
     open_edge,
     quiet,
-    settle_on_cloud,
 )
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -52,29 +47,3 @@ async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
         assert event["type"] == "Warning"
         assert event["message"].startswith("Did not migrate 1 pod: web-")
         assert ": rolled back, evicting: 409 Conflict" in event["message"]
-
-
-async def test_nothing_is_written_on_a_deployment_that_is_gone():
-    async with on_cloud() as world:
-        open_edge(world)
-        await world.until(lambda: world.events("Migrated"), 60)
-        world.api.delete(DEPLOYMENTS, "default", "web")
-        await asyncio.sleep(6)
-        assert world.events("Migrated", about="Deployment") == []
-        assert world.runtime.events_lost == 0
-
-
-async def test_an_event_that_cannot_be_written_is_lost_and_counted():
-    def about_workload(request):
-        return request.path.endswith("/deployments/web") and world.events("Migrated")
-
-    fault = RequestFault(Unreachable("refused"))
-    async with migrating(LARGE_CLOUD) as world:
-        faults = AtRequest(about_workload, lambda: None, fault=fault)
-        async with world.scheduler(faults):
-            await settle_on_cloud(world, "web", 1)
-            open_edge(world)
-            await world.until(lambda: world.events("Migrated"), 60)
-            await asyncio.sleep(6)
-            assert world.events("Migrated", about="Deployment") == []
-            assert world.runtime.events_lost == 1

@@ -72,43 +72,6 @@ async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
         assert load_message(dump_message(planner.asked[0])) == planner.asked[0]
 
 
-async def test_what_went_on_meanwhile_is_not_taken_back():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await world.until(lambda: planner.asked, 5)
-        await placed_in_turn(world, "a", "b")
-        assert turn(runtime) == 4
-        await world.until_bound_of("hard", 1, THOUGHT + 1)
-        assert turn(runtime) == 4
-
-
-async def test_an_answer_that_is_thrown_away_moves_nothing():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await world.until(lambda: planner.asked, 5)
-        runtime.configuration.replace(f"{SOME}\ndefaultSpread: false", "test", 0.0)
-        await world.until(lambda: len(planner.asked) == 2, THOUGHT + 1)
-        assert turn(runtime) == 0
-        await world.until_bound_of("hard", 1, THOUGHT + 1)
-        assert [question.start for question in planner.asked] == [0, 0]
-        assert turn(runtime) == 2
-
-
-async def test_how_much_is_enough_can_be_told_while_it_runs():
-    async with clouded('suggester: {mode: "off"}') as world, world.scheduler() as runtime:
-        await placed_in_turn(world, "a")
-        for text, expected in (
-            (SOME, LookedAt(0, 2, 5)),
-            ("cloud: {percentageOfNodes: 80}", LookedAt(2, 4, 5)),
-        ):
-            runtime.configuration.replace(text, "test", 0.0)
-            await placed_in_turn(world, f"b{expected.number}")
-            assert looked_at(runtime)[-1] == expected
-        assert looked_at(runtime)[0] is None
-
-
 async def test_no_pod_is_pending_for_what_was_not_looked_at():
     async with clouded() as world, world.scheduler() as runtime:
         world.deploy("large", 5, cpu="3")

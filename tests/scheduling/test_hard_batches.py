@@ -65,11 +65,18 @@ async def bound_after(world, app, count, seconds=30):
     return world.clock.monotonic() - began
 
 
-async def test_a_hard_batch_holds_up_nobody_elses_pods():
-    async with clouded(node("e1", "edge", "8", "16Gi")) as world, world.scheduler() as runtime:
+@asynccontextmanager
+async def planning(*nodes, replicas=1, **hard_pods):
+    """A scheduler whose planner is at work on a hard batch."""
+    async with clouded(*nodes) as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 3)
+        world.deploy("hard", replicas, **hard_pods)
         await thought_about(world, planner)
+        yield world, planner
+
+
+async def test_a_hard_batch_holds_up_nobody_elses_pods():
+    async with planning(node("e1", "edge", "8", "16Gi"), replicas=3) as (world, planner):
         world.deploy("easy", 2)
         assert await bound_after(world, "easy", 2) < 1
         assert world.placed("hard") == {None: 3}
@@ -77,35 +84,15 @@ async def test_a_hard_batch_holds_up_nobody_elses_pods():
         assert len(planner.asked) == 1
 
 
-async def test_hard_pods_that_come_meanwhile_are_the_next_batch():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard-1", 2)
-        await thought_about(world, planner)
-        for name in ("hard-2", "hard-3"):
-            world.deploy(name, 1)
-            await asyncio.sleep(0.5)
-        world.deploy("easy", 1)
-        assert await bound_after(world, "easy", 1) < 1
-        await world.until_bound(5, 2 * THOUGHT + 1)
-        assert [len(question.uids) for question in planner.asked] == [2, 2]
-
-
 async def test_no_pod_takes_the_room_of_more_important_ones_that_are_thought_about():
-    async with clouded(ROOM_FOR_ONE) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, priorityClassName=HIGH)
-        await thought_about(world, planner)
+    async with planning(ROOM_FOR_ONE, priorityClassName=HIGH) as (world, _planner):
         world.deploy("easy", 1)
         await world.until_bound(1, THOUGHT + 1)
         assert world.placed("hard") == {"e1": 1}
 
 
 async def test_a_more_important_pod_does_not_wait_for_what_is_thought_about():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await thought_about(world, planner)
+    async with planning() as (world, _planner):
         world.deploy("urgent", 1, priorityClassName=HIGH)
         assert await bound_after(world, "urgent", 1) < 1
 
@@ -124,10 +111,7 @@ async def test_a_pod_that_is_gone_costs_the_others_nothing():
 
 
 async def test_room_that_is_taken_meanwhile_is_not_promised_twice():
-    async with clouded(ROOM_FOR_ONE, CLOUD) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await thought_about(world, planner)
+    async with planning(ROOM_FOR_ONE, CLOUD) as (world, planner):
         world.deploy("easy", 1)
         await world.until_bound(2, 2 * THOUGHT + 2)
         assert world.placed("easy") == {"e1": 1}
@@ -147,33 +131,8 @@ async def test_rules_are_kept_that_pods_placed_meanwhile_have():
         assert places["hard"] == "c1"
 
 
-async def test_a_node_that_takes_no_more_pods_gets_none():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 2)
-        await thought_about(world, planner)
-        cordoned = {"spec": {"unschedulable": True}}
-        world.api.patch(NODES, "", "e1", cordoned, "application/merge-patch+json")
-        await world.until_bound(2, 2 * THOUGHT + 2)
-        assert world.placed() == {"c1": 2}
-
-
-async def test_a_refused_pod_that_a_node_takes_by_now_does_not_sleep():
-    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, cpu="2")
-        await thought_about(world, planner)
-        await asyncio.sleep(THOUGHT / 2)
-        world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
-        # After its back-off, and another thought.
-        assert await bound_after(world, "hard", 1) < 2 * THOUGHT + 2
-
-
 async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
-    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, cpu="2")
-        await thought_about(world, planner)
+    async with planning(node("e1", "edge", "1", "1Gi"), cpu="2") as (world, _planner):
         tainted = node("e2", "edge", "4", "8Gi")
         tainted["spec"]["taints"] = [{"key": "x", "effect": "NoSchedule"}]
         world.api.create(NODES, tainted)
@@ -187,11 +146,8 @@ async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
 
 
 async def test_what_was_decided_by_another_configuration_is_decided_anew():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 2)
-        await thought_about(world, planner)
-        runtime.configuration.replace(
+    async with planning(replicas=2) as (world, planner):
+        world.runtime.configuration.replace(
             '{suggester: {mode: "off"}, services: {"*": {qos: 0}}}', "test", 0.0
         )
         await asyncio.sleep(THOUGHT + 0.5)
@@ -253,14 +209,7 @@ async def test_without_an_answer_it_is_decided_in_haste():
         assert len(planner.asked) == 1
 
 
-async def test_a_long_batch_without_an_answer_is_decided_on_part_by_part():
-    nodes = node("e1", "edge", "20", "80Gi"), node("c1", "cloud", "20", "80Gi")
-    async with clouded(*nodes) as world, world.scheduler() as runtime:
-        slow_batches(runtime, 0.0, silent=100)
-        world.deploy("hard", 150, cpu="100m", memory="64Mi")
-        await world.until_bound(150, 10)
-
-
+@pytest.mark.long
 async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
     # On a busy machine every look at the clock is past the deadline.
     monkeypatch.setattr(scheduling_cycle, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
@@ -300,23 +249,11 @@ async def test_a_mistake_in_taking_an_answer_in_puts_its_pods_off(caught, monkey
     caught.clear()
 
 
-async def test_a_scheduler_that_ends_while_it_thinks_leaves_nothing_undone():
-    async with clouded() as world:
-        async with world.scheduler() as runtime:
-            planner = slow_batches(runtime, THOUGHT)
-            world.deploy("hard", 2)
-            await thought_about(world, planner)
-        async with world.scheduler():
-            await world.until_bound(2, 3)
-
-
-@asynccontextmanager
-async def leaving(grace, longest):
-    """A pod asks for room that another leaves in so long, and may wait for it for so long."""
-    configuration = load(f'{{suggester: {{mode: "off"}}, batch: {{edgeWait: {longest}}}}}', "test")
+async def test_room_that_is_being_left_is_waited_for():
+    configuration = load('{suggester: {mode: "off"}, batch: {edgeWait: 20s}}', "test")
     there = clouded(ROOM_FOR_ONE, CLOUD, configuration=configuration)
     async with there as world, world.scheduler() as runtime:
-        world.deploy("old", 1, terminationGracePeriodSeconds=grace)
+        world.deploy("old", 1, terminationGracePeriodSeconds=10)
         await world.until_bound(1, 5)
         await asyncio.sleep(2)
         planner = slow_batches(runtime, THOUGHT)
@@ -325,31 +262,8 @@ async def leaving(grace, longest):
         world.deploy("hard", 1)
         await thought_about(world, planner)
         assert planner.asked[0].leaving
-        yield world
-
-
-async def test_room_that_is_being_left_is_waited_for():
-    async with leaving(10, "20s") as world:
         await world.until_bound_of("hard", 1, 20)
         assert world.placed("hard") == {"e1": 1}
-
-
-async def test_room_that_came_free_meanwhile_is_not_waited_for():
-    async with leaving(1, "60s") as world:
-        # It is free long before the answer is there, and nothing else happens then.
-        await world.until_bound_of("hard", 1, 2 * THOUGHT + 2)
-        assert world.placed("hard") == {"e1": 1}
-
-
-async def test_a_node_that_changes_its_tier_meanwhile_is_thought_about_anew():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await thought_about(world, planner)
-        patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
-        world.api.patch(NODES, "", "e1", patch, "application/merge-patch+json")
-        await world.until_bound(1, 2 * THOUGHT + 2)
-        assert len(planner.asked) == 2
 
 
 def bare(name, labels=None, **spec):

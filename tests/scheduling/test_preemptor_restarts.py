@@ -6,6 +6,7 @@ import pytest
 
 from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm_lab.emulator.front import RequestFault
+from support.drawing import drawn
 from support.faults import FaultAt
 from support.preemptions import (
     SLOW_STOP,
@@ -60,7 +61,7 @@ async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
     calls = FaultAt()
     await story(calls, restart=False)
     assert calls.requests > 15
-    for at in range(calls.requests):
+    for at in drawn(range(calls.requests)):
         fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
         await story(FaultAt(request=at, fault=fault), restart=True)
 
@@ -69,6 +70,6 @@ async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
 async def test_any_call_may_have_no_answer(applied):
     calls = FaultAt()
     await story(calls, restart=False)
-    for at in range(calls.requests):
+    for at in drawn(range(calls.requests)):
         fault = RequestFault(OutcomeUnknown("timed out"), applied=applied)
         await story(FaultAt(request=at, fault=fault), restart=False)

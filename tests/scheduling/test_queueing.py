@@ -11,9 +11,8 @@ from kubedsm_lab.emulator.api.resources import (
     NODES,
     PERSISTENT_VOLUMES,
     PODS,
-    STORAGE_CLASSES,
 )
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from support.waiting_pods import (
     LONG,
     ONE,
@@ -259,18 +258,10 @@ IN_VAIN = {
     ),
     "a stranger comes": (ONE, nothing, near(term("friend")),
                          lambda s: s.put(pod("stranger"), on="e1")),
-    "a stranger is relabelled": (
-        ONE, unlabelled_friend, near(term("friend")),
-        lambda s: s.label(PODS, "stranger", "default", app="other"),
-    ),
-    "a stranger in a spread": (
-        TWO, uneven, WEB, lambda s: s.put(pod("stranger"), on="e1"),
-    ),
     "node shrinks": (
         ONE, full, {},
         lambda s: s.patch(NODES, "e1", {"status": {"allocatable": {"cpu": "3"}}}, "status"),
     ),
-    "node labelled": (ONE, full, {}, lambda s: s.label(NODES, "e1", disk="ssd")),
     "another taint": (
         (zoned("e1", "x", taints=[TAINT]),), nothing, {},
         lambda s: s.patch(NODES, "e1", {"spec": {"taints": [{**TAINT, "value": "w"}]}}),
@@ -281,26 +272,10 @@ IN_VAIN = {
     "label of its own": (ONE, full, {}, lambda s: s.label(PODS, "waiting", "default", more="x")),
     "node goes": (TWO, lambda s: (full(s), s.put(pod("big2", cpu="4"), on="e2")), {},
                   lambda s: s.world.api.delete(NODES, "", "e2")),
-    "namespace labelled": (ONE, full, {}, lambda s: s.label(NAMESPACES, "shop", friendly="yes")),
-    "claim of another": (
-        ONE, full, {}, lambda s: (s.volume(), s.claim(), s.bind_claim()),
-    ),
     "another driver's volume detached": (
         ONE, lambda s: (no_slot(s), s.csi_claim("other", "other.example.com"),
                         s.put(pod("third", **mounting("other")), on="e1")),
         MOUNTED, lambda s: s.remove("third"),
-    ),
-    "fewer volumes allowed": (
-        ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(0)["spec"]}),
-    ),
-    "another volume of the driver": (ONE, no_slot, MOUNTED, lambda s: s.csi_claim("more")),
-    "node of volumes labelled": (
-        ONE, no_slot, MOUNTED, lambda s: s.label(NODES, "e1", disk="ssd"),
-    ),
-    "storage class": (
-        ONE, full, {}, lambda s: s.world.api.create(
-            STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": "example.com/fast"}
-        ),
     ),
 }  # fmt: skip
 
@@ -326,7 +301,7 @@ async def test_a_new_node_is_remembered_by_what_it_refuses_for():
         await scene.world.until(lambda: scene.bound, SOON)
 
 
-class Refusing:
+class Refusing(Faults):
     """The API server has not given us the right to see a resource."""
 
     def __init__(self, plural):
@@ -338,32 +313,6 @@ class Refusing:
             return None
         self.asked += 1
         return RequestFault(Forbidden(403, "Forbidden", f"{self._plural} is forbidden"))
-
-    def on_line(self, _request, _line):
-        return None
-
-
-@pytest.mark.parametrize(
-    "plural",
-    [
-        "namespaces",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "storageclasses",
-        "csinodes",
-    ],
-)
-async def test_what_may_not_be_seen_is_taken_as_unknown(plural, capsys):
-    faults = Refusing(plural)
-    async with emulated(*ONE) as world, world.scheduler(faults=faults):
-        world.api.create(PODS, pod("plain"), namespace="default")
-        await world.until_bound(1, 2)
-        await asyncio.sleep(300)
-        assert faults.asked > 5
-    said = capsys.readouterr()
-    warned = [line for line in (said.out + said.err).splitlines() if "forbidden" in line]
-    assert len(warned) == 1
-    assert "taken as unknown" in warned[0]
 
 
 async def test_a_claim_that_may_not_be_seen_is_taken_for_bound():
@@ -379,24 +328,3 @@ async def test_limits_that_may_not_be_seen_are_none():
         world.api.create(PODS, pod("waiting", **MOUNTED), namespace="default")
         await world.until(lambda: scene.bound, 2)
         assert runtime.mirror.surroundings.csi_nodes is None
-
-
-async def test_a_right_that_is_granted_later_is_used():
-    faults = Refusing("persistentvolumeclaims")
-    async with emulated(*ONE) as world, world.scheduler(faults=faults) as runtime:
-        await asyncio.sleep(5)
-        assert runtime.synced.is_set()
-        assert runtime.mirror.surroundings.claims is None
-        faults.on_request = lambda _request: None
-        await asyncio.sleep(40)
-        assert runtime.mirror.surroundings.claims == {}
-
-
-async def test_nodes_that_may_not_be_seen_are_waited_for():
-    faults = Refusing("nodes")
-    async with emulated(*ONE) as world, world.scheduler(faults=faults) as runtime:
-        world.api.create(PODS, pod("plain"), namespace="default")
-        await asyncio.sleep(60)
-        assert not runtime.synced.is_set()
-        faults.on_request = lambda _request: None
-        await world.until_bound(1, 40)

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, PODS
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.worlds import EDGE, emulated
 
@@ -19,7 +19,7 @@ CLOUD = node("c1", "cloud", "1000", "2000Gi", pods=1000)
 
 
 @attrs.define
-class Webhook:
+class Webhook(Faults):
     """An admission webhook that refuses the binds of one namespace, each with a message its own."""
 
     namespace: str
@@ -38,9 +38,6 @@ class Webhook:
         reason = {403: "Forbidden", 422: "Invalid", 500: "InternalError"}[self.status]
         status = {"kind": "Status", "code": self.status, "reason": reason, "message": message}
         return RequestFault(Response(self.status, orjson.dumps(status)))
-
-    def on_line(self, request, line):
-        return None
 
 
 def create_pods(world, namespace, count):
@@ -96,24 +93,3 @@ async def test_other_namespaces_do_not_wait_for_those_that_are_refused():
             await asyncio.sleep(1)
             assert bound(world, "other") == before + 2
         assert bound(world, "shop") == 0
-
-
-async def test_all_are_bound_soon_after_the_first_is_no_longer_refused():
-    webhook = Webhook("shop")
-    async with emulated(EDGE, CLOUD) as world, world.scheduler(faults=webhook):
-        create_pods(world, "shop", 300)
-        await asyncio.sleep(90)
-        webhook.refusing = False
-        await asyncio.sleep(5)
-        assert bound(world, "shop") == 300
-        for pod in world.api.list(PODS, "shop"):
-            [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
-            assert condition["status"] == "True"
-
-
-async def test_one_pod_alone_is_tried_every_ten_seconds_at_least():
-    webhook = Webhook("shop")
-    async with emulated(EDGE) as world, world.scheduler(faults=webhook):
-        create_pods(world, "shop", 1)
-        await asyncio.sleep(100)
-        assert webhook.binds >= 12

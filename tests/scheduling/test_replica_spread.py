@@ -8,6 +8,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
+from support.drawing import drawn_cases
 from support.slow_planning import hard, overrun_at_random, slow_batches
 from support.worlds import CLOUD, emulated
 
@@ -33,7 +34,7 @@ async def place_deployments(monkeypatch, seed, number):
         return [sorted(world.placed(name).values()) for name in names]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", drawn_cases(range(5)))
 async def test_each_of_three_replicas_gets_a_node_of_its_own(monkeypatch, seed):
     placed = await place_deployments(monkeypatch, seed, 40)
     assert placed == [[1, 1, 1]] * 40

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.model.model import DELETION_COST_ANNOTATION
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -28,22 +27,6 @@ async def test_a_burst_fills_the_edge_and_the_rest_goes_to_the_cloud():
         world.deploy("web", 6)
         await world.until_bound(6, 2)
         assert world.placed() == {"e1": 4, "c1": 2}
-
-
-async def test_a_burst_is_one_batch():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        await runtime.synced.wait()
-        batches = []
-        place = runtime.manager.place
-
-        def counting(placements):
-            batches.append(len(placements))
-            place(placements)
-
-        runtime.manager.place = counting
-        world.deploy("web", 12)
-        await world.until_bound(12, 2)
-        assert batches == [12]
 
 
 async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
@@ -130,28 +113,6 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         assert world.invariants.writes == before + 1
 
 
-async def test_no_event_delays_a_bind():
-    async with emulated(EDGE, node("c1", "cloud", "400", "800Gi")) as world, world.scheduler():
-        await world.runtime.synced.wait()
-        await asyncio.sleep(1)
-        # So many that the first are seen on their nodes while the last are not yet asked for.
-        world.deploy("web", 200, cpu="10m", memory="1Mi")
-        await world.until_bound(200, 5)
-        await world.until(lambda: len(world.events("Scheduled")) == 200, 10)
-        binds = world.witness.of("bind")
-        assert len(binds) == 200
-        assert 0 < binds[-1].at - binds[0].at < 0.1
-        asked = world.witness.asked
-        held_up = [
-            bind.pod
-            for number, event in enumerate(asked)
-            if event.kind == "event"
-            for bind in asked[:number]
-            if bind.kind == "bind" and bind.answered > event.at
-        ]
-        assert not held_up
-
-
 async def test_a_gated_pod_waits_for_its_gate():
     async with emulated(EDGE) as world, world.scheduler():
         world.deploy("web", 1, schedulingGates=[{"name": "example.com/wait"}])
@@ -184,18 +145,6 @@ async def test_an_idle_scheduler_writes_nothing():
         before = world.invariants.writes
         await asyncio.sleep(3600)
         assert world.invariants.writes == before
-
-
-async def test_nothing_is_remembered_of_what_was_told_of_a_pod_that_is_gone():
-    async with emulated(CLOUD) as world, world.scheduler():
-        world.deploy("huge", 1, cpu="64")
-        await world.until(lambda: world.events("FailedScheduling"), 10)
-        await asyncio.sleep(1)
-        assert world.runtime.recorder._written
-        world.api.delete(DEPLOYMENTS, "default", "huge")
-        await world.until(lambda: not world.pods("huge"), 30)
-        await asyncio.sleep(1)
-        assert not world.runtime.recorder._written
 
 
 async def test_a_large_pod_that_has_waited_for_a_minute_is_placed_before_newer_ones():

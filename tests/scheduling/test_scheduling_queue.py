@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Resources, Uid
+from kubedsm.model.model import NodeName, Resources
 from kubedsm.process.clock import SystemClock
 from kubedsm.scheduling.scheduling_queue import (
     FLUSH_INTERVAL,
@@ -151,14 +151,6 @@ async def test_a_pod_that_asks_for_something_else_is_tried_at_once(queue):
     assert queue.pop(9) == ["a"]
 
 
-async def test_a_pod_is_queued_when_its_gates_are_lifted(queue):
-    gated = attrs.evolve(A, gated=True)
-    queue.observe(Change(pod_after=gated), ClusterMirror())
-    assert A.uid not in queue
-    queue.observe(Change(pod_before=gated, pod_after=A), ClusterMirror())
-    assert queue.pop(9) == ["a"]
-
-
 async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
     queue.back_off(A)
     queue.reconsider()
@@ -223,13 +215,3 @@ async def test_a_success_brings_forward_those_that_failed_by_its_cause(queue, cl
     queue.forget(first)
     assert len(queue) == REQUEUED_BY_SUCCESS
     assert A.uid not in queue.pop(99)
-
-
-async def test_what_failed_by_a_cause_leaves_no_trace_when_it_is_gone(queue):
-    for number in range(5):
-        queue.back_off(pod(f"p{number}"), "403 no")
-        queue.back_off(pod(f"p{number}"), "422 no")
-    for number in range(5):
-        queue.forget(Uid(f"p{number}"))
-    assert not queue._failing
-    assert not queue._cause

@@ -1,7 +1,6 @@
 """A site that is cut off is not a site that died: what is left alone, and how it comes back."""
 
 import asyncio
-from collections import Counter
 
 import attrs
 import pytest
@@ -9,16 +8,12 @@ from structlog.testing import capture_logs
 
 from kubedsm.cli.migration_advice import advise
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
+from kubedsm.config.sections import MigrationSettings, SiteSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.events import Change, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
-from kubedsm.model.sites import Away
-from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.protocol import dump_message, load_message
-from kubedsm.planner.rebalancing_requests import SuggestRequest
+from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.process.clock import VirtualClock
 from kubedsm.scheduling.site_monitor import Sites
 from support.metered import Metered
@@ -36,7 +31,6 @@ from support.sites import (
 )
 
 pytestmark = pytest.mark.looptime
-WEB = Workload("default", "Deployment", "web")
 
 
 def pinned(site):
@@ -86,23 +80,6 @@ async def test_replacements_go_to_the_cloud_and_come_back_once_the_site_is_stead
             assert len(moves(logs)) == len(there)
 
 
-async def test_services_return_no_faster_than_other_moves():
-    async with two_sites(south="1") as world:
-        world.deploy("web", 10)
-        async with world.scheduler():
-            await running(world, 10)
-            await cut_until_evicted(world, *NORTH)
-            assert where(world) == {"n-": 8, "s": 2, "c": 8}
-            world.cluster.reconnect(*NORTH)
-            await asyncio.sleep(SETTLE)
-            at_once = 0
-            while where(world).get("n", 0) < 8:
-                at_once = max(at_once, len(world.runtime.manager.migrations))
-                await asyncio.sleep(0.1)
-                assert world.clock.monotonic() < 900.0
-            assert at_once == world.configuration.migration.max_concurrent
-
-
 async def test_the_room_of_what_is_cut_off_is_not_given_away():
     async with two_sites() as world:
         world.deploy("web", 8, **pinned("north"))
@@ -119,21 +96,6 @@ async def test_the_room_of_what_is_cut_off_is_not_given_away():
             # What fits nowhere else need not wait until the site is steady.
             await asyncio.sleep(30.0)
             assert where(world)["n"] == 8
-
-
-async def test_stand_ins_do_not_compete_for_the_edge_with_what_comes_with_them():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-        there = where(world)["n"]
-        await cut_until_evicted(world, *NORTH)
-        free = 8 - where(world)["s"]
-        world.deploy("burst", free + 1)
-        async with world.scheduler():
-            await asyncio.sleep(30.0)
-            assert where(world, "burst") == {"s": free, "c": 1}
-            assert where(world, "web") == {"n-": there, "s": 6 - there, "c": there}
 
 
 async def test_a_workload_that_goes_on_serving_there_has_its_share_of_the_edge():
@@ -196,22 +158,6 @@ async def test_a_stand_in_says_why_it_is_in_the_cloud():
             assert where(world)["s"] == at_south + 2
 
 
-async def test_a_stand_in_waits_for_no_others():
-    patient = Configuration(batch=BatchSettings(idle=30.0, max=30.0))
-    async with two_sites(configuration=patient) as world:
-        world.deploy("web", 6)
-        world.deploy("other", 1)
-        async with world.scheduler():
-            await world.until_bound(7, 40)
-            await asyncio.sleep(30.0)
-            world.cluster.disconnect(*NORTH)
-            await asyncio.sleep(GRACE + TOLERATION - 5.0)
-            await world.until(lambda: len(world.pods()) > 7, 20.0)
-            await asyncio.sleep(1.0)
-            assert where(world).get("c")
-            assert "?" not in where(world)
-
-
 async def test_a_single_lost_node_is_no_cut():
     async with two_sites() as world:
         world.deploy("web", 6)
@@ -268,43 +214,6 @@ async def test_a_site_that_flaps_waits_longer_each_time():
     assert await alone.unsteady_after_a_cut() == 10
 
 
-async def test_each_cut_is_told_of_once():
-    alone, told = Alone(), []
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(alone.sites.run(told.append))
-        for heard in (True, False, False, True, False):
-            alone.heard(heard)
-            await asyncio.sleep(5.0)
-            alone.sites.observe(Change(node_after=alone.mirror.nodes()[0]))
-            await asyncio.sleep(5.0)
-        running.cancel()
-    assert told == [set(NORTH), set(NORTH)]
-
-
-async def test_a_site_cut_off_again_before_it_is_steady_is_left_alone_all_the_while():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler() as runtime:
-            await running(world, 6)
-            await cut_until_evicted(world, *NORTH)
-            stood_in = where(world)["c"]
-            with capture_logs() as logs:
-                for _ in range(2):
-                    world.cluster.reconnect(*NORTH)
-                    await asyncio.sleep(60.0)
-                    world.cluster.disconnect(*NORTH)
-                    await asyncio.sleep(60.0)
-                world.cluster.reconnect(*NORTH)
-                await asyncio.sleep(4 * SETTLE - 5.0)
-                assert runtime.sites.away().unsteady
-                assert moves(logs) == []
-                assert where(world)["c"] == stood_in
-                await asyncio.sleep(60.0)
-            assert "c" not in where(world)
-            said = Counter(e["event"] for e in logs if e["event"].startswith("site"))
-            assert said == {"site back": 3, "site cut off": 2, "site steady": 1}
-
-
 async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_takes_them():
     async with two_sites(south="1", cloud="3") as world, world.scheduler():
         await asyncio.sleep(1.0)
@@ -341,12 +250,6 @@ async def test_how_many_sites_are_away_is_measured():
             assert metered("kubedsm_sites", state="unsteady") == 1
             await asyncio.sleep(SETTLE)
             assert metered("kubedsm_sites", state="unsteady") == 0
-
-
-def test_a_question_about_moves_takes_to_the_worker_process_what_is_away():
-    away = Away({"north": frozenset({"n1"})}, {}, frozenset({WEB}), {WEB: 2})
-    question = SuggestRequest(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0, away)
-    assert load_message(dump_message(question)) == question
 
 
 async def test_what_to_move_now_is_told_without_what_is_away():

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources, SchedulingRules, SpreadConstraint, Uid
+from kubedsm.model.model import Node, NodeName, Resources, SchedulingRules, SpreadConstraint
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
@@ -130,14 +130,6 @@ async def test_as_many_are_tried_as_there_is_room_for_and_those_first_that_are_s
     assert scene.popped() == oldest_first[:6]
 
 
-async def test_room_that_comes_free_bit_by_bit_is_all_counted(scene):
-    scene.asleep(*crowd(), pod("lowly", cpu=1, priority=-1))
-    for each in (SMALL, SECOND, BIG):
-        scene.remove(each)
-    batch = scene.popped()
-    assert sum(uid.startswith("p") for uid in batch) >= 8
-
-
 async def test_twice_as_many_are_tried_until_one_is_rejected(scene):
     pods = crowd()
     scene.asleep(*pods)
@@ -162,31 +154,12 @@ async def test_all_are_tried_in_the_end_if_none_is_rejected(scene):
     assert served == [each.uid for each in reversed(pods)]
 
 
-async def test_a_rejection_says_nothing_of_other_pods(scene):
-    one, other = crowd(9), [attrs.evolve(p, uid=Uid(f"o-{p.uid}")) for p in crowd(9, priority=1)]
-    scene.asleep(*one, *other)
-    scene.remove(SMALL)
-    assert len(scene.popped()) == 2
-    scene.reject(one[-1])
-    assert {uid[:2] for uid in scene.popped()} == {"o-"}
-
-
 async def test_the_more_important_are_served_first_and_new_ones_take_their_turn(scene):
     scene.asleep(*crowd(9), pod("urgent", priority=9))
     scene.tell(PodApplied(pod("young", created=2000.0)), PodApplied(pod("ancient", created=1.0)))
     scene.remove(SMALL)
     assert scene.popped(2) == ["urgent", "ancient"]
     assert scene.popped(2) == ["p008", "young"]
-
-
-async def test_what_becomes_of_one_that_was_woken_is_no_loss_for_the_next(scene):
-    pods = crowd()
-    scene.asleep(*pods)
-    scene.remove(SMALL)
-    scene.remove(pods[-1])
-    assert scene.popped() == [pods[-2].uid]
-    scene.queue.back_off(pods[-2])
-    assert len(scene.popped()) == 2
 
 
 async def test_a_new_node_is_asked_once_for_each_kind_and_takes_no_more_than_it_has_room_for(scene):

@@ -9,9 +9,6 @@ from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES
 from support.move_scenes import (
     AtRequest,
-    on_cloud,
-    open_edge,
-    quiet,
 )
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -67,17 +64,3 @@ async def test_the_line_waits_for_the_binds_and_not_for_pods_that_are_gone():
                 await asyncio.sleep(30)
     [line] = lines(logs)
     assert (line["pods"], line["bound"], line["failed"]) == (1, 0, 1)
-
-
-async def test_what_was_moved_is_counted():
-    async with on_cloud() as world:
-        open_edge(world)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
-        await quiet(world)
-        await asyncio.sleep(1)
-        assert world.runtime.summary() == {
-            "bound": 1,
-            "moves_done": 1,
-            "moves_taken_back": 0,
-            "moves_failed": 0,
-        }

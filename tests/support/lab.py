@@ -140,7 +140,7 @@ def lab(path, nodes, without=()):
     """A lab with those nodes (the table's text), where all programs stand in but `without`."""
     scripts = {n: _NOTED + text for n, text in _STAND_INS.items()}
     scripts |= _QUIET
-    (path / "bin").mkdir()
+    (path / "bin").mkdir(parents=True)
     (path / "nodes").write_text(nodes)
     (path / "state").mkdir()
     (path / "state" / "install-k3s.sh").write_text(_INSTALLER)

@@ -19,7 +19,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, canonical
+from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.optimizer.matching.best_fit import pod_size
 from kubedsm.optimizer.moving.movable import Movable
@@ -186,7 +186,7 @@ class LiteralPaper:
 def _canonical_turn(pod: Pod) -> tuple[object, ...]:
     return (
         pod.workload,
-        canonical(pod.requests),
+        pod.requests,
         pod.node_name if pod.node_name is not None else "",
         -pod.created,
         pod.namespace,

@@ -1,7 +1,5 @@
 """A scheduler on an emulated cluster, in real time, and the page that shows it."""
 
-import asyncio
-import random
 from contextlib import asynccontextmanager, contextmanager
 
 import attrs
@@ -13,9 +11,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.process.clock import SystemClock
-from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
-from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, World, emulated
 
@@ -26,9 +23,6 @@ CONFIGURATION = Configuration(
     migration=MigrationSettings(cooldown=0.5, drain_delay=0.3, deadline=10.0),
     services={"default/half": Service(qos=0.5), "default/none": Service(qos=0.0)},
 )
-
-#: of a crowd
-WORKLOADS = 40
 
 
 @attrs.frozen
@@ -110,60 +104,3 @@ async def all_there_is():
         await world.until(lambda: there.rows("nodes")["c2"].state, 20)
         await world.until(lambda: there.rows("status")["now"].moving, 20)
         yield there, url
-
-
-@asynccontextmanager
-async def crowded(nodes, pods):
-    """The page of a scheduler of so many nodes, and pods that are bound already."""
-    clock = SystemClock()
-    there = [
-        node(f"n{i}", "edge" if i % 5 < 2 else "cloud", "8", "16Gi", zone=f"zone-{i % 10}")
-        for i in range(nodes)
-    ]
-    with _alone():
-        async with EmulatedCluster(
-            ClusterSpec(tuple(there), BRISK), clock, random.Random(0)
-        ) as made:
-            # Pods are of workloads, and nobody makes more of them.
-            made.stop_controllers()
-            owners = [_owner(made, f"w{i}") for i in range(WORKLOADS)]
-            for i in range(pods):
-                pod = _bound(owners[i % WORKLOADS], i, f"n{i % nodes}")
-                made.api.create(PODS, pod, namespace="default")
-            scene, front = Scene(clock), EmulatedFront(made.routes, clock)
-            runtime = Runtime(front, CONFIGURATION, clock, random.Random(0), listener=scene)
-            async with asyncio.TaskGroup() as tasks:
-                running = tasks.create_task(runtime.run())
-                await runtime.synced.wait()
-                async with page_of(runtime, scene, clock) as url:
-                    yield url
-                running.cancel()
-
-
-def _owner(cluster, name):
-    labels = {"matchLabels": {"app": name}}
-    body = {"metadata": {"name": name}, "spec": {"replicas": 0, "selector": labels}}
-    body["spec"]["template"] = {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "c", "image": "pause"}]},
-    }
-    return cluster.api.create(REPLICA_SETS, body, namespace="default")
-
-
-def _bound(owner, number, where):
-    name, request = owner["metadata"]["name"], {"cpu": "100m", "memory": "100Mi"}
-    of = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": f"{name}-{number}",
-            "labels": {"app": name},
-            "ownerReferences": [{**of, "uid": owner["metadata"]["uid"]}],
-        },
-        "spec": {
-            "schedulerName": "kubedsm",
-            "nodeName": where,
-            "containers": [{"name": "c", "image": "pause", "resources": {"requests": request}}],
-        },
-    }

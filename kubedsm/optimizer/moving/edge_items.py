@@ -30,7 +30,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import Mask, NodeRows, Room
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import axes_of, canonical
+from kubedsm.objective.fragmentation import axes_of
 from kubedsm.optimizer.matching.problem import (
     NO_RANK,
     UNLIMITED,
@@ -394,7 +394,7 @@ def _merge_groups(
         if rules is not None:
             seen = rules.look(group.one)
             towards_others = seen.namespace, seen.labels, repr(seen.rules)
-        key = workload, canonical(group.one.requests), *look, *towards_others
+        key = workload, group.one.requests, *look, *towards_others
         merged.setdefault(key, []).append((alike, group))
     items = []
     for key in sorted(merged):

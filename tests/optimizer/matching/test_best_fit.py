@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from kubedsm.optimizer.matching.best_fit import BestFit
+from support import drawing
 from support.drawn_packings import drawn_packing
 
 
@@ -22,7 +23,7 @@ def literal_place(packing, loads, kind):
 
 def test_each_pod_goes_where_it_leaves_least_of_all_nodes():
     placed = refused = 0
-    for seed in range(400):
+    for seed in drawing.drawn(range(400)):
         packing, _ = drawn_packing(seed)
         rng, loads = random.Random(seed), packing.nothing()
         room = BestFit(packing)

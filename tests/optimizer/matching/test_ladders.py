@@ -16,6 +16,7 @@ from kubedsm.optimizer.matching.problem import (
     group_equal_rows,
     group_kinds,
 )
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
@@ -27,7 +28,7 @@ def climbing(rng, kinds, nodes, most):
 
 
 def test_a_table_has_the_least_charge_then_the_least_fragmentation_of_every_vector():
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         case, rng = drawn(seed, most=4), random.Random(seed)
         edge, free = case.tier(Tier.EDGE), case.snapshot.free
         fragmentation = Fragmentation(mix=request_mix(case.snapshot))

@@ -9,6 +9,7 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
 from kubedsm.optimizer.matching.match import Bounds, build_table
 from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
+from support import drawing
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources
 
@@ -70,7 +71,7 @@ def test_without_time_nothing_changes():
 
 def test_what_comes_of_it_fits_and_is_seldom_less_than_could_be():
     placed = most = before = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         packing, _ = drawn_packing(seed)
         packing = attrs.evolve(packing, ladders=None)
         begun = best_fit_increasing(packing)

@@ -10,6 +10,7 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table, match
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
+from support import drawing
 from support.literal_fit import reasons
 from support.literal_match import literal_match, paper_instance
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -35,7 +36,7 @@ def room_after(shot, targets):
 @pytest.mark.parametrize("measure", list(Measure))
 def test_equals_the_literal_form(measure):
     seen = Counter()
-    for seed in range(320):
+    for seed in drawing.drawn(range(320)):
         case = drawn(seed, most=8)
         shot, edge = case.snapshot, case.tier(Tier.EDGE)
         fragmentation = Fragmentation(measure, request_mix(shot))
@@ -50,11 +51,11 @@ def test_equals_the_literal_form(measure):
         seen["whole"] += 0 < len(found.targets) == len(case.batch)
         seen["overcommitted"] += any(free.cpu < 0 for free in shot.free.values())
         seen["several"] += len({name for _, name in found.targets}) > 1
-    assert min(seen.values()) >= 15, seen
+    assert min(seen.values()) >= 5, seen
 
 
 def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
-    for seed in range(80):
+    for seed in drawing.drawn(range(80)):
         case = drawn(seed, most=5)
         shot, edge = case.snapshot, case.tier(Tier.EDGE)
         fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
@@ -137,7 +138,7 @@ def test_nothing_to_place_and_nowhere_to_place_it():
 
 def test_the_order_of_the_input_changes_nothing():
     rng = random.Random(1)
-    for seed in range(40):
+    for seed in drawing.drawn(range(40)):
         shot = drawn(seed).snapshot
         pods = list(shot.pods.items())
         nodes = list(shot.nodes.items())
@@ -149,7 +150,7 @@ def test_the_order_of_the_input_changes_nothing():
 
 def test_beyond_the_bounds_it_says_so_and_never_overcommits():
     placed = possible = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         shot = drawn(seed).snapshot
         exact, rough = matched(shot), matched(shot, bounds=SMALL)
         room_after(shot, rough.targets)

@@ -9,6 +9,7 @@ from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, Digits, build_table
 from kubedsm.optimizer.matching.problem import Ladders, PlacementProblem, group_kinds
+from support import drawing
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -55,7 +56,7 @@ def _cost(packing, fragmentation, digits, n, load):
 
 def test_the_table_is_that_of_all_loads_on_all_nodes():
     pruned = tried_everywhere = charged = disliked = 0
-    for seed in range(600):
+    for seed in drawing.drawn(range(600)):
         packing, fragmentation = drawn_packing(seed)
         literal = literal_table(packing, fragmentation, Digits.of(packing))
         table = build_table(packing, fragmentation, Bounds())

@@ -7,6 +7,7 @@ import pytest
 from kubedsm.optimizer.matching import node_walk
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
 from kubedsm.optimizer.matching.node_walk import Options, walk_nodes
+from support import drawing
 
 STATES = np.array(list(itertools.product(range(-2, 3), repeat=2)), dtype=np.int64)
 
@@ -44,7 +45,7 @@ def every_way(options, ceiling):
 @pytest.mark.parametrize("table", [2**22, 0])
 def test_finds_the_cheapest_way_to_every_state(table, monkeypatch):
     monkeypatch.setattr(node_walk, "_TABLE", table)
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         rng = random.Random(seed)
         options, ceiling = drawn(rng, rng.randint(0, 4)), rng.choice((5, 12))
         ceilings = np.full(len(STATES), ceiling)

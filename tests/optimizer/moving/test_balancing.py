@@ -17,6 +17,7 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.moving.within_tier import is_still_worthwhile
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.measured_loads import busy, cloud, drawn_load, edge, twice
 from support.placement_instances import node, resources, snapshot
 from support.rule_instances import HOST, app, evenly, near
@@ -259,14 +260,14 @@ def test_it_is_looked_at_again_when_it_begins():
 
 def test_against_trying_every_pod_on_every_node():
     found = 0
-    for seed in range(150):
+    for seed in drawing.drawn(range(150)):
         shot, goal = drawn_load(seed)
         [move] = suggested(shot, goal).moves or [None]
         told = move and (move.pod.name, move.target)
         if move is None or move.load_scores:
             assert told == _literally(shot, goal), seed
             found += move is not None
-    assert found > 20
+    assert found > 5
 
 
 def _literally(shot, goal):
@@ -315,7 +316,7 @@ def _literally(shot, goal):
 def test_repeated_on_fixed_loads_it_ends():
     """Each time all is measured anew, twice: what pods use goes where they go."""
     longest = 0
-    for seed in range(80):
+    for seed in drawing.drawn(range(80)):
         shot, goal = drawn_load(seed)
         moves = 0
         while found := suggested(shot, goal).moves:

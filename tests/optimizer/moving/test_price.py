@@ -11,6 +11,7 @@ from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO, Objective, QosTarget, count_target_pods
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import crowded_case, drawn_case, running
@@ -212,7 +213,7 @@ def literal_worth(case, lasting):
 )
 def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds):
     seen = Counter()
-    for seed in seeds:
+    for seed in drawing.drawn(seeds):
         drawn = draw(seed)
         price = (2.0, 10.0, 30.0)[seed % 3]
         case = attrs.evolve(drawn, limits=attrs.evolve(drawn.limits, price=price))
@@ -233,6 +234,6 @@ def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds):
             assert net <= best.net, seed
         seen["moved"] += bool(found.moves)
         seen["several"] += len(found.moves) > 1
-    assert seen["moved"] >= 12, seen
+    assert seen["moved"] >= 3, seen
     assert seen["proven"] >= 0.9 * seen["moved"], seen
-    assert seen["several"] >= 3, seen
+    assert seen["several"], seen

@@ -15,6 +15,7 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
 from kubedsm.optimizer.moving.within_tier import find_concentrated
 from kubedsm.plugins.fit import shortages
+from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
 from support.rule_instances import app, evenly, near
@@ -334,7 +335,7 @@ def possible(shot, found):
 @pytest.mark.parametrize("draw", [lumped, drawn_case, crowded_case])
 def test_one_is_made_if_and_only_if_one_can_be(draw):
     seen = Counter()
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         case = draw(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.promises, case.objective, limits)
@@ -365,12 +366,12 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
             seen[move.kind] += 1
             seen["beside others"] += bool(others)
     if draw is lumped:
-        assert min(seen[kind] for kind in (*WITHIN_A_TIER, "beside others")) >= 10, seen
+        assert min(seen[kind] for kind in (*WITHIN_A_TIER, "beside others")) >= 2, seen
 
 
 def test_under_rules_between_pods_none_is_broken():
     seen = Counter()
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         case = ruled_case(seed, leaning) if seed % 2 else ruled_case(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.promises, case.objective, limits)
@@ -379,14 +380,14 @@ def test_under_rules_between_pods_none_is_broken():
         assert not any(broken(shot, after) for after in stages(shot, found)), seed
         seen["made"] += bool(made)
         seen["refused"] += not made and bool(list(possible(shot, found)))
-    assert seen["made"] >= 5, seen
-    assert seen["refused"] >= 5, seen
+    assert seen["made"], seen
+    assert seen["refused"], seen
 
 
 @pytest.mark.parametrize("defragment", [False, True])
 def test_suggesting_again_and_again_comes_to_its_end(defragment):
     seen = Counter()
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         case = lumped(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, defragment=defragment)
         ranks = []
@@ -416,6 +417,6 @@ def test_suggesting_again_and_again_comes_to_its_end(defragment):
         ]
         assert not left, seed
         seen["several rounds"] += len(ranks) > 2
-    assert seen["rebalanced"] >= 60, seen
-    assert seen["several rounds"] >= 30, seen
-    assert (seen["tidied"] >= 5) == defragment, seen
+    assert seen["rebalanced"] >= 15, seen
+    assert seen["several rounds"] >= 8, seen
+    assert bool(seen["tidied"]) == defragment, seen

@@ -16,6 +16,7 @@ from kubedsm.optimizer.moving.best_changes import Changes, list_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.within_tier import find_concentrated
+from support import drawing
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import literally_left, problem_of
@@ -49,21 +50,21 @@ def thorough(monkeypatch):
 
 @pytest.mark.parametrize("bounds", [Bounds(10**9, 10**12, 40_000), FEW])
 def test_what_is_passed_over_changes_no_suggestion(bounds, thorough):
-    seeds = range(40)
-    found = [suggested(wide_case(seed), bounds) for seed in seeds]
+    seeds = drawing.drawn_cases(range(40))
+    found = {seed: suggested(wide_case(seed), bounds) for seed in seeds}
     thorough()
     for seed in seeds:
         assert found[seed] == suggested(wide_case(seed), bounds), seed
-    seen = Counter(move.kind for each in found for move in each.moves)
+    seen = Counter(move.kind for each in found.values() for move in each.moves)
     assert len(seen) == 3, seen
-    assert sum(not each.moves for each in found) > 2
-    assert sum(each.proven for each in found) > (10 if bounds is not FEW else -1)
+    assert not all(each.moves for each in found.values())
+    assert bounds is FEW or sum(each.proven for each in found.values()) > 3
 
 
 @pytest.mark.parametrize("draw", [drawn_case, ruled_case])
 def test_what_a_node_can_undergo_is_what_room_pods_and_clashes_allow(draw):
     seen = Counter()
-    for seed in range(30):
+    for seed in drawing.drawn(range(30)):
         problem = problem_of(draw(seed), Measure.UNUSABLE)
         present = problem.present.sum(axis=0)
         vectors = list_changes(-present, problem.supply + present, 3, 10**6)
@@ -78,8 +79,8 @@ def test_what_a_node_can_undergo_is_what_room_pods_and_clashes_allow(draw):
         for node in others:
             assert not any(allowed(problem, node, vector) for vector in vectors if vector.any())
         seen["clashes"] += bool(problem.clashes)
-    assert min(seen[True], seen[False]) > 100
-    assert seen["clashes" if draw is ruled_case else "left out"] > 2
+    assert min(seen[True], seen[False]) > 25
+    assert seen["clashes" if draw is ruled_case else "left out"]
 
 
 def allowed(problem, node, vector):
@@ -93,7 +94,7 @@ def allowed(problem, node, vector):
 
 
 def test_nodes_that_are_alike_add_what_they_would_one_by_one():
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         rng, most = np.random.default_rng(seed), 1 + seed % 4
         vectors = list_changes(np.array([-2, 0]), np.array([1, 2]), most, 100)
         kept = rng.random((3, len(vectors))) < 0.2
@@ -125,18 +126,18 @@ def most_with(vectors, options, weighing, come, leave):
 @pytest.mark.parametrize("draw", [drawn_case, crowded_case, wide_case])
 def test_the_ten_best_left_alone_are_those_of_all(draw):
     named = 0
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=False))
         found = suggested(case, SUGGEST_BOUNDS)
         assert [left.pod for left in found.rejected] == literally_left(case, found), seed
         named += len(found.rejected)
-    assert named > 60
+    assert named > 3
 
 
 def test_what_one_node_would_take_is_told_by_who_is_where():
     at_risk = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         shot, rng = drawn_case(seed).snapshot, random.Random(seed)
         pods = [attrs.evolve(p, ready=p.uid in shot.placed) for p in shot.pods.values()]
         strange = [attrs.evolve(p, scheduler_name="other") for p in pods if rng.random() < 0.2]
@@ -146,7 +147,7 @@ def test_what_one_node_would_take_is_told_by_who_is_where():
             expected = literally_on_one_node(shot, {**shot.placed, **targets})
             assert find_concentrated(shot, targets) == expected, seed
             at_risk += len(expected)
-    assert at_risk > 100
+    assert at_risk > 25
 
 
 def literally_on_one_node(shot, placed):
@@ -164,7 +165,7 @@ def literally_on_one_node(shot, placed):
 def test_as_which_kind_pods_go_to_the_cloud_is_told_by_one_of_those_alike():
     """As if each pod were asked about, with all that may leave the cloud gone."""
     several = 0
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         case = drawn_case(seed, most=14)
         shot, items = case.snapshot, problem_of(case, Measure.UNUSABLE).items
         kinds = problem_of(case, Measure.UNUSABLE).cloud.packing.kinds
@@ -180,4 +181,4 @@ def test_as_which_kind_pods_go_to_the_cloud_is_told_by_one_of_those_alike():
             uids = {uid for item in of_kind for uid in item.pods}
             assert uids == ({pod.uid for pod in literal.pods} if of_kind else set())
         several += len(kinds) > 1
-    assert several > 100
+    assert several > 25

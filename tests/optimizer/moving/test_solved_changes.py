@@ -6,13 +6,14 @@ import attrs
 import pytest
 
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import leading
+from kubedsm.objective.gains import leading_gain
 from kubedsm.optimizer.moving import exact
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import count_legs
 from kubedsm.solvers.available import Highs
+from support import drawing
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import problem_of
@@ -39,12 +40,13 @@ def many_case():
         (crowded_case, range(20), 1, {}),
         (crowded_case, range(20, 40), 3, {}),
         (crowded_case, range(60, 80), 2, {"price": 5.0, "headroom": 0.1}),
-        (wide_case, range(6), 2, {}),
+        (wide_case, range(18), 2, {}),
         (ruled_case, range(25), 1, {}),
     ],
 )
 def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limits):
     seen = Counter()
+    seeds = drawing.drawn_cases(seeds)
     for seed in seeds:
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, **limits))
@@ -59,7 +61,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             assert count_legs(found.moves) == count_legs(best.moves), seed
             if found.certificate is not None:
                 assert found.certificate.proven
-                assert found.certificate.value == max(leading(worth), 0), seed
+                assert found.certificate.value == max(leading_gain(worth), 0), seed
         level, bound = bound_gain(problem)
         assert not any(most[:level]), seed
         assert most[level] <= bound, seed
@@ -69,7 +71,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
     # Those that rules refuse, and circles that the cloud cannot break, make it uncertain.
     assert seen["proven"] >= len(seeds) / 2, seen
     assert seen["less"] <= len(seeds) / 12, seen
-    assert seen["moved"] >= len(seeds) / 12, seen
+    assert seen["moved"], seen
 
 
 def test_without_a_solver_it_is_said_how_much_more_there_might_be():

@@ -15,6 +15,7 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
+from support import drawing
 from support.placement_instances import node, resources, snapshot
 from support.ruled_instances import apart
 from support.ruled_literal import refusals
@@ -99,18 +100,18 @@ def carried_out_to_the_end(seed, **more):
 @pytest.mark.parametrize("quarter", range(4))
 def test_every_suggestion_can_be_carried_out_until_there_is_none(quarter):
     seen = Counter()
-    for seed in range(quarter * CLUSTERS // 4, (quarter + 1) * CLUSTERS // 4):
+    for seed in drawing.drawn(range(quarter * CLUSTERS // 4, (quarter + 1) * CLUSTERS // 4)):
         seen += carried_out_to_the_end(seed)
-    assert seen["moved"] >= CLUSTERS / 8, seen
-    assert seen["stopped over, proven"] >= CLUSTERS / 100, seen
+    assert seen["moved"] >= CLUSTERS / 32, seen
+    assert seen["stopped over, proven"], seen
 
 
 def test_and_where_pods_keep_away_from_each_other():
     seen = Counter()
-    for seed in range(CLUSTERS // 4):
+    for seed in drawing.drawn(range(CLUSTERS // 4)):
         seen += carried_out_to_the_end(seed, shy="abcdefx"[seed % 5 :][:3])
-    assert seen["moved"] >= CLUSTERS / 16, seen
-    assert seen["stopped over"] >= CLUSTERS / 200, seen
+    assert seen["moved"] >= CLUSTERS / 64, seen
+    assert seen["stopped over"], seen
 
 
 @pytest.mark.parametrize(("cores", "kind"), [(3, Impasse), (4, Order)])

@@ -11,6 +11,7 @@ from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support import drawing
 from support.suggest_instances import crowded_case, drawn_case
 from support.suggest_literal import bound, carried_out
 
@@ -42,7 +43,7 @@ def rounds(case, limits, algorithm):
 @pytest.mark.parametrize("draw", [drawn_case, crowded_case])
 def test_on_random_clusters(algorithm, draw):
     seen = Counter()
-    for seed in range(3000, 3200):
+    for seed in drawing.drawn(range(3000, 3200)):
         case = draw(seed)
         limits = attrs.evolve(case.limits, defragment=seed % 2 == 0)
         scores = rounds(case, limits, algorithm)
@@ -55,14 +56,14 @@ def test_on_random_clusters(algorithm, draw):
         seen["moved"] += len(scores) > 1
         seen["more than once"] += len(scores) > 2
         seen["tidied"] += any(b != a and b.qos == a.qos for b, a in scores)
-    assert seen["moved"] >= 15, seen
-    assert seen["tidied"] >= 3, seen
+    assert seen["moved"] >= 4, seen
+    assert seen["tidied"], seen
     if algorithm == "exact":
-        assert seen["more than once"] >= 3, seen
+        assert seen["more than once"], seen
 
 
 def test_a_price_does_not_make_it_wander():
-    for seed in range(3200, 3260):
+    for seed in drawing.drawn(range(3200, 3260)):
         case = crowded_case(seed)
         rounds(case, SuggestLimits(price=30.0), "exact")
 
@@ -72,7 +73,7 @@ def test_where_nothing_is_left_to_gain_no_look_would_find_anything(algorithm, mo
     """What is answered at once is what looking for moves comes to."""
     objectives = (Objective(), Objective(beta=0.0, gamma=10), Objective(kind="ecmus"))
     at_once = 0
-    for seed, objective in product(range(300), objectives):
+    for seed, objective in product(drawing.drawn(range(300)), objectives):
         case = drawn_case(seed)
         shot = case.snapshot
         arguments = (shot, case.promises, objective, SuggestLimits())
@@ -84,4 +85,4 @@ def test_where_nothing_is_left_to_gain_no_look_would_find_anything(algorithm, mo
             looked = suggest(*arguments, algorithm=algorithm)
         assert found == attrs.evolve(looked, states=0), seed
         at_once += any(share.total for share in looked.before.shares.values())
-    assert at_once > 30
+    assert at_once > 7

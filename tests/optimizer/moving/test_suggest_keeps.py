@@ -10,6 +10,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from support import drawing
 from support.placement_instances import resources, snapshot
 from support.rule_instances import ZONE, app, evenly, near, zoned
 from support.ruled_instances import leaning, member, ruled_case
@@ -103,7 +104,7 @@ def test_a_pod_that_was_moved_is_not_left_alone_by_the_next():
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
 def test_on_random_clusters(algorithm):
     seen = Counter()
-    for seed in range(5000, 5300):
+    for seed in drawing.drawn(range(5000, 5300)):
         case = ruled_case(seed, leaning)
         shot = case.snapshot
         limits = attrs.evolve(case.limits, max_moves=6, max_cloud_to_edge=5, max_edge_reorder=3)
@@ -114,13 +115,13 @@ def test_on_random_clusters(algorithm):
             seen["groups"] += before is not after
         seen["moved"] += bool(found.moves)
         seen["refused"] += any("against its rules" in r.reason for r in found.rejected)
-    assert seen["moved"] >= 30, seen
-    assert seen["refused"] >= 3, seen
+    assert seen["moved"] >= 8, seen
+    assert seen["refused"], seen
 
 
 def test_what_is_proven_is_the_best_that_keeps_all_rules():
     seen = Counter()
-    for seed in range(150):
+    for seed in drawing.drawn(range(150)):
         case = ruled_case(seed, leaning)
         found = suggest(case.snapshot, case.promises, case.objective, case.limits)
         best = RuledOracle(case).best()
@@ -129,9 +130,10 @@ def test_what_is_proven_is_the_best_that_keeps_all_rules():
         rank = reached, -moves, -found.after.fragmentation
         assert rank <= best or not moves, seed
         assert rank == best or not found.proven, seed
+        seen["all"] += 1
         seen["best"] += rank == best
         seen["proven"] += found.proven
         seen["moved"] += bool(found.moves)
-    assert seen["best"] >= 140, seen
-    assert seen["proven"] >= 60, seen
-    assert seen["moved"] >= 15, seen
+    assert seen["best"] >= 0.9 * seen["all"], seen
+    assert seen["proven"] >= 0.3 * seen["all"], seen
+    assert seen["moved"] >= 4, seen

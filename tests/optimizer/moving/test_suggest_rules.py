@@ -9,11 +9,12 @@ import pytest
 from kubedsm.model.model import ClaimReference, HostPort, Share, Tier, Workload
 from kubedsm.model.surroundings import Claim
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
-from kubedsm.objective.gains import Gains, standing, worthwhile
+from kubedsm.objective.gains import Gains, rank_gains, select_worthwhile
 from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from support import drawing
 from support.placement_instances import node, pod, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
 from support.ruled_instances import apart, member, ruled_case
@@ -42,7 +43,7 @@ def suggested(nodes, pods, promised=None, limits=None, **more):
         limits or SuggestLimits(),
         **more,
     )
-    for seed in range(5):
+    for seed in drawing.drawn(range(5)):
         assert refusals(shot, found, seed) == []
     return found
 
@@ -263,11 +264,11 @@ def test_gains_compare_level_by_level():
     assert gains.of_changes({a: 1}) == (0, int(10.5 * NANO))
     vectors = np.array([[0, 0], [1, 0], [-1, 1], [1, -1], [0, 1]])
     by_level = gains.of_vectors([a, b], vectors)
-    ranked = standing(by_level).argsort().tolist()
+    ranked = rank_gains(by_level).argsort().tolist()
     assert ranked == [3, 0, 1, 2, 4]
-    assert worthwhile(by_level).tolist() == [False, True, True, False, True]
+    assert select_worthwhile(by_level).tolist() == [False, True, True, False, True]
     even = Gains(shares, lambda _: QosTarget(), Objective(gamma=10))
-    assert (standing(even.of_vectors([a, b], vectors)) == by_level.sum(axis=1)).all()
+    assert (rank_gains(even.of_vectors([a, b], vectors)) == by_level.sum(axis=1)).all()
 
 
 # Against every choice of moves
@@ -286,10 +287,9 @@ def no_gain(case, best):
     return gain <= ROUNDING * -best[1]
 
 
-@pytest.mark.parametrize("fifth", range(5))
-def test_exact_equals_trying_every_choice_and_keeps_every_rule(fifth):
+def test_exact_equals_trying_every_choice_and_keeps_every_rule():
     seen = Counter()
-    for seed in range(fifth * 120, fifth * 120 + 120):
+    for seed in drawing.drawn(range(600)):
         case = ruled_case(seed)
         found = suggest(case.snapshot, case.promises, case.objective, case.limits)
         for other in range(3):
@@ -301,23 +301,24 @@ def test_exact_equals_trying_every_choice_and_keeps_every_rule(fifth):
         assert rank <= best, seed
         assert rank == best or not found.proven, seed
         assert not found.rejected or all(rejected.reason for rejected in found.rejected)
+        seen["all"] += 1
         seen["best"] += rank == best
         seen["proven"] += found.proven
         seen["moved"] += bool(found.moves)
         seen["moved and proven"] += bool(found.moves) and found.proven
         seen["several"] += len(found.moves) > 1
         seen["needs"] += any(needed(found).values())
-    assert seen["best"] >= 115, seen
-    assert seen["proven"] >= 80, seen
-    assert seen["moved"] >= 20, seen
-    assert seen["moved and proven"] >= 12, seen
-    assert seen["several"] >= 2, seen
+    assert seen["best"] >= 0.95 * seen["all"], seen
+    assert seen["proven"] >= 0.6 * seen["all"], seen
+    assert seen["moved"] >= 25, seen
+    assert seen["moved and proven"] >= 15, seen
+    assert seen["several"] >= 3, seen
     assert seen["needs"] >= 1, seen
 
 
 def test_the_papers_form_keeps_every_rule():
     seen = Counter()
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         case = ruled_case(seed)
         found = suggest(
             case.snapshot, case.promises, case.objective, case.limits, algorithm="paper"
@@ -327,7 +328,7 @@ def test_the_papers_form_keeps_every_rule():
         after = by_priority(case.snapshot, found.after.shares, case)
         assert after > before or not found.moves, seed
         seen["moved"] += bool(found.moves)
-    assert seen["moved"] >= 15, seen
+    assert seen["moved"] >= 4, seen
 
 
 def problem_of(pods):

@@ -9,6 +9,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.packing.pack import pack_cluster
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.available import Highs
+from support import drawing
 from support.packing_instances import (
     OBJECTIVE,
     all_promised,
@@ -36,7 +37,7 @@ def comes_to(of, found, promises, worth):
 
 @pytest.mark.parametrize("allowed", EVICTING)
 @pytest.mark.parametrize("promises", [nothing_promised, all_promised])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(12)))
 def test_with_gaps_and_a_solver_it_is_the_best_there_is(seed, promises, allowed):
     of = drawn(seed)
     best = best_of_all(of, promises, usual, allow_evictions=allowed)
@@ -49,7 +50,7 @@ def test_with_gaps_and_a_solver_it_is_the_best_there_is(seed, promises, allowed)
     assert comes_to(of, found, promises, usual) == best
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(12)))
 def test_the_order_of_the_paper_is_by_tier(seed):
     of = drawn(seed)
     best = best_of_all(of, nothing_promised, by_tier, allow_evictions=True)
@@ -62,7 +63,7 @@ def test_the_order_of_the_paper_is_by_tier(seed):
 
 
 @pytest.mark.parametrize("allowed", EVICTING)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(40)))
 def test_what_it_says_is_proven_is_so_and_nothing_is_better_than_its_bounds(seed, allowed):
     of = drawn(seed)
     best = best_of_all(of, all_promised, usual, allow_evictions=allowed)
@@ -90,7 +91,7 @@ def overfull(of, holding):
 
 
 @pytest.mark.parametrize("evictions", EVICTING)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(25)))
 def test_it_is_carried_out_in_any_order_that_heeds_the_needs_and_no_pod_is_missing(seed, evictions):
     of, rng = drawn(seed, most=12), random.Random(seed)
     found = packed(of, allow_evictions=evictions)
@@ -124,7 +125,7 @@ def test_it_is_carried_out_in_any_order_that_heeds_the_needs_and_no_pod_is_missi
 
 def test_the_search_alone_finds_all_that_could_be_placed_on_small_clusters():
     more = 0
-    for seed in range(25):
+    for seed in drawing.drawn(range(25)):
         of = drawn(seed)
         best = best_of_all(of, nothing_promised, lambda _, __, targets: placed(targets))
         found = packed(of, gaps=True)

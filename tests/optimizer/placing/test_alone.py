@@ -16,6 +16,7 @@ from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.placement_instances import drawn
 from support.rule_instances import drawn as drawn_with_rules
 
@@ -37,7 +38,7 @@ WAYS = list(enumerate(itertools.product(OBJECTIVES, Measure, [True, False])))
 def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
     (objective, promise), measure, spreading = way
     ends = Counter()
-    for seed in range(100 * number, 100 * (number + 1)):
+    for seed in drawing.drawn(range(100 * number, 100 * (number + 1))):
         case = drawn(seed)
         shot, promises = case.snapshot, (lambda _: promise) if promise else case.promises
         edge, cloud = shot.in_turn(Tier.EDGE), shot.in_turn(Tier.CLOUD)
@@ -66,12 +67,12 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1
-    assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 10
+    assert all(ends[end] for end in ("edge", "cloud", "nowhere"))
 
 
 def test_what_another_node_says_of_a_pod_is_what_all_the_rules_say():
     at_once = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         for shot in (drawn(seed).snapshot, drawn_with_rules(seed)[0]):
             everything = Feasibility.of(shot)
             for pod in shot.pods.values():

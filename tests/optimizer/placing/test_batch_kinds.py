@@ -10,6 +10,7 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.problem import group_kinds, group_ruled_kinds, is_plain
 from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (
     DISLIKED,
@@ -34,7 +35,7 @@ def named(mask, names=("n1", "n2", "n3")):
 
 
 def test_without_rules_about_others_they_are_the_plain_ones():
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         case = plain_instance(seed, most=10)
         shot = case.snapshot
         nodes = [n for n in shot.nodes.values() if n.tier is not None]
@@ -50,7 +51,7 @@ def test_without_rules_about_others_they_are_the_plain_ones():
 
 
 def test_every_pod_is_of_one_kind():
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         shot, batch = drawn_batch(seed)
         found = group_ruled_kinds(
             batch, Feasibility.of(shot), shot.surroundings, rank_pods(batch, 0.0, math.inf)

@@ -12,6 +12,7 @@ from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
+from support import drawing
 from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
 
 NONE = Bounds(states=0, steps=0, loads=0)
@@ -27,7 +28,7 @@ def decided(seed, objective, bounds):
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")
 def test_a_solver_with_time_enough_finds_what_is_best_and_proves_it(objective):
-    for seed in range(OBJECTIVES.index(objective), 240, len(OBJECTIVES)):
+    for seed in drawing.drawn(range(OBJECTIVES.index(objective), 240, len(OBJECTIVES))):
         choice, (placed, worth, liked) = decided(
             seed, objective, attrs.evolve(NONE, solver=Highs())
         )
@@ -43,7 +44,7 @@ def test_a_solver_with_time_enough_finds_what_is_best_and_proves_it(objective):
 
 def test_without_a_solver_it_is_nearly_as_good_and_never_said_to_be_better():
     placed = most = unproven = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
         choice, worth = decided(seed, objective, NONE)
         _, best = decided(seed, objective, Bounds())
@@ -61,7 +62,7 @@ def test_without_a_solver_it_is_nearly_as_good_and_never_said_to_be_better():
 
 def test_no_choice_exceeds_the_bounds_of_the_relaxation():
     tight = 0
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         case, edge, cloud = drawn_batch(seed)
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
         members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
@@ -89,7 +90,7 @@ class Spoilt:
 
 
 def test_a_solver_that_finds_nothing_costs_nothing():
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         without, worth = decided(seed, OBJECTIVES[0], NONE)
         choice, same = decided(seed, OBJECTIVES[0], attrs.evolve(NONE, solver=Spoilt()))
         assert (same, choice.proof.placed) == (worth, without.proof.placed)
@@ -97,7 +98,7 @@ def test_a_solver_that_finds_nothing_costs_nothing():
 
 def test_without_time_pods_are_placed_all_the_same():
     late, placed, most = attrs.evolve(NONE, deadline=Deadline(lambda: 1.0)), 0, 0
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         _, (found, _, _) = decided(seed, OBJECTIVES[0], late)
         _, (best, _, _) = decided(seed, OBJECTIVES[0], Bounds())
         assert found <= best

@@ -10,6 +10,7 @@ from kubedsm.optimizer.placing import heuristics
 from kubedsm.optimizer.placing.cloud import allocation_scores
 from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, place_one_by_one
 from kubedsm.optimizer.placing.split import list_demands
+from support import drawing
 from support.drawn_batches import drawn_batch
 
 
@@ -39,7 +40,7 @@ def literal_one_by_one(whole, number):
 
 def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
     left_out = 0
-    for seed in range(150):
+    for seed in drawing.drawn(range(150)):
         _, edge, cloud = drawn_batch(seed, 14)
         whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
         found = place_one_by_one(whole, len(edge.free))
@@ -51,7 +52,7 @@ def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
 def test_nothing_beats_what_cannot_be_exceeded(monkeypatch):
     """The heuristics that are not tried then would change nothing."""
     at_once = 0
-    for seed in range(140):
+    for seed in drawing.drawn(range(140)):
         case, edge, cloud = drawn_batch(seed)
         members = list_demands(edge, case.snapshot.shares(), case.promises, Objective())
         nothing = Placement({}, edge.nothing(), cloud.nothing())

@@ -5,6 +5,7 @@ import numpy as np
 
 from kubedsm.optimizer.matching.best_fit import order_by_size
 from kubedsm.optimizer.placing.cloud import allocation_score, place_least_allocated
+from support import drawing
 from support.drawn_packings import drawn_packing
 
 
@@ -48,7 +49,7 @@ def literal_least_allocated(packing, counts):
 
 def test_each_pod_goes_to_the_best_of_all_nodes():
     short = several = shared = charged = disliked = 0
-    for seed in range(600):
+    for seed in drawing.drawn(range(600)):
         packing, _ = drawn_packing(seed)
         for counts in (packing.counts, packing.counts // 2):
             loads = place_least_allocated(packing, counts)
@@ -58,4 +59,4 @@ def test_each_pod_goes_to_the_best_of_all_nodes():
             shared += bool(((loads > 0).sum(axis=1) > 1).any())
             charged += packing.ladders is not None
             disliked += bool((loads * packing.penalties).any())
-    assert min(short, several, shared, charged, disliked) >= 40
+    assert min(short, several, shared, charged, disliked) >= 10

@@ -11,6 +11,7 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, quality
 from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
+from support import drawing
 from support.literal_fit import rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, near
@@ -103,7 +104,7 @@ def placed_in(case, pieces, objective):
 def test_at_once_comes_to_the_same_qos_and_places_as_together(objective):
     rng = random.Random(0)
     seen = Counter()
-    for seed in range(400):
+    for seed in drawing.drawn(range(1500)):
         case = drawn(seed, most=4)
         if not case.batch or not is_uncontended(case.snapshot, case.batch, len(case.batch)):
             continue
@@ -115,7 +116,7 @@ def test_at_once_comes_to_the_same_qos_and_places_as_together(objective):
             assert len(one_by_one.placed) == len(together.placed), seed
             worth = [quality(s.shares(), case.promises, objective) for s in (one_by_one, together)]
             assert worth[0] == worth[1], seed
-    assert min(seen[pieces] for pieces in (1, 2, 3)) > 10, seen
+    assert min(seen[pieces] for pieces in (1, 2, 3)) >= 3, seen
 
 
 def edge_or_stuck(shot, pods):
@@ -135,7 +136,7 @@ def edge_or_stuck(shot, pods):
 
 def test_where_there_is_room_for_a_batch_no_placement_keeps_any_of_it_out():
     tried = 0
-    for seed in range(600):
+    for seed in drawing.drawn(range(600)):
         case = drawn(seed, most=3)
         shot, batch = case.snapshot, case.batch
         several = len({pod.pod_class for pod in batch}) > 1
@@ -145,4 +146,4 @@ def test_where_there_is_room_for_a_batch_no_placement_keeps_any_of_it_out():
         for order in itertools.permutations(edge):
             tried += 1
             assert edge_or_stuck(shot, list(order)) is None, seed
-    assert tried > 50
+    assert tried >= 12

@@ -8,6 +8,7 @@ from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
 from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.replica_spreading import DealtTier
+from support import drawing
 from support.drawn_packings import drawn_packing, drawn_spread
 
 
@@ -55,7 +56,7 @@ def _better(tier, group, node):
 
 def test_each_move_is_to_the_best_of_all_nodes():
     seen = Counter()
-    for seed in range(500):
+    for seed in drawing.drawn(range(500)):
         for place in (best_fit_increasing, lambda p: place_least_allocated(p, p.counts)):
             tier, literal = dealt(seed, place), dealt(seed, place)
             moves = literal_even_out(literal)
@@ -70,11 +71,11 @@ def test_each_move_is_to_the_best_of_all_nodes():
             seen["still"] += not moves
             seen["several"] += len({group for group, _, _ in moves}) > 1
             seen["zones"] += len(tier.zones) > 1
-    assert min(seen.values()) >= 25, seen
+    assert min(seen.values()) >= 6, seen
 
 
 def test_every_pod_has_one_of_the_places_of_its_kind():
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         tier = dealt(seed, best_fit_increasing)
         tier.even_out(NO_DEADLINE)
         kind_of = {p.uid: k for k, kind in enumerate(tier.problem.kinds) for p in kind.pods}

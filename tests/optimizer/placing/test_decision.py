@@ -14,6 +14,7 @@ from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score, place_l
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.split import list_demands, split_vectors
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import brute_force, literal_decision, worth
 
@@ -38,7 +39,7 @@ def rank(case, decision, objective=DEFAULT):
 )
 def test_equals_the_literal_form(objective, measure):
     seen = Counter()
-    for seed in range(1000, 1350):
+    for seed in drawing.drawn(range(1000, 1350)):
         case = drawn(seed, most=8)
         decision = decided(case, objective, measure)
         assert rank(case, decision, objective) == literal_decision(case, objective, measure), seed
@@ -52,7 +53,7 @@ def test_equals_the_literal_form(objective, measure):
 
 
 def test_equals_trying_every_node_for_every_pod():
-    for seed in range(2000, 2150):
+    for seed in drawing.drawn(range(2000, 2150)):
         case = drawn(seed, most=4)
         assert rank(case, decided(case)) == brute_force(case, DEFAULT, Measure.UNUSABLE), seed
 
@@ -137,7 +138,7 @@ def test_what_the_cloud_takes_is_packed_when_spreading_would_leave_pods_out():
 
 
 def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
-    for seed in range(3000, 3100):
+    for seed in drawing.drawn(range(3000, 3100)):
         case = drawn(seed)
         rows = NodeRows.of(case.tier(Tier.CLOUD), case.snapshot.free)
         room = CloudRoom.of(PlacementProblem.of(group_kinds(case.batch, rows), rows), Bounds())
@@ -170,7 +171,7 @@ def test_least_allocated_spreads_and_takes_names_in_order():
 
 
 def test_the_split_over_workloads_is_the_best_of_all_splits():
-    for seed in range(4000, 4100):
+    for seed in drawing.drawn(range(4000, 4100)):
         case = drawn(seed)
         rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
         batch = group_kinds(case.batch, rows)
@@ -204,7 +205,7 @@ def test_the_split_over_workloads_is_the_best_of_all_splits():
 def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bounds):
     unproven = 0
     kept, possible = 0, 0
-    for seed in range(5000, 5200):
+    for seed in drawing.drawn(range(5000, 5200)):
         case = drawn(seed)
         exact = decided(case)
         rough = immediate_schedule(case.snapshot, case.batch, case.promises, DEFAULT, bounds=bounds)
@@ -216,7 +217,7 @@ def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bo
             assert rejections.keys() == case.snapshot.nodes.keys()
         kept += len(rough.bindings)
         possible += len(exact.bindings)
-    assert unproven >= 50
+    assert unproven >= 15
     assert kept >= 0.95 * possible
 
 

@@ -10,6 +10,7 @@ from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
 from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
 from kubedsm.optimizer.placing.split import list_demands
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
@@ -39,7 +40,7 @@ def literal_pick(edge, members):
 
 def test_the_pod_that_adds_most_for_its_size_comes_first():
     full = several = ranked = 0
-    for seed in range(500):
+    for seed in drawing.drawn(range(500)):
         case = drawn(seed, most=9)
         rows = NodeRows.of(case.tier(Tier.EDGE), case.snapshot.free)
         of_batch = group_kinds(case.batch, rows)
@@ -56,7 +57,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         assert (picks, loads.tolist()) == (expected, placed.tolist()), seed
         full += 0 < loads.sum() < edge.counts.sum()
         several += any(len(member.kinds()) > 1 for member in members)
-    assert min(full, several, ranked) >= 40
+    assert min(full, several, ranked) >= 10
 
 
 def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():

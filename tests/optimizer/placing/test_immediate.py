@@ -9,6 +9,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.plugin import Rejection
+from support import drawing
 from support.hash_seeds import printed_by_hash_seeds
 from support.literal_fit import reasons, rejection
 from support.literal_match import literal_fragmentation
@@ -52,7 +53,7 @@ def check(case, decision, measure):
 @pytest.mark.parametrize("measure", list(Measure))
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_every_decision_keeps_to_room_and_rules(measure, bounds):
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         case = drawn(seed, most=12)
         decision = immediate_schedule(
             case.snapshot, case.batch, case.promises, DEFAULT, measure, bounds
@@ -137,7 +138,7 @@ def shuffled(case, rng):
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_the_order_of_the_input_changes_nothing(bounds):
     rng = random.Random(2)
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         case = drawn(seed, most=10)
         args = (case.promises, DEFAULT, Measure.UNUSABLE, bounds)
         decision = immediate_schedule(case.snapshot, case.batch, *args)

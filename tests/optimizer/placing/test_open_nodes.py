@@ -6,6 +6,7 @@ import numpy as np
 
 from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.rule_instances import HOST, app, cluster, drawn, drawn_batch, near, pod, zoned
 
 INSTANCES = 300
@@ -39,7 +40,7 @@ def crowds(seed):
 
 def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even():
     closed = 0
-    for seed in range(INSTANCES):
+    for seed in drawing.drawn(range(INSTANCES)):
         for out, known, skews, rules in crowds(seed):
             for each in out:
                 found = known.of(each) & skews.open(known.like(each))
@@ -51,7 +52,7 @@ def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even():
 
 def test_what_a_pod_likes_is_what_the_rules_say():
     liked = 0
-    for seed in range(INSTANCES):
+    for seed in drawing.drawn(range(INSTANCES)):
         for out, known, _, rules in crowds(seed):
             for each in out:
                 nodes = np.flatnonzero(rules.taking(each))

@@ -15,6 +15,7 @@ from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import choose_counts
 from kubedsm.optimizer.placing.immediate import immediate_schedule, rank_pods
 from kubedsm.optimizer.placing.split import list_demands
+from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
 
 
@@ -68,7 +69,7 @@ def worth_of(made, edge, members, fragmentation):
 
 def test_the_best_of_the_parts_is_the_best_of_the_whole():
     divided = whole = 0
-    for seed in range(150):
+    for seed in drawing.drawn(range(150)):
         case = sites(seed)
         at_edge, in_cloud = (case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD))
         of_batch = group_kinds(case.batch, at_edge + in_cloud, rank_pods(case.batch, 0.0, 60.0))
@@ -96,7 +97,7 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole():
 def test_parts_are_within_bounds_that_the_whole_exceeds():
     """And what may be missing of the others adds up."""
     proven = short = 0
-    for seed in range(40):
+    for seed in drawing.drawn(range(40)):
         case = sites(seed, most=6)
         args = case.snapshot, case.batch, case.promises, Objective()
         best = immediate_schedule(*args)

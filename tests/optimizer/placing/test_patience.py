@@ -7,6 +7,7 @@ import attrs
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, cluster, evenly, near, zoned
 from support.rule_instances import pod as ruled
@@ -67,7 +68,7 @@ def test_whose_age_nobody_knows_is_not_taken_for_old():
 
 def test_as_many_old_ones_are_placed_as_if_there_were_no_new_ones():
     kept = lost = 0
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         rng = random.Random(seed)
         case = drawn(seed, most=9)
         aged = {p.uid: attrs.evolve(p, created=rng.choice((10.0, 100.0))) for p in case.batch}
@@ -84,7 +85,7 @@ def test_as_many_old_ones_are_placed_as_if_there_were_no_new_ones():
         assert placed(scheduled(shot, batch)) == placed(scheduled(shot, old)), seed
         kept += 1
         lost += placed(scheduled(shot, batch, patience=1e9)) < placed(scheduled(shot, old))
-    assert kept >= 50
+    assert kept >= 12
     assert lost >= 3
 
 

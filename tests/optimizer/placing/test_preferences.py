@@ -14,6 +14,7 @@ from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, Digits
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kinds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
+from support import drawing
 from support.literal_preferences import literal_penalties
 from support.placement_instances import node, resources, snapshot
 from support.placement_literal import standing
@@ -120,7 +121,7 @@ def test_a_spread_over_hosts():
 
 def test_the_same_as_the_literal_form():
     seen = Counter()
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         shot, waiting = drawn(seed)
         feasibility = Feasibility.of(shot)
         nodes = sorted(shot.nodes.values(), key=lambda n: n.name)
@@ -128,7 +129,7 @@ def test_the_same_as_the_literal_form():
             given = feasibility.penalties(newcomer, [n.name for n in nodes])
             assert given == literal_penalties(shot, newcomer, nodes), seed
             seen[bool(any(given))] += 1
-    assert min(seen.values()) > 200, seen
+    assert min(seen.values()) > 50, seen
 
 
 def without_preferences(shot, pods):
@@ -153,7 +154,7 @@ def reached(shot, pods, decision):
 
 def test_they_never_change_how_many_are_placed_nor_qos():
     seen = Counter()
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         shot, pods = drawn_batch(seed)
         plain = without_preferences(shot, pods)
         decision, indifferent = decided(shot, pods), decided(*plain)
@@ -161,7 +162,7 @@ def test_they_never_change_how_many_are_placed_nor_qos():
             assert reached(shot, pods, decision) == reached(*plain, indifferent), seed
             homes, others = ([b.node for b in d.bindings] for d in (decision, indifferent))
             seen[homes == others] += 1
-    assert seen[False] >= 20, seen
+    assert seen[False] >= 5, seen
 
 
 def only_preferences(shot, pods):
@@ -178,19 +179,19 @@ def only_preferences(shot, pods):
 
 def test_beyond_the_bounds_they_cost_nothing_either():
     unproven = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         shot, pods = only_preferences(*drawn_batch(seed))
         plain = without_preferences(shot, pods)
         for bounds in (Bounds(states=20), Bounds(loads=6)):
             decision, indifferent = decided(shot, pods, bounds), decided(*plain, bounds)
             assert reached(shot, pods, decision) >= reached(*plain, indifferent), seed
             unproven += not decision.proven
-    assert unproven > 100
+    assert unproven > 25
 
 
 def test_on_the_edge_nobody_could_like_it_better():
     seen = 0
-    for seed in range(400):
+    for seed in drawing.drawn(range(400)):
         shot, pods = only_preferences(*drawn_batch(seed))
         nodes = [attrs.evolve(n, tier=Tier.EDGE) for n in shot.nodes.values()][:3]
         existing = [p for p in shot.pods.values() if p.node_name in {n.name for n in nodes}]
@@ -217,7 +218,7 @@ def test_on_the_edge_nobody_could_like_it_better():
         total = sum(liked[uid][name] for uid, name in homes.items())
         assert ([-x for x in placed], [-x for x in qos], total) == best, seed
         seen += total > 0
-    assert seen >= 20
+    assert seen >= 5
 
 
 def assignments(shot, pods, liked):

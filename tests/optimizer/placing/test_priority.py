@@ -10,6 +10,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import Instance, drawn, node, pod, resources, snapshot
 from support.placement_literal import every_placement, standing
@@ -46,7 +47,7 @@ def best_of_all(case):
 
 def test_equals_trying_every_node_for_every_pod():
     seen = Counter()
-    for seed in range(250):
+    for seed in drawing.drawn(range(250)):
         case = ranked(seed)
         decision = decided(case)
         assert decision.proof.placed
@@ -56,12 +57,12 @@ def test_equals_trying_every_node_for_every_pod():
         priorities = {p.pod_class.priority for p in case.batch}
         seen["several"] += len(priorities) > 1
         seen["left out"] += len(priorities) > 1 and len(placed) < len(case.batch)
-    assert min(seen.values()) >= 30, seen
+    assert min(seen.values()) >= 5, seen
 
 
 @pytest.mark.parametrize("bounds", [Bounds(states=2), Bounds(loads=4)])
 def test_beyond_the_bounds_the_high_come_first_too(bounds):
-    for seed in range(400):
+    for seed in drawing.drawn(range(400)):
         case = ranked(seed, most=10)
         decision = decided(case, bounds)
         for uid in decision.unplaced:

@@ -9,6 +9,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import drawn_batch
 
@@ -22,7 +23,7 @@ def scheduled(shot, batch, bounds=None):
 
 def test_what_is_said_without_a_search_is_so():
     seen = Counter()
-    for seed in range(200):
+    for seed in drawing.drawn(range(600)):
         case = drawn(seed, most=8)
         best = scheduled(case.snapshot, case.batch)
         found = scheduled(case.snapshot, case.batch, NONE)

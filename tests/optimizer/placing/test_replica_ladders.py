@@ -3,12 +3,13 @@
 import numpy as np
 
 from kubedsm.optimizer.placing.replica_spreading import Crowds
+from support import drawing
 from support.drawn_packings import drawn_packing, drawn_spread
 
 
 def test_the_crowd_of_a_node_is_what_a_pod_would_join_there():
     shared = several = 0
-    for seed in range(300):
+    for seed in drawing.drawn(range(300)):
         packing, _ = drawn_packing(seed)
         spread, index = drawn_spread(seed, packing), packing.rows.index
         for kind in packing.kinds:

@@ -10,6 +10,7 @@ from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm_lab.baselines.registry import POLICIES
+from support import drawing
 from support.batch_orders import best_of_all, most_served, promises, served
 from support.placement_literal import standing
 from support.rule_instances import drawn_batch
@@ -20,7 +21,7 @@ BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
 
 def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
     seen = Counter()
-    for seed in range(600):
+    for seed in drawing.drawn(range(600)):
         snapshot, batch = drawn_batch(seed)
         if len(batch) > 4 or len(snapshot.nodes) > 4:
             continue
@@ -31,22 +32,23 @@ def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
         if decision.proven:
             assert reached == best, seed
         seen[decision.proven, reached == best] += 1
-    assert seen[True, True] > 100
-    assert sum(seen[False, best] for best in (True, False)) > 20
+    assert seen[True, True] > 25
+    assert sum(seen[False, best] for best in (True, False)) > 5
     assert seen[False, False] <= 0.05 * sum(seen.values())
 
 
 def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
     """Whoever comes first, and wherever they go, by kube-scheduler's rules."""
-    fewer = []
-    for seed in range(1000, 1000 + BATCHES // 10):
+    fewer, batches = [], 0
+    for seed in drawing.drawn(range(1000, 1000 + BATCHES // 10)):
+        batches += 1
         snapshot, batch = drawn_batch(seed)
         decision = immediate_schedule(snapshot, batch, promises, Objective())
         if decision.unplaced and len(batch) <= 6:
             most, reached = most_served(snapshot, batch), served(batch, decision)
             assert reached <= most
             fewer += [seed] if reached < most else []
-    assert len(fewer) <= 0.01 * BATCHES / 10, fewer
+    assert len(fewer) <= 0.01 * batches, fewer
 
 
 @pytest.mark.parametrize("seed", [142, 151, 167, 689, 7213, 7231, 8417])
@@ -58,7 +60,7 @@ def test_where_the_first_order_that_comes_to_mind_places_fewer(seed):
 
 def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
     seen = Counter()
-    for seed in range(500):
+    for seed in drawing.drawn(range(500)):
         snapshot, batch = drawn_batch(seed)
         ours = immediate_schedule(snapshot, batch, promises, Objective())
         kube_scheduler = POLICIES["kube-scheduler"](promises, Objective())
@@ -68,5 +70,5 @@ def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
         seen["ours" if served(batch, ours) > served(batch, theirs) else "even"] += 1
         seen["theirs"] += served(batch, ours) < served(batch, theirs)
     # There it was lucky with its nodes.
-    assert seen["theirs"] <= 2, seen
-    assert seen["ours"] >= 10, seen
+    assert seen["theirs"] <= 0.006 * (seen["ours"] + seen["even"]), seen
+    assert seen["ours"] >= 3, seen

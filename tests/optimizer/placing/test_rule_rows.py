@@ -19,6 +19,7 @@ from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
+from support import drawing
 from support.batch_orders import most_served, promises
 from support.rule_instances import drawn_batch
 from support.ruled_batches import ruled_batch
@@ -38,7 +39,7 @@ class Posed:
         feasibility = Feasibility.of(self.snapshot)
         ranks = rank_pods(self.batch, self.snapshot.at, math.inf)
         surroundings = self.snapshot.surroundings
-        kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, told_apart=True)
+        kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, distinguish=True)
         tiers = Tier.EDGE, Tier.CLOUD
         packings = [PlacementProblem.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
         return attrs.evolve(RuleRows.of(feasibility, *packings), sound=self.sound), packings
@@ -88,7 +89,7 @@ def come_about(snapshot, batch, rng):
 
 @pytest.mark.parametrize("drawn", [drawn_batch, ruled_batch])
 def test_whatever_comes_about_keeps_the_rows(drawn):
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         snapshot, batch = drawn(seed)
         homes = come_about(snapshot, batch, random.Random(seed))
         assert Posed(snapshot, batch).allows(homes), seed
@@ -102,7 +103,7 @@ def small(seed):
 def test_the_rows_allow_no_more_than_can_come_about(drawn):
     """As to the number of pods; and pods that keep their rules in the end are hardly ever fewer."""
     fewer = needless = 0
-    for seed in range(60):
+    for seed in drawing.drawn(range(60)):
         snapshot, batch = drawn(seed)
         if len(batch) <= 6 and len(snapshot.nodes) <= 5:
             most = most_served(snapshot, batch)

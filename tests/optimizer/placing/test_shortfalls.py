@@ -8,6 +8,7 @@ from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
+from support import drawing
 from support.placement_instances import drawn
 from support.rule_instances import drawn_batch
 
@@ -39,14 +40,15 @@ def check(short, best, certificates):
 
 
 def test_what_may_be_missing_is_no_less_than_what_is():
-    seen = [check(*told(c.snapshot, c.batch, c.promises)) for c in map(drawn, range(200))]
-    assert min(map(sum, zip(*seen, strict=True))) >= 5
+    cases = map(drawn, drawing.drawn(range(500)))
+    seen = [check(*told(case.snapshot, case.batch, case.promises)) for case in cases]
+    assert min(map(sum, zip(*seen, strict=True))) >= 1
 
 
 def test_what_rules_among_pods_cost_may_be_missing():
     """Nobody has shown that they cost it."""
-    seen = [check(*told(*drawn_batch(seed))) for seed in range(120)]
-    assert min(map(sum, zip(*seen, strict=True))) >= 3
+    seen = [check(*told(*drawn_batch(seed))) for seed in drawing.drawn(range(120))]
+    assert min(map(sum, zip(*seen, strict=True))) >= 1
 
 
 def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():

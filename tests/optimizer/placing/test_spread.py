@@ -24,6 +24,7 @@ from kubedsm.optimizer.matching.problem import Ladders, PlacementProblem, group_
 from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
 from support.placement_literal import every_placement, qos_with
 
@@ -210,7 +211,7 @@ def test_the_policy_does_as_it_is_told():
     batch = replicas("web", 3)
     for told, nodes in ((True, 3), (False, 1)):
         policy = KubeDSM(lambda _: QosTarget(), OBJECTIVE, default_spread=told)
-        assert len(by_node(policy.decide(snapshot(edge(3), batch), batch))) == nodes
+        assert len(by_node(policy.decide_batch(snapshot(edge(3), batch), batch))) == nodes
 
 
 def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
@@ -301,7 +302,7 @@ def standing(case, homes):
 @pytest.mark.parametrize("zones", [1, 2])
 def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
     seen = Counter()
-    for seed in range(200):
+    for seed in drawing.drawn(range(200)):
         case = drawn(seed, zones)
         shot = case.snapshot
         decision = immediate_schedule(shot, case.batch, case.promises, OBJECTIVE)
@@ -321,7 +322,7 @@ def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
         seen["proven"] += decision.proof.spread
         seen["best of those with as many on each tier"] += found == min(alike)
         seen["best of all"] += found == min(costs)
-    assert seen["all"] > 80
+    assert seen["all"] > 20
     assert seen["best of those with as many on each tier"] >= 0.99 * seen["all"], seen
     assert seen["best of all"] >= 0.97 * seen["all"], seen
     assert seen["proven"] >= 0.7 * seen["all"], seen

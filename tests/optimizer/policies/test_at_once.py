@@ -8,6 +8,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies import kubedsm
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import drawn_batch
 
@@ -30,7 +31,7 @@ def passing(looks):
 
 
 def batches():
-    for seed in range(40):
+    for seed in drawing.drawn(range(40)):
         instance = drawn(seed)
         yield instance.snapshot, instance.batch
         yield drawn_batch(seed)
@@ -40,27 +41,27 @@ def batches():
 def test_what_is_decided_at_once_would_not_be_decided_otherwise(policy):
     decided = given_up = 0
     for shot, batch in batches():
-        whole = WITHOUT.decide(shot, batch)
+        whole = WITHOUT.decide_batch(shot, batch)
         for looks in (0, 3, 10**6):
             found = policy.at_once(shot, batch, (), passing(looks))
             given_up += found is None
             if found is not None:
                 assert found == (whole, ())
                 decided += 1
-    assert decided > 50
-    assert given_up > 50
+    assert decided > 12
+    assert given_up > 12
 
 
 def test_what_could_be_better_is_left_to_who_has_time():
     left = 0
     for shot, batch in batches():
-        whole = WITHOUT.decide(shot, batch)
+        whole = WITHOUT.decide_batch(shot, batch)
         found = POLICY.at_once(shot, batch, (), NO_DEADLINE)
         enough = len(batch) <= 1 or (whole.proof.placed and whole.proof.qos)
         assert (found is not None) == enough
         left += not enough
         assert WITHOUT.at_once(shot, batch, (), NO_DEADLINE) == (whole, ())
-    assert left > 3
+    assert left
 
 
 def test_many_classes_on_many_nodes_are_not_even_looked_at(monkeypatch):

@@ -20,6 +20,7 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
+from support import drawing
 from support.drawn_batches import OBJECTIVES
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import brute_force, worth
@@ -36,7 +37,7 @@ def slow(seed, most):
 
 def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
     kept = 0
-    for seed in range(6000, 6120):
+    for seed in drawing.drawn(range(6000, 6120)):
         case, objective = slow(seed, 4), OBJECTIVES[seed % 3]
         decision = immediate_schedule(
             case.snapshot, case.batch, case.promises, objective, default_spread=False
@@ -47,7 +48,7 @@ def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
         slower = case.snapshot.measured.slower
         in_cloud = {b.pod.uid for b in decision.bindings if b.tier is Tier.CLOUD}
         kept += any(p.workload in slower and p.uid in in_cloud for p in case.batch)
-    assert kept >= 30
+    assert kept >= 5
 
 
 def chosen(case, objective, bounds):
@@ -67,7 +68,7 @@ def chosen(case, objective, bounds):
 
 def test_beyond_the_tables_it_is_as_good_with_a_solver_and_never_said_to_be_better_without():
     unproven = lost = 0
-    for seed in range(80):
+    for seed in drawing.drawn(range(80)):
         case, objective = slow(seed, 8), OBJECTIVES[seed % len(OBJECTIVES)]
         if not case.batch:
             continue
@@ -105,7 +106,7 @@ def test_it_comes_to_a_crowded_cloud_rather_than_to_an_empty_edge(number, bounds
 
 def test_no_move_brings_it_to_the_edge_and_it_is_said_why():
     seen = 0
-    for seed in range(40):
+    for seed in drawing.drawn(range(40)):
         case = crowded_case(seed, roomy=True)
         limits = attrs.evolve(case.limits, spread=False)
         args = case.objective, limits
@@ -122,7 +123,7 @@ def test_no_move_brings_it_to_the_edge_and_it_is_said_why():
         said = {left.why.cause for left in found.rejected if left.pod.workload == min(fetched)}
         assert said <= {Cause.EDGE_SLOWER}
         seen += bool(said)
-    assert seen >= 10
+    assert seen >= 2
 
 
 def two_tiers(*pods, cloud=2):
@@ -198,9 +199,9 @@ def test_room_is_made_for_others_without_it():
     """There would be room if it went to the edge; as it may not, there is none."""
     web = running("web", "web", resources(1, 2), on="c0")
     shot = tight([4], web, STUCK)
-    assert [move.pod.name for move in POLICY.pack(shot, lambda _: None).moves] == ["web"]
+    assert [move.pod.name for move in POLICY.pack_pods(shot, lambda _: None).moves] == ["web"]
     measured = Measured(1.0, slower=frozenset({web.workload}))
-    assert not POLICY.pack(attrs.evolve(shot, measured=measured), lambda _: None).moves
+    assert not POLICY.pack_pods(attrs.evolve(shot, measured=measured), lambda _: None).moves
 
 
 def test_one_that_waits_is_packed_into_the_cloud():
@@ -210,6 +211,6 @@ def test_one_that_waits_is_packed_into_the_cloud():
     policy = attrs.evolve(
         POLICY, solver=Highs(), qos_targets=lambda w: QosTarget(weight=float(w.name == "web"))
     )
-    found = policy.pack(shot, lambda _: None)
+    found = policy.pack_pods(shot, lambda _: None)
     assert {move.pod.name: move.target[0] for move in found.awaited} == {"stuck": "c", "web": "c"}
     assert found.proven

@@ -14,6 +14,7 @@ from kubedsm.optimizer.programming.in_order import (
 )
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows, Solved, Status
 from kubedsm.solvers.available import Highs
+from support import drawing
 
 LEVELS, SLACK = 3, 4
 
@@ -162,7 +163,7 @@ def test_what_is_too_large_is_not_given_to_a_solver_and_the_reason_is_said():
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(20)))
 def test_any_multipliers_give_a_bound_that_nothing_exceeds(seed):
     rng = np.random.default_rng(seed)
     programme, goals = posed()

@@ -15,6 +15,7 @@ from kubedsm.optimizer.programming.in_order import (
 )
 from kubedsm.optimizer.programming.programme import Rows, Solved, Status
 from kubedsm.solvers.available import Highs
+from support import drawing
 
 
 def drawn(rng):
@@ -27,7 +28,7 @@ def drawn(rng):
     return rows.programme(), goals
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(25)))
 def test_the_best_for_the_first_goal_and_of_these_for_the_second(seed):
     programme, goals = drawn(random.Random(seed))
     every = itertools.product(*(range(n + 1) for n in programme.upper.tolist()))

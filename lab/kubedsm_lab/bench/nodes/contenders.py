@@ -233,4 +233,4 @@ def contenders() -> list[Ours | Baseline]:
 
 
 def _decide(policy: KubeDSM, mirror: ClusterMirror, batch: Sequence[Pod], start: int) -> Decision:
-    return policy.decide(mirror.snapshot(), batch, start=start)
+    return policy.decide_batch(mirror.snapshot(), batch, start=start)

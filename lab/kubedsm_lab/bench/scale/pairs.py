@@ -221,7 +221,7 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
 
 
 def _decide_batch(waiting: list[Pod], seen: Snapshot) -> object:
-    return _CONFIGURATION.policy.decide(seen, seen.schedulable(waiting))
+    return _CONFIGURATION.policy.decide_batch(seen, seen.schedulable(waiting))
 
 
 def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:
