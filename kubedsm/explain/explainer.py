@@ -200,7 +200,7 @@ class Explainer:
 
     def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
-        share = snapshot.shares().get(pod.workload, Share())
+        share = snapshot.census.shares.get(pod.workload, Share())
         promise = self._policy.qos_targets_in(snapshot)(pod.workload)
         won = self._policy.objective.gain(share, promise) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))

@@ -167,7 +167,7 @@ class NodeExplainer:
         return ("to ", node_link(move.target))
 
     def _describe_target(self, workload: Workload, pods: Sequence[Pod]) -> str:
-        share = self.snapshot.shares().get(workload)
+        share = self.snapshot.census.shares.get(workload)
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
         qos = self.policy.qos_targets_in(self.snapshot)(workload).qos

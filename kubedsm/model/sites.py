@@ -115,7 +115,7 @@ class Away:
 
     def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
-        counted = shares_after(snapshot.shares(), self.serving)
+        counted = shares_after(snapshot.census.shares, self.serving)
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:

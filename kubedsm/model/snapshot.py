@@ -92,10 +92,6 @@ class Snapshot:
         """Return the tier's nodes in name order."""
         return [node for node in self.index.nodes if node.tier is tier]
 
-    def shares(self) -> Mapping[Workload, Share]:
-        """Return edge and total pods of each opted-in workload, in name order."""
-        return self.census.shares
-
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return pending pods of ours, oldest first, those of terminating namespaces aside."""
         return sorted(

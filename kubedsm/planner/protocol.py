@@ -112,7 +112,7 @@ class ReplicatedMirror(ClusterMirror):
     def replay(self) -> Iterator[Call]:
         """Return the calls reproducing the present state on an empty mirror."""
         nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
-        state = (dict(self._reservations), dict(self._claims), dict(self._claimed))
+        state = (dict(self._reservations), dict(self._claims), dict(self.claimed))
         last = Call("take_over", (*state, self.measured, self.changes), {})
 
         def calls() -> Iterator[Call]:
@@ -136,7 +136,7 @@ class ReplicatedMirror(ClusterMirror):
         """Copy the state of another mirror, except already replicated objects."""
         for reservation in reservations.values():
             self._add_reservation(reservation)
-        self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
+        self._claims, self.claimed, self.changes = dict(claims), dict(claimed), changes
         self.measured = measured
 
 

@@ -215,7 +215,7 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    shares, promises = snapshot.shares(), policy.qos_targets_in(snapshot)
+    shares, promises = snapshot.census.shares, policy.qos_targets_in(snapshot)
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
         quality(shares, promises, policy.objective),

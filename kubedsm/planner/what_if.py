@@ -184,7 +184,7 @@ def _list_moves(suggestion: Suggestion, promises: QosTargets) -> Iterator[NamedM
 def _compare_shares(
     now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
 ) -> dict[Workload, ShareThen]:
-    before, promises = now.shares(), policy.qos_targets_in(placed)
+    before, promises = now.census.shares, policy.qos_targets_in(placed)
     shares = {}
     for workload, share in suggestion.after.shares.items():
         qos = promises(workload).qos

@@ -87,7 +87,7 @@ class MoveEffects:
 
     def _start_watch(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
-        sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
+        sample, share = snapshot.measured, snapshot.census.shares.get(workload, Share())
         untold = _why_unknown(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
@@ -118,8 +118,13 @@ class MoveEffects:
                 self._judge_if_known(watched, sample)
 
     def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
+<<<<<<< HEAD
         """Evaluate finished migrations if a new measurement, or a workload change, permits."""
         pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
+=======
+        """Judge finished migrations if a new sample, or a change, allows it."""
+        pods = self._decisions.mirror.snapshot().census.shares.get(watched.workload, Share()).total
+>>>>>>> main
         why = watched.untold
         if not watched.more:
             del self._watched[watched.workload]

@@ -60,7 +60,7 @@ class Questions:
         for key in request.query:
             if key not in ("qos", "replicas"):
                 raise refuse_request(f"{key[:40]}: unknown, only qos and replicas can be changed")
-        workloads = {str(each): each for each in self._runtime.mirror.snapshot().shares()}
+        workloads = {str(each): each for each in self._runtime.mirror.snapshot().census.shares}
         try:
             changes = parse_what_if(
                 request.query.getall("qos", []), request.query.getall("replicas", []), workloads

@@ -287,7 +287,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
         )
         if not everything and not pods.workloads:
             return {}
-        shares = snapshot.shares()
+        shares = snapshot.census.shares
         promises = reading.policy.qos_targets_in(snapshot) if knows_targets else None
 
         def row(workload: Workload) -> WorkloadRow | None:
