@@ -118,13 +118,8 @@ class MoveEffects:
                 self._judge_if_known(watched, sample)
 
     def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
-<<<<<<< HEAD
         """Evaluate finished migrations if a new measurement, or a workload change, permits."""
-        pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
-=======
-        """Judge finished migrations if a new sample, or a change, allows it."""
         pods = self._decisions.mirror.snapshot().census.shares.get(watched.workload, Share()).total
->>>>>>> main
         why = watched.untold
         if not watched.more:
             del self._watched[watched.workload]
