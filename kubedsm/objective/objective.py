@@ -122,10 +122,10 @@ class Objective:
         """Return the value F of each edge pod count, for a weight of 1."""
         share = edge / total
         kept = edge >= count_target_pods(qos, total)
-        return np.where(kept, *self._values_around(share, qos))
+        return np.where(kept, *self.values_around(share, qos))
 
-    def _values_around(
-        self, share: NDArray[np.float64], qos: float
+    def values_around(
+        self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
         """Return the value of edge shares from the target on, and of shares below the target."""
         # Only shares below the target use this part; a larger share by a tiny target overflows.
@@ -159,7 +159,8 @@ class Objective:
 @lru_cache(2**13)
 def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     # Cached: thousands of workloads typically have only a few distinct shares.
-    return float(objective.values(np.array(edge), total, qos))
+    kept, below = objective.values_around(edge / total, qos)
+    return float(kept if edge >= count_target_pods(qos, total) else below)
 
 
 def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:

@@ -55,7 +55,7 @@ async def test_edges_that_are_slower_are_known_elsewhere_and_what_is_wanted_must
     async with diagnostics:
         port = int(diagnostics.url.rpartition(":")[2])
         with pytest.raises(AddressUnavailableError, match=f":{port}: Address already in use"):
-            async with Diagnostics(explanations_of(decisions), port, beside=web.Application()):
+            async with Diagnostics(explanations_of(decisions), port, mandatory=web.Application()):
                 pass
 
 

@@ -276,14 +276,32 @@ def choose_by_solver(
     """
     placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
     posed = build_programme(edge, cloud.problem, members, objective, roomy=cloud.endless)
-    limits = upper_bounds(edge, cloud.problem, members, objective)
-    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
+    limits = upper_bounds(edge, cloud.problem, members, objective)
+    limits |= _settled_evenness(posed.goals, members, objective, hint)
+    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     found = maximise_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
     if found.values is not None and bounds.solver is not None:
         placement = _read_placement(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
     return Chosen(placement, derive_proof(found.certificates), told)
+
+
+def _settled_evenness(
+    goals: Sequence[Goal], members: Sequence[Demand], objective: Objective, values: Ints
+) -> dict[tuple[str, str], int]:
+    """Return the evenness of each level in which every workload has its greatest QoS.
+
+    Evenness changes only where QoS does: no other placement of that QoS is more even. So batches
+    that find room for all need no solver.
+    """
+    reached = {(goal.name, goal.of): int(goal.weights @ values) for goal in goals}
+    settled = {}
+    for called, of_level in list_levels(members):
+        scores = [members[at].scores(objective) for at in of_level]
+        if reached[QOS, called] == sum(int(of.max() - of[0]) for of in scores):
+            settled[EVEN, called] = reached[EVEN, called]
+    return settled
 
 
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
