@@ -1,7 +1,7 @@
-"""python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER: checks of a run.
+"""Check of a lab run: `python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER`.
 
-Prints a line per check; exit code 1 if a check fails. The cluster still runs, and its recording is
-in the folder.
+Prints a line per check; exit code 1 if a check fails. The cluster must still run, and its recording
+be in the folder.
 """
 
 import json
@@ -46,7 +46,7 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def check_pods(server: str) -> Iterator[Check]:
-    """Wait until all pods are Ready, including replicas that an autoscaler has just created."""
+    """Check that all pods are Ready, waiting for replicas that an autoscaler has just created."""
     ends = time.monotonic() + PATIENCE
     while True:
         pods = fetch(f"{server}/api/v1/namespaces/lab/pods")["items"]
@@ -74,7 +74,7 @@ def check_results(results: dict[str, Any]) -> Iterator[Check]:
 
 
 def list_queries(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    """Yield name and expression of each Prometheus query of the scheduler."""
+    """Yield name and PromQL expression of each Prometheus query of the scheduler."""
     load = configuration.load_aware
     for of, queries in (
         ("loadAware.queries.node", load.queries.node),

@@ -33,7 +33,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.placing.cloud import LookedAt, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, Rejection
@@ -245,7 +245,7 @@ class Explainer:
         With a single zone, replicas of the zone are not counted.
         """
         workload = case.pod.workload
-        if not (self._policy.default_spread and spreads(case.pod)):
+        if not (self._policy.default_spread and has_default_spread(case.pod)):
             return {}
         spread = ReplicaSpread.of(case.snapshot, {workload})
         zones = {spread.zones[name] for name in case.usable}
@@ -264,7 +264,7 @@ class Explainer:
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
         # The next sample of a large cloud is known only to the running scheduler.
         policy = attrs.evolve(self._policy, cloud_percentage=100)
-        decision = policy.decide(
+        decision = policy.decide_batch(
             attrs.evolve(snapshot, nodes=nodes, free=free, counted=None), [case.pod]
         )
         return decision.bindings[0].node if decision.bindings else None

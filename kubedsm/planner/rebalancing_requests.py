@@ -151,7 +151,7 @@ class PackRequest(MigrationRequest):
         if not waiting:
             return PackResponse(left=left)
         waited_for = set[Workload]()
-        packed = policy.pack(
+        packed = policy.pack_pods(
             _restrict_waiting(snapshot, waiting),
             self.movable(context, waited_for),
             context.deadline(self),

@@ -82,7 +82,7 @@ class WhatIfRequest(MigrationRequest):
         snapshot = _add_replicas(before, self.replicas)
         waiting = snapshot.schedulable(snapshot.pods.values())
         # The other half of the time is for the migrations.
-        decision = policy.decide(snapshot, waiting, deadline.part(0.5))
+        decision = policy.decide_batch(snapshot, waiting, deadline.part(0.5))
         placed = _run_placed(snapshot, decision)
         movable = self.movable(context, set())
         suggestion = policy.suggest(placed, movable, deadline, self.quiet.lasting)

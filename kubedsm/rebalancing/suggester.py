@@ -28,7 +28,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.gains import Gains, leading
+from kubedsm.objective.gains import Gains, leading_gain
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
 from kubedsm.optimizer.moving.within_tier import find_concentrated, is_still_worthwhile
 from kubedsm.optimizer.programming.in_order import describe_unproven
@@ -184,7 +184,7 @@ class Migrator:
         gains = Gains.of(snapshot, policy.qos_targets_in(snapshot), policy.objective)
         after = shares_after(gains.shares, count_edge_changes(moves))
         changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
-        return leading(gains.of_changes(changes)) > 0
+        return leading_gain(gains.of_changes(changes)) > 0
 
     def propose(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
         """Record migrations as proposed, without execution."""

@@ -12,7 +12,7 @@ from kubedsm.kube.client.port import Forbidden, OutcomeUnknown, Request
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
-from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
+from kubedsm_lab.emulator.front import EmulatedFront, Faults, RequestFault
 from support.faults import OUTCOMES
 from support.replicas import LEASE, TIMES
 from support.worlds import emulated
@@ -20,7 +20,7 @@ from support.worlds import emulated
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
-class EachLease:
+class EachLease(Faults):
     """Disturb requests for the Lease, by their count from 0."""
 
     def __init__(self, disturbs, fault):
@@ -29,9 +29,6 @@ class EachLease:
     def on_request(self, request):
         self.count += 1
         return self._fault if self._disturbs(self.count) else None
-
-    def on_line(self, request, line):
-        return None
 
 
 @attrs.define

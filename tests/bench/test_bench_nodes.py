@@ -7,11 +7,10 @@ from kubedsm.model.model import Node, NodeName, Resources, Tier, Workload
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.nodes.contenders import Decided, Instance, Ours, Searches, run
-from kubedsm_lab.bench.nodes.result import PERCENTAGES, NodesResult, Round, Side, standings
+from kubedsm_lab.bench.nodes.result import PERCENTAGES, Round
 from support.printed import printed
 
 _GI = 2**30
-ROUND = Round(0.5, 150.0, 0, 0.9, 0.3, 1.0, 0.0, 120.0, 4, 5)
 
 
 @pytest.fixture(scope="module")
@@ -85,25 +84,3 @@ def test_what_is_said_of_it(found):
     for title in ("Who is ahead", "Time", "Quality", "Fairness"):
         assert f"\n{title}\n" in text
     assert "kube-scheduler's CI floor, published" in text
-
-
-def test_ours_as_it_comes_is_beside_every_percentage_of_theirs():
-    sides = [
-        Side(200, policy, percentage, [attrs.evolve(ROUND, ms=ms, most=most)])
-        for policy, percentage, ms, most in (
-            ("kubedsm", 0, 0.1, 5),
-            ("kubedsm", 100, 0.2, 6),
-            ("kube-scheduler", 0, 2.0, 5),
-            ("kube-scheduler", 100, 4.0, 5),
-        )
-    ]
-    time, *_ = standings(NodesResult(10, 1, sides))
-    assert time.what == "decision time a pod, 200 nodes"
-    assert list(time.values) == [
-        "kubedsm, p = 100",
-        "kube-scheduler, p = 0",
-        "kube-scheduler, p = 100",
-    ]
-    assert time.difference.other == "kube-scheduler, p = 0"
-    assert time.winners == ["kubedsm, p = 100"]
-    assert [side.is_fair for side in sides] == [True, False, True, True]

@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm_lab.bench.soak.leftovers import Leavings, Left, nonzero_gauges
+from kubedsm_lab.bench.soak.leftovers import Leavings, Left
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
@@ -52,17 +52,3 @@ async def test_marks_and_pods_that_nobody_asked_for_are_left():
         assert left.replicas == ("shop/web: 3 pods, not 2",)
         assert left.room == NODES
         assert "shop" not in str(await api.get(f"{CORE}/namespaces"))
-
-
-def test_gauges_say_what_a_scheduler_is_at():
-    metrics = """
-kubedsm_plans_in_progress 1.0
-kubedsm_migrations_in_progress 0.0
-scheduler_pending_pods{queue="active"} 0.0
-scheduler_pending_pods{queue="backoff"} 2.0
-kubedsm_paused 1.0
-"""
-    assert list(nonzero_gauges(metrics)) == [
-        "kubedsm_plans_in_progress 1",
-        "scheduler_pending_pods 2",
-    ]

@@ -30,6 +30,7 @@ def test_no_fault_breaks_a_promise(part):
     assert [v for v in verdicts if v.violations or not v.struck] == []
 
 
+@pytest.mark.long
 def test_every_fault_strikes_at_every_kind_of_call_and_event():
     report = Report(
         [Verdict(injection, struck=True, violations=()) for injection in planned()], found()

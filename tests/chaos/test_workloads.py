@@ -10,16 +10,3 @@ from kubedsm_lab.chaos.workloads import WORKLOADS
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_workload_ends_well_and_always_the_same(workload):
     assert play(Injection(workload, None, 1), reference(workload, 0)).violations == ()
-
-
-MOVED = {
-    *("cloud-to-edge", "asked-to-move", "edge-to-cloud", "swap", "single-replica", "rollout"),
-    "owner-deleted",
-    *("budgeted", "finalizer", "slow-termination", "namespace-deleted"),
-    "packing",
-}
-
-
-@pytest.mark.parametrize("workload", sorted(MOVED))
-def test_what_is_about_moves_has_pods_detached(workload):
-    assert "patch-pods.detach" in {moment.point for moment in reference(workload, 0).history}

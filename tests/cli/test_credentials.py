@@ -35,7 +35,7 @@ def test_a_missing_token_file_is_made_with_a_token_that_nobody_guesses(tmp_path,
     assert ensure_token(tmp_path / "token") == "let-me-in"
 
 
-def test_a_token_file_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_path, capsys):
+def test_a_token_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_path, capsys):
     path = tmp_path / "token"
     path.write_text("let-me-in")
     path.chmod(0o640)
@@ -45,6 +45,15 @@ def test_a_token_file_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_
         f"kubedsm: {path} contains a token, and others may read it (mode 0640); chmod 600 {path}"
     )
     assert mode(path) == 0o640
+    path = tmp_path / "config"
+    path.write_text("something much longer than what is written over it" * 20)
+    path.chmod(0o644)
+    with written_kubeconfig(URL, "secret", path):
+        json.loads(path.read_text())
+    assert "mode 0644" in capsys.readouterr().err
+    with written_kubeconfig(URL, None, path):
+        assert "secret" not in path.read_text()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -63,15 +72,3 @@ def test_only_its_owner_can_read_a_kubeconfig(asked_for, tmp_path):
     with written_kubeconfig(URL, "secret", tmp_path / "config" if asked_for else None) as path:
         assert mode(path) == 0o600
         assert json.loads(path.read_text())["users"][0]["user"] == {"token": "secret"}
-
-
-def test_a_token_in_a_kubeconfig_that_others_can_read_gets_a_line(tmp_path, capsys):
-    path = tmp_path / "config"
-    path.write_text("something much longer than what is written over it" * 20)
-    path.chmod(0o644)
-    with written_kubeconfig(URL, "secret", path):
-        json.loads(path.read_text())
-    assert "mode 0644" in capsys.readouterr().err
-    with written_kubeconfig(URL, None, path):
-        assert "secret" not in path.read_text()
-    assert capsys.readouterr().err == ""

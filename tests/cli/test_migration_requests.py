@@ -40,9 +40,12 @@ def standing(world):
     return [asked for each in there for asked in each.get("annotations", {}).values()]
 
 
-async def test_what_is_approved_is_done_and_said(capsys):
+async def test_what_is_approved_is_done_and_said_and_what_does_not_hold_any_more_is_not(capsys):
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
+        assert await beside(scene.world).send("0badf00d") == STALE
+        told = "it does not hold any more; what is proposed now is "
+        assert told in capsys.readouterr().err
         assert await beside(scene.world).send(suggestion.id) == 0
         assert scene.world.placed("web") == {"e1": 2}
         assert not standing(scene.world)
@@ -67,14 +70,7 @@ async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
     assert " to e1 rolled back: " in capsys.readouterr().err
 
 
-async def test_what_does_not_hold_any_more_has_an_exit_code_of_its_own(capsys):
-    async with proposing() as scene:
-        await scene.until_proposed()
-        assert await beside(scene.world).send("0badf00d") == STALE
-    assert "it does not hold any more; what is proposed now is " in capsys.readouterr().err
-
-
-async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsys):
+async def test_beside_a_paused_scheduler_nobody_waits_and_it_has_the_last_word(capsys):
     async with proposing() as scene:
         scheduler, clock = beside(scene.world), scene.world.clock
         assert not await scheduler.is_paused()
@@ -87,16 +83,13 @@ async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsy
         assert 10 <= clock.monotonic() - before < 12
         asyncio.get_running_loop().call_later(5, scene.paused, "false")
         assert not await scheduler.is_paused(60.0)
-
-
-async def test_the_scheduler_has_the_last_word_on_the_pause():
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
         scene.paused("true")
         assert await beside(scene.world).send(suggestion.id) == PAUSED
 
 
-async def test_a_request_that_nobody_takes_is_withdrawn():
+async def test_requests_that_nobody_takes_or_that_say_too_much_are_withdrawn():
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
         with pytest.raises(
@@ -105,9 +98,6 @@ async def test_a_request_that_nobody_takes_is_withdrawn():
             await beside(world).send("0badf00d")
         assert world.clock.monotonic() < TAKEN_WITHIN + 5
         assert not standing(world)
-
-
-async def test_more_than_a_request_may_say_is_not_asked_for():
     many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)

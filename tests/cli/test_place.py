@@ -11,7 +11,7 @@ from rich.console import Group
 
 from kubedsm.cli.placement import explain_unplaced, place_pods, placement_tables
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.settings import Configuration, load
+from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.optimizer.programming.programme import Status
@@ -28,35 +28,6 @@ def place(*items, configuration=None):
 
 def bindings(placed):
     return {binding["pod"]: binding["node"] for binding in placed["bindings"]}
-
-
-def test_the_edge_takes_what_fits_and_the_cloud_the_rest():
-    placed = place(
-        node("e1", "edge", cpu="2"),
-        node("c1", "cloud", cpu="20", memory="80Gi"),
-        *[pod(f"web-{n}") for n in range(3)],
-    )
-    tiers = [binding["tier"] for binding in placed["bindings"]]
-    assert sorted(tiers) == ["cloud", "edge", "edge"]
-    assert placed["unplaced"] == []
-    assert placed["proven"] is True
-    assert placed["score"]["after"] > placed["score"]["before"]
-
-
-def test_a_promise_that_can_be_kept_is_kept_before_one_that_cannot():
-    # 2 cores of edge: either both of `half`'s promise (1 of 2), or a part of `whole`'s (3 of 3).
-    owner = {"kind": "StatefulSet", "controller": True}
-    pods = [pod(f"half-{n}", ownerReferences=[{**owner, "name": "half"}]) for n in range(2)]
-    pods += [pod(f"whole-{n}", ownerReferences=[{**owner, "name": "whole"}]) for n in range(3)]
-    configuration = load("services: {shop/half: {qos: 0.5}, shop/whole: {qos: 1}}", "test")
-    placed = place(
-        node("e1", "edge", cpu="2"),
-        node("c1", "cloud", cpu="20", memory="80Gi"),
-        *pods,
-        configuration=configuration,
-    )
-    edge = sorted(b["pod"] for b in placed["bindings"] if b["tier"] == "edge")
-    assert edge == ["shop/half-0", "shop/whole-0"]
 
 
 def test_why_a_pod_fits_nowhere_is_told_for_nodes_that_refuse_it_alike():

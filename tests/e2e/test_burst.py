@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from kubedsm_lab.cli.bench import burst as burst_command
 from support.command_line import kubedsm
-from support.processes import Process, Server
+from support.processes import Process, Scheduler, Server
 
 pytestmark = pytest.mark.http
 
@@ -32,10 +32,8 @@ def own_namespaces(server):
 
 @pytest.mark.long
 def test_a_scheduler_that_runs_has_figures_and_one_that_does_not_is_named(server):
-    with Process(
-        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json")
-    ) as scheduler:
-        assert "connected" in scheduler.line()
+    with Scheduler(server) as scheduler:
+        scheduler.until("connected")
         done = kubedsm(*burst(server, "--schedulers", "kubedsm", "--rounds", 2, "-o", "json"))
         assert (done.returncode, done.stderr) == (0, "")
         said = json.loads(done.stdout)

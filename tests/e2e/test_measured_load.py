@@ -13,7 +13,7 @@ import yaml
 from kubedsm.app.load_reading import QUERIES
 from support.command_line import kubedsm
 from support.metered import total
-from support.processes import Process, Server, free_port
+from support.processes import Scheduler, Server, free_port
 from support.real_prometheus import Program, Prometheus, get, real
 
 pytestmark = [pytest.mark.http, real]
@@ -65,7 +65,7 @@ def pods_measured(server):
             shown.shutdown()
 
 
-class Scheduler(Process):
+class Measuring(Scheduler):
     def __init__(self, server, prometheus):
         load = {"prometheus": prometheus, "period": "500ms", "window": WINDOW}
         text = yaml.safe_dump(
@@ -78,11 +78,10 @@ class Scheduler(Process):
         made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": text}}
         server.call("POST", "/api/v1/namespaces/kubedsm/configmaps", made)
         super().__init__(
-            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port", "0",
-            "--metrics-address", "127.0.0.1:0", "--configmap", "kubedsm/kubedsm",
-        )  # fmt: skip
+            server, "--metrics-address", "127.0.0.1:0", "--configmap", "kubedsm/kubedsm"
+        )
         self.server = server
-        said = json.loads(self.line())
+        said = self.until("connected")
         self.url, self.diagnostics = said["metrics"], said["diagnostics"]
 
     def metric(self, name, **labels):
@@ -112,7 +111,7 @@ def test_every_default_query_answers_and_prometheus_is_killed_and_started_again(
                 f"rate(http_request_duration_seconds_count[{WINDOW}])", lambda f: len(f) == 3
             )
             prometheus.until(f"rate(node_cpu_seconds_total[{WINDOW}])", bool)
-            with Scheduler(server, prometheus.url) as scheduler:
+            with Measuring(server, prometheus.url) as scheduler:
                 it_is_known(server, scheduler, len(nodes))
                 it_goes_and_comes_back(server, scheduler, prometheus, len(nodes))
                 code, _, err = scheduler.stop(signal.SIGTERM)

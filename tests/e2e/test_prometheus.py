@@ -12,7 +12,7 @@ from support.command_line import kubedsm
 from support.dashboard import PANELS, queries
 from support.manifests import MONITORING, made
 from support.metered import total
-from support.processes import Process, Server, free_port
+from support.processes import Process, Scheduler, Server, free_port
 from support.real_prometheus import Program, Prometheus, get, real
 
 pytestmark = pytest.mark.http
@@ -36,14 +36,10 @@ EMPTY = {
 }
 
 
-class Scheduler(Process):
+class Scraped(Scheduler):
     def __init__(self, server, *arguments):
-        super().__init__(
-            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port", "0",
-            *(arguments or ("--metrics-address", "127.0.0.1:0")),
-        )  # fmt: skip
-        self.connected = json.loads(self.line())
-        self.url = self.connected["metrics"]
+        super().__init__(server, *(arguments or ("--metrics-address", "127.0.0.1:0")))
+        self.url = self.until("connected")["metrics"]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +50,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def scheduler(server):
-    with Scheduler(server) as running:
+    with Scraped(server) as running:
         server.deploy("web", 3)
         server.until(lambda: server.bound() == 3)
         yield running
@@ -81,7 +77,7 @@ def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, sched
     assert done.returncode == 1
     assert done.stderr == f"kubedsm: error: cannot listen on {taken}: Address already in use\n"
     verbose = ("--log-level", "debug")
-    with Scheduler(server, *verbose) as first, Scheduler(server, *verbose) as second:
+    with Scraped(server, *verbose) as first, Scraped(server, *verbose) as second:
         said = [first.url, second.url]
         assert any(url.startswith("none: cannot listen on 127.0.0.1:10271: ") for url in said)
         assert first.stop(signal.SIGTERM)[0] == second.stop(signal.SIGTERM)[0] == 0
@@ -142,7 +138,7 @@ def pods_wait_and_are_bound(server, prometheus):
 @real
 def test_every_query_of_alerts_and_dashboard_answers_in_a_real_prometheus(tmp_path):
     exporter = f"127.0.0.1:{free_port()}"
-    with Server() as server, Scheduler(server) as scheduler:
+    with Server() as server, Scraped(server) as scheduler:
         server.deploy("web", 3)
         server.until(lambda: server.bound() == 3)
         targets = {"kubedsm": scheduler.url.removeprefix("http://"), "node": exporter}

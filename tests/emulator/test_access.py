@@ -6,19 +6,16 @@ import attrs
 import orjson
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.access.rbac import Attributes, Decision, User, decide, service_account
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
-    NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
 )
-from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from support.fixed_clock import FixedClock
 from support.rights import ADMIN_TOKEN
@@ -226,26 +223,3 @@ def test_without_a_token_of_its_administrator_everybody_may_do_everything(api):
     asked = {"resourceAttributes": {"verb": "delete", "resource": "nodes"}}
     assert anybody("POST", path, {"spec": asked})[1]["status"]["allowed"] is True
     assert api.list(CLUSTER_ROLES) == api.list(CLUSTER_ROLE_BINDINGS) == []
-
-
-@pytest.mark.looptime
-async def test_every_namespace_gets_its_account_and_a_role_made_of_others_their_rules():
-    clock = VirtualClock()
-    async with EmulatedCluster(
-        ClusterSpec(()), clock, random.Random(0), token=ADMIN_TOKEN
-    ) as cluster:
-        api = cluster.api
-        api.create(NAMESPACES, {"metadata": {"name": "shop"}})
-        await clock.sleep(1)
-        assert api.exists(SERVICE_ACCOUNTS, "shop", "default")
-        api.delete(SERVICE_ACCOUNTS, "shop", "default")
-        labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-        role = {"metadata": {"name": "more", "labels": labels}, "rules": [rule("get", "x", "y")]}
-        api.create(CLUSTER_ROLES, role)
-        await clock.sleep(1)
-        assert api.exists(SERVICE_ACCOUNTS, "shop", "default")
-        for name in ("view", "edit", "admin"):
-            assert rule("get", "x", "y") in api.get(CLUSTER_ROLES, "", name)["rules"], name
-        api.delete(NAMESPACES, "", "shop")
-        await clock.sleep(6)
-        assert not api.exists(NAMESPACES, "", "shop")

@@ -6,7 +6,7 @@ from kubedsm_lab.emulator.actors.rollout import (
     old_sizes,
     proportional_sizes,
 )
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.actor_world import condition, emulated, owner_of
 
 pytestmark = pytest.mark.looptime
@@ -96,20 +96,6 @@ async def test_a_rollout_never_leaves_the_limits_of_its_strategy():
         assert world.get(DEPLOYMENTS, "web")["metadata"]["annotations"] == {REVISION: "2"}
 
 
-async def test_the_old_pod_stays_until_the_new_one_is_available():
-    async with emulated() as world:
-        world.deployment("web", replicas=1)
-        await world.pass_time()
-        new_template(world, "web", "2")
-        await world.pass_time()
-        assert sizes(world, "web") == {1: 1, 2: 1}
-        (new,) = [p for p in world.pods("web") if p["metadata"].get("annotations")]
-        world.bind(new, "n1")
-        await world.pass_time()
-        assert sizes(world, "web") == {1: 0, 2: 1}
-        assert world.names(PODS) == [new["metadata"]["name"]]
-
-
 async def test_recreate_makes_a_new_pod_only_after_the_last_old_one_is_gone():
     async with emulated(stop_delay=3.0) as world:
         world.deployment("web", replicas=2, strategy={"type": "Recreate"})
@@ -127,40 +113,6 @@ async def test_recreate_makes_a_new_pod_only_after_the_last_old_one_is_gone():
         await world.pass_time(2.0)
         assert sizes(world, "web") == {1: 0, 2: 2}
         assert len(world.running("web")) == 2
-
-
-async def test_an_old_template_becomes_current_again_under_a_new_revision():
-    async with emulated() as world:
-        world.schedule_always()
-        world.deployment("web", replicas=1)
-        await world.pass_time(1.0)
-        (first,) = world.names(REPLICA_SETS)
-        new_template(world, "web", "2")
-        await world.pass_time(2.0)
-        new_template(world, "web", None)
-        await world.pass_time(2.0)
-        assert sizes(world, "web") == {2: 0, 3: 1}
-        assert owner_of(world.pods("web")[0]) == first
-        assert world.get(DEPLOYMENTS, "web")["metadata"]["annotations"] == {REVISION: "3"}
-
-
-async def test_a_paused_deployment_scales_but_does_not_roll():
-    async with emulated() as world:
-        world.schedule_always()
-        world.deployment("web", replicas=2)
-        await world.pass_time(1.0)
-        world.patch(DEPLOYMENTS, "web", {"spec": {"paused": True}})
-        new_template(world, "web", "2")
-        world.scale("web", 3)
-        await world.pass_time(1.0)
-        assert sizes(world, "web") == {1: 3}
-        paused = world.get(DEPLOYMENTS, "web")
-        assert condition(paused, "Progressing") == ("Unknown", "DeploymentPaused")
-        world.patch(DEPLOYMENTS, "web", {"spec": {"paused": False}})
-        await world.pass_time(3.0)
-        assert sizes(world, "web") == {1: 0, 2: 3}
-        resumed = world.get(DEPLOYMENTS, "web")
-        assert condition(resumed, "Progressing") == ("True", "NewReplicaSetAvailable")
 
 
 @pytest.mark.parametrize(

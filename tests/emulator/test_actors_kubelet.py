@@ -1,7 +1,7 @@
 import attrs
 import pytest
 
-from kubedsm_lab.emulator.actors.kubelet import NEVER_READY, Containers
+from kubedsm_lab.emulator.actors.kubelet import Containers
 from kubedsm_lab.emulator.api.resources import PODS
 from support.actor_world import condition, emulated, set_node_ready
 
@@ -44,19 +44,6 @@ async def test_a_pod_stops_within_the_stop_delay():
         assert world.events_of(pod)[-3:] == ["MODIFIED", "MODIFIED", "DELETED"]
 
 
-async def test_a_shorter_grace_period_ends_a_stop_sooner():
-    async with emulated(stop_delay=60.0) as world:
-        world.pod("p", on="n1")
-        await world.pass_time()
-        world.api.delete(PODS, "default", "p", grace_seconds=30)
-        await world.pass_time(1.0)
-        world.api.delete(PODS, "default", "p", grace_seconds=2)
-        await world.pass_time(1.9)
-        assert len(world.pods()) == 1
-        await world.pass_time(0.2)
-        assert world.pods() == []
-
-
 async def test_a_pod_that_does_not_fit_is_refused():
     async with emulated(cpu="4") as world:
         world.pod("a", on="n1", cpu="3")
@@ -83,18 +70,6 @@ async def test_a_terminating_pod_holds_its_room_until_it_is_gone():
         world.pod("c", on="n1", cpu="4")
         await world.pass_time()
         assert world.get(PODS, "c")["status"]["phase"] == "Running"
-
-
-async def test_a_pod_can_be_kept_from_being_ready():
-    async with emulated() as world:
-        world.pod("p", on="n1", annotations={NEVER_READY: "true"})
-        await world.pass_time()
-        pod = world.get(PODS, "p")
-        assert pod["status"]["phase"] == "Running"
-        assert condition(pod, "Ready") == ("False", "ContainersNotReady")
-        world.patch(PODS, "p", {"metadata": {"annotations": {NEVER_READY: None}}})
-        await world.pass_time()
-        assert condition(world.get(PODS, "p"), "Ready") == ("True", "")
 
 
 async def test_a_node_that_is_not_ready_neither_starts_nor_stops_pods():

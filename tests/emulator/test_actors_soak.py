@@ -2,7 +2,6 @@
 
 import random
 
-import looptime
 import pytest
 
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -145,26 +144,3 @@ async def test_it_converges_and_then_is_quiet(seed):
         revision = world.api.store.revision
         await world.pass_time(700.0)
         assert world.writes_since(revision) == []
-
-
-async def history_of(seed):
-    async with emulated(seed=seed) as world:
-        world.schedule_always()
-        furnish(world)
-        chaos = Chaos(world, seed)
-        for _ in range(40):
-            await chaos.act()
-        return [(c.type, c.object) for c in world.changes]
-
-
-def test_equal_seeds_give_equal_histories():
-    def run(seed):
-        loop = looptime.new_event_loop(start=0.0)
-        try:
-            return loop.run_until_complete(history_of(seed))
-        finally:
-            loop.close()
-
-    first = run(7)
-    assert first == run(7)
-    assert first != run(8)

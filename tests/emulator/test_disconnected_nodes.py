@@ -22,11 +22,6 @@ def effects(world, name):
     return {taint["effect"] for taint in taints if taint["key"] == UNREACHABLE}
 
 
-def zoned(world, **zones):
-    for name, zone in zones.items():
-        world.patch(NODES, name, {"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})
-
-
 async def test_a_node_that_is_cut_off_becomes_unknown_and_its_pods_run_on():
     async with emulated() as world:
         uid = world.pod("p", on="n1")["metadata"]["uid"]
@@ -85,24 +80,6 @@ async def test_a_cut_shorter_than_the_grace_is_not_noticed():
         kinds = {c.object["kind"] for c in world.changes[seen:] if c.object["kind"] != "Pod"}
         assert kinds == {"Node"}
         assert condition(world.get(NODES, "n1"), "Ready")[0] == "True"
-
-
-async def test_where_all_nodes_are_lost_none_is_given_up():
-    async with emulated() as world:
-        world.pod("p", on="n1")
-        zoned(world, n1="north", n2="north", n3="south")
-        await world.pass_time()
-        cut(world, "n1")
-        await world.pass_time(45.0)
-        assert effects(world, "n1") == {"NoSchedule", "NoExecute"}
-        cut(world, "n2", "n3")
-        await world.pass_time(45.0)
-        assert [effects(world, name) for name in ("n1", "n2", "n3")] == [{"NoSchedule"}] * 3
-        await world.pass_time(600.0)
-        assert "deletionTimestamp" not in world.get(PODS, "p")["metadata"]
-        cut(world, "n3", value=None)
-        await world.pass_time(25.0)
-        assert effects(world, "n1") == effects(world, "n2") == {"NoSchedule", "NoExecute"}
 
 
 def nodes(zone, ready, lost):

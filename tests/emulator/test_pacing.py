@@ -9,7 +9,7 @@ import pytest
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY, Pacing
-from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from support.actor_world import NS, emulated, template
 from support.api_cases import pod
@@ -54,29 +54,6 @@ async def test_a_replica_set_creates_one_pod_then_two_then_four(seed):
         batch = times[first:last]
         assert all(CREATION[0] <= time - start <= CREATION[1] + 1e-3 for time in batch)
         start = max(batch)
-
-
-async def test_a_replica_set_that_is_scaled_down_meanwhile_creates_no_pod_too_many():
-    async with emulated(paced=True) as world:
-        third_created = asyncio.Event()
-        world.api.store.subscribe(lambda _: len(world.pods("web")) < 3 or third_created.set())
-        make_replica_set(world, 10)
-        await third_created.wait()
-        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 4}})
-        await asyncio.sleep(1)
-        assert len(world.pods("web")) == 4
-
-
-async def test_a_refused_pod_begins_the_slow_start_anew():
-    async with emulated(paced=True) as world:
-        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}}
-        world.api.create(RESOURCE_QUOTAS, quota, namespace=NS)
-        make_replica_set(world, 4)
-        await asyncio.sleep(5)
-        assert len(world.pods("web")) == 2
-        world.api.delete(RESOURCE_QUOTAS, NS, "few")
-        await asyncio.sleep(20)
-        assert len(world.pods("web")) == 4
 
 
 async def test_watch_events_arrive_late_and_in_order_also_after_the_watch_has_ended():

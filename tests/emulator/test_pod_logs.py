@@ -87,20 +87,6 @@ async def test_following_ends_with_the_pod():
         assert await rest_of(stream) == []
 
 
-async def test_following_ends_where_there_is_nothing_more_to_say():
-    runtime = Talking()
-    async with emulated(runtime=runtime) as world:
-        world.pod("a", on="n1")
-        await world.pass_time()
-        stream = following(world)
-        await anext(stream)
-        runtime.said = None
-        waits = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-        status = {"status": {"containerStatuses": [waits]}}
-        world.patch(PODS, "a", status, subresource="status")
-        assert await rest_of(stream) == []
-
-
 async def test_what_a_process_said_is_shown_and_followed():
     runtime = Talking()
     async with emulated(runtime=runtime) as world:

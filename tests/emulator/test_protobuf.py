@@ -13,11 +13,6 @@ NAMESPACE = (
     b"k8s\x00\n\x0f\n\x02v1\x12\tNamespace\x12\x1c\n\x14\n\x04shop\x12\x00\x1a\x00"
     b'"\x00*\x002\x008\x00B\x00\x12\x00\x1a\x02\n\x00\x1a\x00"\x00'
 )
-#: kubectl create configmap cm --from-literal=a=b
-CONFIG_MAP = (
-    b"k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x1c\n\x12\n\x02cm\x12\x00\x1a\x00"
-    b'"\x00*\x002\x008\x00B\x00\x12\x06\n\x01a\x12\x01b\x1a\x00"\x00'
-)
 #: kubectl create deployment d --image=x --replicas=2 --port=80
 DEPLOYMENT = (
     b"k8s\x00\n\x15\n\x07apps/v1\x12\nDeployment\x12\xa7\x01\n\x1b\n\x01d\x12\x00\x1a\x00"
@@ -28,19 +23,6 @@ DEPLOYMENT = (
     b'\x9a\x01\x00\xc2\x01\x00"\x02\n\x00(\x008\x00\x1a\x0c\x08\x00\x10\x00\x18\x00 \x00(\x008\x00'
     b'\x1a\x00"\x00'
 )
-
-
-def test_a_namespace() -> None:
-    assert decode(NAMESPACE) == {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": "shop"},
-    }
-
-
-def test_a_config_map() -> None:
-    read = decode(CONFIG_MAP)
-    assert (read["metadata"], read["data"]) == ({"name": "cm"}, {"a": "b"})
 
 
 def test_a_deployment() -> None:

@@ -12,7 +12,7 @@ from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.model import Uid
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
-from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
+from kubedsm_lab.emulator.front import EmulatedFront, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import Routes
 from plans.events import CallRefused, OutcomeLost
 from plans.migration import MoveMode
@@ -24,7 +24,7 @@ MARK = MoveMark("p", "web-h1", "u", "e1", "1")
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
-class Noted:
+class Noted(Faults):
     """Notes each request, and may refuse some."""
 
     def __init__(self, fault=lambda _: None):
@@ -33,9 +33,6 @@ class Noted:
     def on_request(self, request):
         self.requests.append(request)
         return self.fault(request)
-
-    def on_line(self, request, line):
-        return None
 
     def writes(self):
         return [request for request in self.requests if request.method != "GET"]

@@ -4,6 +4,7 @@ That each request carries what it must is asserted by the witness, in every test
 """
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import orjson
 import pytest
@@ -148,12 +149,19 @@ async def test_a_replacement_that_its_move_cannot_place_is_placed_by_the_schedul
         await world.until(lambda: None not in world.placed("web"), 20)
 
 
-async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
+@asynccontextmanager
+async def web_and_api():
+    """Two settled workloads, of which one may migrate at a time, and an edge that is open."""
     async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
         await settle_on_cloud(world, "web", 1)
         await settle_on_cloud(world, "api", 1, seconds=9)
         open_edge(world, node("e1", "edge", "4", "8Gi"))
         await asyncio.sleep(0.1)
+        yield world
+
+
+async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
+    async with web_and_api() as world:
         [web], [api] = world.pods("web"), world.pods("api")
         await hand_over(world, [(web, "e1", ())], plan="first")
         await hand_over(world, [(api, "e1", ())], plan="second")
@@ -165,11 +173,7 @@ async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
 
 
 async def test_new_pods_leave_a_group_alone_of_which_a_move_has_started():
-    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        await settle_on_cloud(world, "api", 1, seconds=9)
-        open_edge(world, node("e1", "edge", "4", "8Gi"))
-        await asyncio.sleep(0.1)
+    async with web_and_api() as world:
         both, worth = [*world.pods("web"), *world.pods("api")], iter([True])
         # What is left of a group need not be worth it alone.
         moves = [(pod, "e1", ()) for pod in both]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.front import Delivery
+from kubedsm_lab.emulator.front import Delivery, Faults
 from support.move_scenes import (
     MERGE,
     ONE_PLACE,
@@ -68,13 +68,10 @@ async def test_a_pod_that_takes_the_name_on_the_way_is_left_alone(read):
                 assert metadata["uid"] not in uids
 
 
-class NewsStops:
+class NewsStops(Faults):
     """A watch of pods that shows nothing new any more once it is told to stop."""
 
     stopped = False
-
-    def on_request(self, request):
-        return None
 
     def on_line(self, request, line):
         late = self.stopped and request.path.endswith("/pods")

@@ -12,11 +12,11 @@ from kubedsm.config.settings import load
 from kubedsm.model.events import PodDeleted
 from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm_lab.emulator.front import Delivery
+from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
 from plans.migration import MoveMode, MoveOrder
 from support.drawing import drawn
-from support.move_scenes import group_of
+from support.move_scenes import group_of, quiet
 from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant
 from support.worlds import CLOUD, emulated
 
@@ -49,15 +49,12 @@ def pods_deleted(world):
 ACTIONS = (scaled_to_nothing, namespace_deleted, pods_deleted, deployment_deleted)
 
 
-class Stall:
+class Stall(Faults):
     """Hold back the n-th line and what follows, and act meanwhile; count the lines."""
 
     def __init__(self, at=None, act=None):
         self._at, self._act = at, act
         self.lines = 0
-
-    def on_request(self, request):
-        return None
 
     def on_line(self, request, line):
         self.lines += 1
@@ -79,9 +76,7 @@ async def story(mode, at=None, action=None):
             neighbour = Tenant.of(world, NEIGHBOUR)
             neighbour.deploy("small", 1, **CLOUD_ONLY)
             await world.until(lambda: neighbour.bound("small"), 5)
-            await world.until(runtime.manager.quiet.is_set, 60)
-            mirror = runtime.mirror
-            assert [mirror._reservations, mirror._claims, mirror._claimed] == [{}, {}, {}]
+            await quiet(world, 60)
             assert not len(runtime.manager.migrations)
             left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
             await world.until(lambda: not left, 60)

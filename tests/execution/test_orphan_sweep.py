@@ -114,6 +114,15 @@ async def test_no_namespace_waits_for_another(scene):
     assert len(made.plans.begun) == MOST_AT_ONCE + 1
 
 
+async def test_what_a_plan_follows_is_left_to_it(scene):
+    pod = marked(0)
+    made = scene([pod], finds=MARK)
+    made.plans.followed.add(pod.uid)
+    made.sweep()
+    await asyncio.sleep(1)
+    assert made.looks.looked == []
+
+
 async def test_what_a_plan_has_begun_to_follow_meanwhile_is_left_to_it(scene):
     pod = marked(0)
     made = scene([pod], finds=MARK)

@@ -63,7 +63,13 @@ def test_clients_that_wait_each_keep_a_connection(capsys, tmp_path):
     assert len(rows.read_text().splitlines()) == 1 + len(asked)
 
 
-def test_hold_that_is_interrupted_still_reports(capsys):
+def test_a_short_hold_as_text_and_one_that_is_interrupted_still_reports(capsys):
+    with serving() as (url, _):
+        command = ("hpa", "--url", url, "--clients", "1", "--hold-time", "200ms")
+        assert run(*command, "--window", "100ms", "--max-rate", "50", "--p99", "20s") == 0
+    out, _ = capsys.readouterr()
+    assert "HOLD: 1 clients, 100% of the windows are good" in out
+    assert "No window was bad: there was nothing to recover from." in out
     with serving(interrupted_at=12) as (url, _):
         command = ("hpa", "--url", url, "--clients", "1", "--window", "100ms", "--max-rate", "40")
         assert run(*command, "-o", "json") == 0
@@ -74,12 +80,3 @@ def test_hold_that_is_interrupted_still_reports(capsys):
     assert found["hold"]["clients"] == 1
     assert 1 <= len(found["hold"]["windows"]) <= 3
     assert found["hold"]["recovery"] is None
-
-
-def test_a_short_hold_as_text(capsys):
-    with serving() as (url, _):
-        command = ("hpa", "--url", url, "--clients", "1", "--hold-time", "200ms")
-        assert run(*command, "--window", "100ms", "--max-rate", "50", "--p99", "20s") == 0
-    out, _ = capsys.readouterr()
-    assert "HOLD: 1 clients, 100% of the windows are good" in out
-    assert "No window was bad: there was nothing to recover from." in out

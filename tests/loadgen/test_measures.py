@@ -114,20 +114,3 @@ def test_the_table_has_a_line_for_each_service_and_one_for_all():
         ["b", "0", "0", "0.00", "0.00", *["-"] * 5],
         ["all", "1", "0", "0.50", "0.50", *["62.5"] * 5],
     ]
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_narrow_table_breaks_no_name_and_no_number(width):
-    names = ["the-recommendations-of-the-shop", "b"]
-    recorder = RequestRecorder(names)
-    for name in names:
-        arrival = Arrival(1.0, name)
-        recorder.offer(arrival, 1.0)
-        recorder.begin(arrival, 1.0)
-        recorder.end(Outcome(arrival, 13.3455, 200))
-    results = recorder.results(20.0, interrupted=False)
-    said = printed(report(results, "x.json").renderables[0], width)
-    [row] = [line.split() for line in said.splitlines() if names[0] in line]
-    assert set(row) <= {names[0], "1", "0", "0.05", "12345.5"}
-    assert row.count("12345.5") == {60: 1, 80: 2, 120: 5}[width]
-    assert ("Too narrow for: " in said) == (width < 120)

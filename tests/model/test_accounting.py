@@ -23,7 +23,7 @@ def from_scratch(seen: Snapshot) -> Snapshot:
 
 def decided(snapshot):
     waiting = snapshot.schedulable(snapshot.pods.values())
-    return Configuration().policy.decide(snapshot, waiting)
+    return Configuration().policy.decide_batch(snapshot, waiting)
 
 
 def history(seed, events=80, classes=CLASSES):

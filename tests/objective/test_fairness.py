@@ -47,7 +47,7 @@ def moved(policy, pods):
 
 def on_the_edge(policy, pods):
     shot = room_for_four(pods)
-    bound = policy.decide(shot, shot.schedulable(shot.pods.values())).bindings
+    bound = policy.decide_batch(shot, shot.schedulable(shot.pods.values())).bindings
     at_edge = [b.pod.namespace for b in bound if b.tier is Tier.EDGE]
     return {name: at_edge.count(name) for name in ("split", "whole")}
 

@@ -16,7 +16,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.node_index import zone_of
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from support.placement_instances import node, pod, resources, snapshot
 
 ZONE = "topology.kubernetes.io/zone"
@@ -85,8 +85,8 @@ def test_of_some_workloads_only_and_with_the_nodes_that_are_reserved():
 
 def test_pods_with_constraints_of_their_own_are_left_to_these():
     constraint = (SpreadConstraint(ZONE, 1, None, "shop"),)
-    assert spreads(pod("p", "web", resources(1)))
+    assert has_default_spread(pod("p", "web", resources(1)))
     hard = SchedulingRules(spread=constraint)
     soft = SchedulingRules(preferences=Preferences(spread=constraint))
-    assert not spreads(pod("p", "web", resources(1), rules=hard))
-    assert not spreads(pod("p", "web", resources(1), rules=soft))
+    assert not has_default_spread(pod("p", "web", resources(1), rules=hard))
+    assert not has_default_spread(pod("p", "web", resources(1), rules=soft))

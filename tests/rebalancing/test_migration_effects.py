@@ -10,7 +10,14 @@ from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.asked import as_sent
 from support.metered import Metered
-from support.move_scenes import CONFIGURATION, LARGE_CLOUD, open_edge, quiet, settle_on_cloud
+from support.move_scenes import (
+    CONFIGURATION,
+    LARGE_CLOUD,
+    labelled,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -107,7 +114,6 @@ async def test_what_cannot_be_told_says_why(before, meanwhile, after, why):
             [said] = effects(world)
             assert said.endswith(f"; not measured: {why}")
             assert metered("kubedsm_move_effects_total", result="untold") == 1
-            assert not world.runtime.effects._watched
 
 
 async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_together():
@@ -129,7 +135,6 @@ async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_to
             assert summed["measuredChange"] == pytest.approx(-0.0025)
             assert summed["expectedChange"] == pytest.approx(-0.04)
             assert metered("kubedsm_move_effects_total", result="shorter") == 2
-            assert not world.runtime.effects._watched
 
 
 async def test_a_move_that_is_taken_back_has_brought_nothing():
@@ -137,10 +142,9 @@ async def test_a_move_that_is_taken_back_has_brought_nothing():
         await settle_on_cloud(world, "web", 2, 3)
         tell(world, 40, 120)
         open_edge(world, node("e1", "edge", "1", "8Gi"))
-        await world.until(lambda: world.runtime.effects._watched, 60)
+        await world.until(lambda: labelled(world), 60)
         world.scale("web", 0)
         await quiet(world)
         [move] = moves(world)
         assert move.outcome != "completed"
         assert move.effect is None
-        assert not world.runtime.effects._watched

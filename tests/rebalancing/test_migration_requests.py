@@ -14,6 +14,7 @@ from kubedsm.kube.wire.annotations import (
 )
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.front import Faults
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
@@ -162,7 +163,7 @@ async def test_an_approval_names_a_proposal_and_no_moves():
         assert not scene.world.witness.of("detach")
 
 
-class AnswersRefused:
+class AnswersRefused(Faults):
     """Every Event with an answer to a request fails."""
 
     def __init__(self, outcome):
@@ -174,9 +175,6 @@ class AnswersRefused:
             return None
         self.count += 1
         return self.fault
-
-    def on_line(self, request, line):
-        return None
 
 
 @pytest.mark.parametrize(("outcome", "tries"), [("403", 1), ("503", 5)])

@@ -1,7 +1,5 @@
 """The tables of docs/explanation/evaluation.md, from small reports worked out by hand."""
 
-import pytest
-
 from kubedsm_lab.replay.evaluation import sections, tables
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS
 from kubedsm_lab.replay.variants import CONTENDERS
@@ -99,29 +97,6 @@ def test_variants_are_compared_with_the_original_and_with_kube_scheduler():
             "| -50.0 % | -50.0 % | -60.0 % | -50.0 % |"
         ),
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "others"),
-    [
-        ("| runs in all | 8 |", {}),
-        ("| pod-seconds lost to moves, in all runs | 3.00 |", {"lostPodSeconds": 1.5}),
-        ("| scenarios with the highest edge ratio | 2 of 2 |", {}),
-        ("| scenarios with the highest edge ratio | 1 of 2 |", {"edgeRatio": 0.71}),
-        ("| of the optimum, kubedsm | 0.900 |", {}),
-        ("| moves a run, paper-suggester | 2.0 |", {"migrations": 1.0}),
-        ("| edge ratio above paper-suggester | 0.150 |", {"edgeRatio": 0.65}),
-        ("| edge ratio above paper-suggester, least (1.5-.4) | 0.050 |", {"edgeRatio": 0.65}),
-    ],
-)
-def test_what_says_most_comes_first(line, others):
-    rows = [
-        row("kubedsm", "1.1-.4", ratio=0.9),
-        row("paper-suggester", "1.1-.4", ratio=0.65),
-        row("kubedsm", ratio=0.7),
-        row("paper-suggester", ratio=0.6) | others,
-    ]
-    assert line in lines_of("At a glance", *rows)
 
 
 def test_every_column_is_explained_or_is_called_by_a_name():

@@ -135,7 +135,6 @@ def test_own_nodes_and_services(tmp_path):
     ("arguments", "code", "message"),
     [
         ((), 2, "give scenarios, or --preset: one of the two"),
-        (("1.5-.4", "--preset", "paper"), 2, "give scenarios, or --preset: one of the two"),
         (("--preset", "paper", "--page", "x.html"), 2, "--page needs a scenario, not --preset"),
         (("1.5-.4", "--page", "/dev/null/x.html"), 1, "/dev/null: "),
         (("1.5-.4", "--full"), 2, "--full needs --preset"),
@@ -154,8 +153,6 @@ def test_own_nodes_and_services(tmp_path):
             "nowhere.json: neither a file nor MEAN-SIGMA, such as 1.5-.4",
         ),
         (("1.5-.4", "--cluster", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
-        (("1.5-.4", "--services", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
-        (("1.5-.4", "--config", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
     ],
 )
 def test_mistakes_get_one_line(arguments, code, message):
@@ -200,13 +197,8 @@ def test_broken_scenarios_get_one_line(tmp_path, text, message):
     ("text", "message"),
     [
         ("services: [", "not YAML: "),
-        ("[]", "expected `object`, got `array`"),
         ("services: []", "services: empty"),
         ("services: [{name: a, cpu: 1}]", "services[0]: object missing required field `memory`"),
-        (
-            "services: [{name: a, cpu: 1, memory: 1Gi, x: 1}]",
-            "services[0]: object contains unknown",
-        ),
         ("services: [{name: a, cpu: lots, memory: 1Gi}]", "services[0].cpu: 'lots' is not a quant"),
         ("services: [{name: a, cpu: 0, memory: 1Gi}]", "services[0].cpu: must be above 0"),
         (f"services: [{CART}, {CART}]", "services[1].name: 'cart' occurs twice"),
@@ -216,20 +208,8 @@ def test_broken_scenarios_get_one_line(tmp_path, text, message):
             "services[0].replicas: 1 <= min <= max must hold, not 3 and 2",
         ),
         (
-            "services: [{name: a, cpu: 1, memory: 1Gi, replicas: {min: -1}}]",
-            "services[0].replicas: 1 <= min <= max must hold, not -1 and 10",
-        ),
-        (
             "services: [{name: a, cpu: 1, memory: 1Gi, targetRate: 0}]",
             "services[0].targetRate: must be above 0",
-        ),
-        (
-            "services: [{name: a, cpu: 1, memory: 1Gi, concurrency: 0}]",
-            "services[0].concurrency: 0 is not at least 1",
-        ),
-        (
-            "services: [{name: a, cpu: 1, memory: 1Gi, serviceTime: 50}]",
-            "services[0].serviceTime: expected `str`, got `int`",
         ),
         (
             "services: [{name: a, cpu: 1, memory: 1Gi, serviceTime: 0s}]",

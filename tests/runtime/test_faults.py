@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
-from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -41,7 +41,7 @@ async def test_a_minute_without_an_api_server():
 
 
 @attrs.define
-class Thief:
+class Thief(Faults):
     """Another scheduler, which binds our pods before we do."""
 
     world: object
@@ -53,9 +53,6 @@ class Thief:
             name = request.path.split("/")[-2]
             target = {"metadata": {}, "target": {"kind": "Node", "name": "c1"}}
             self.world.api.bind("default", name, target)
-
-    def on_line(self, request, line):
-        return None
 
 
 async def test_pods_bound_by_somebody_else_are_left_where_they_are():

@@ -65,11 +65,18 @@ async def bound_after(world, app, count, seconds=30):
     return world.clock.monotonic() - began
 
 
-async def test_a_hard_batch_holds_up_nobody_elses_pods():
-    async with clouded(node("e1", "edge", "8", "16Gi")) as world, world.scheduler() as runtime:
+@asynccontextmanager
+async def planning(*nodes, replicas=1, **hard_pods):
+    """A scheduler whose planner is at work on a hard batch."""
+    async with clouded(*nodes) as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 3)
+        world.deploy("hard", replicas, **hard_pods)
         await thought_about(world, planner)
+        yield world, planner
+
+
+async def test_a_hard_batch_holds_up_nobody_elses_pods():
+    async with planning(node("e1", "edge", "8", "16Gi"), replicas=3) as (world, planner):
         world.deploy("easy", 2)
         assert await bound_after(world, "easy", 2) < 1
         assert world.placed("hard") == {None: 3}
@@ -78,20 +85,14 @@ async def test_a_hard_batch_holds_up_nobody_elses_pods():
 
 
 async def test_no_pod_takes_the_room_of_more_important_ones_that_are_thought_about():
-    async with clouded(ROOM_FOR_ONE) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, priorityClassName=HIGH)
-        await thought_about(world, planner)
+    async with planning(ROOM_FOR_ONE, priorityClassName=HIGH) as (world, _planner):
         world.deploy("easy", 1)
         await world.until_bound(1, THOUGHT + 1)
         assert world.placed("hard") == {"e1": 1}
 
 
 async def test_a_more_important_pod_does_not_wait_for_what_is_thought_about():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await thought_about(world, planner)
+    async with planning() as (world, _planner):
         world.deploy("urgent", 1, priorityClassName=HIGH)
         assert await bound_after(world, "urgent", 1) < 1
 
@@ -110,10 +111,7 @@ async def test_a_pod_that_is_gone_costs_the_others_nothing():
 
 
 async def test_room_that_is_taken_meanwhile_is_not_promised_twice():
-    async with clouded(ROOM_FOR_ONE, CLOUD) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1)
-        await thought_about(world, planner)
+    async with planning(ROOM_FOR_ONE, CLOUD) as (world, planner):
         world.deploy("easy", 1)
         await world.until_bound(2, 2 * THOUGHT + 2)
         assert world.placed("easy") == {"e1": 1}
@@ -134,10 +132,7 @@ async def test_rules_are_kept_that_pods_placed_meanwhile_have():
 
 
 async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
-    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 1, cpu="2")
-        await thought_about(world, planner)
+    async with planning(node("e1", "edge", "1", "1Gi"), cpu="2") as (world, _planner):
         tainted = node("e2", "edge", "4", "8Gi")
         tainted["spec"]["taints"] = [{"key": "x", "effect": "NoSchedule"}]
         world.api.create(NODES, tainted)
@@ -151,11 +146,8 @@ async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
 
 
 async def test_what_was_decided_by_another_configuration_is_decided_anew():
-    async with clouded() as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, THOUGHT)
-        world.deploy("hard", 2)
-        await thought_about(world, planner)
-        runtime.configuration.replace(
+    async with planning(replicas=2) as (world, planner):
+        world.runtime.configuration.replace(
             '{suggester: {mode: "off"}, services: {"*": {qos: 0}}}', "test", 0.0
         )
         await asyncio.sleep(THOUGHT + 0.5)
@@ -257,23 +249,11 @@ async def test_a_mistake_in_taking_an_answer_in_puts_its_pods_off(caught, monkey
     caught.clear()
 
 
-async def test_a_scheduler_that_ends_while_it_thinks_leaves_nothing_undone():
-    async with clouded() as world:
-        async with world.scheduler() as runtime:
-            planner = slow_batches(runtime, THOUGHT)
-            world.deploy("hard", 2)
-            await thought_about(world, planner)
-        async with world.scheduler():
-            await world.until_bound(2, 3)
-
-
-@asynccontextmanager
-async def leaving(grace, longest):
-    """A pod asks for room that another leaves in so long, and may wait for it for so long."""
-    configuration = load(f'{{suggester: {{mode: "off"}}, batch: {{edgeWait: {longest}}}}}', "test")
+async def test_room_that_is_being_left_is_waited_for():
+    configuration = load('{suggester: {mode: "off"}, batch: {edgeWait: 20s}}', "test")
     there = clouded(ROOM_FOR_ONE, CLOUD, configuration=configuration)
     async with there as world, world.scheduler() as runtime:
-        world.deploy("old", 1, terminationGracePeriodSeconds=grace)
+        world.deploy("old", 1, terminationGracePeriodSeconds=10)
         await world.until_bound(1, 5)
         await asyncio.sleep(2)
         planner = slow_batches(runtime, THOUGHT)
@@ -282,11 +262,6 @@ async def leaving(grace, longest):
         world.deploy("hard", 1)
         await thought_about(world, planner)
         assert planner.asked[0].leaving
-        yield world
-
-
-async def test_room_that_is_being_left_is_waited_for():
-    async with leaving(10, "20s") as world:
         await world.until_bound_of("hard", 1, 20)
         assert world.placed("hard") == {"e1": 1}
 

@@ -12,6 +12,7 @@ from support.preemptions import (
     DISABLED,
     DISRUPTION,
     EDGE_TOO,
+    ENABLED,
     HIGHEST,
     MERGE,
     SLOW_STOP,
@@ -52,26 +53,34 @@ async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits(
         assert world.invariants.writes <= before + 1  # that it still waits is counted
 
 
-async def test_disabled_no_pod_is_evicted():
+def forbid_disruption(world):
+    annotation = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
+    for pod in world.pods("low"):
+        world.api.patch(PODS, "default", pod["metadata"]["name"], annotation, MERGE)
+
+
+PATIENT = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
+SPARED = {
+    "preemption disabled": (DISABLED, {}, False),
+    "class never preempts": (ENABLED, {"priority": "patient"}, False),
+    "pods forbid disruption": (ENABLED, {}, True),
+}
+
+
+@pytest.mark.parametrize("case", SPARED.values(), ids=SPARED)
+async def test_no_pod_is_evicted_where_that_is_forbidden(case):
+    configuration, preemptor, forbidden = case
     calls = Evictions()
-    async with preempting(configuration=DISABLED, faults=calls) as world, world.scheduler():
+    async with preempting(configuration=configuration, faults=calls) as world, world.scheduler():
+        world.api.create(PRIORITY_CLASSES, PATIENT)
         await filled(world)
-        urgent(world)
+        if forbidden:
+            forbid_disruption(world)
+        await asyncio.sleep(1)
+        urgent(world, **preemptor)
         await asyncio.sleep(100)
         assert world.placed() == {"e1": 2, None: 1}
         assert calls.asked == calls.done == []
-
-
-async def test_a_pod_that_never_preempts_waits():
-    calls = Evictions()
-    patient = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
-    async with preempting(faults=calls) as world, world.scheduler():
-        world.api.create(PRIORITY_CLASSES, patient)
-        await filled(world)
-        urgent(world, priority="patient")
-        await asyncio.sleep(100)
-        assert world.placed("urgent") == {None: 1}
-        assert calls.asked == []
 
 
 async def test_a_budget_that_refuses_costs_nothing():
@@ -224,20 +233,6 @@ async def test_a_nominated_node_that_closes_is_given_up():
         assert closed not in world.placed("urgent")
         await asyncio.sleep(1)
         assert settled(world)
-
-
-async def test_static_pods_and_those_that_ask_for_it_stay():
-    calls = Evictions()
-    async with preempting(faults=calls) as world, world.scheduler():
-        await filled(world)
-        for pod in world.pods("low"):
-            annotation = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
-            world.api.patch(PODS, "default", pod["metadata"]["name"], annotation, MERGE)
-        await asyncio.sleep(1)
-        urgent(world)
-        await asyncio.sleep(100)
-        assert calls.asked == []
-        assert world.placed("urgent") == {None: 1}
 
 
 async def test_pods_of_other_schedulers_are_victims_too():

@@ -12,7 +12,7 @@ from kubedsm_lab.emulator.api.resources import (
     PERSISTENT_VOLUMES,
     PODS,
 )
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from support.waiting_pods import (
     LONG,
     ONE,
@@ -301,7 +301,7 @@ async def test_a_new_node_is_remembered_by_what_it_refuses_for():
         await scene.world.until(lambda: scene.bound, SOON)
 
 
-class Refusing:
+class Refusing(Faults):
     """The API server has not given us the right to see a resource."""
 
     def __init__(self, plural):
@@ -313,9 +313,6 @@ class Refusing:
             return None
         self.asked += 1
         return RequestFault(Forbidden(403, "Forbidden", f"{self._plural} is forbidden"))
-
-    def on_line(self, _request, _line):
-        return None
 
 
 async def test_a_claim_that_may_not_be_seen_is_taken_for_bound():

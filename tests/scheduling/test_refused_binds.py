@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, PODS
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.worlds import EDGE, emulated
 
@@ -19,7 +19,7 @@ CLOUD = node("c1", "cloud", "1000", "2000Gi", pods=1000)
 
 
 @attrs.define
-class Webhook:
+class Webhook(Faults):
     """An admission webhook that refuses the binds of one namespace, each with a message its own."""
 
     namespace: str
@@ -38,9 +38,6 @@ class Webhook:
         reason = {403: "Forbidden", 422: "Invalid", 500: "InternalError"}[self.status]
         status = {"kind": "Status", "code": self.status, "reason": reason, "message": message}
         return RequestFault(Response(self.status, orjson.dumps(status)))
-
-    def on_line(self, request, line):
-        return None
 
 
 def create_pods(world, namespace, count):

@@ -2,7 +2,7 @@
 
 from kubedsm.kube.calls.permissions import Right
 from kubedsm.kube.client.port import APPROVALS
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 
 OWN = "kubedsm"
@@ -24,7 +24,7 @@ def right_for(request):
     return right
 
 
-class Accesses:
+class Accesses(Faults):
     """The rights that were needed; goes wrong as `fault` says, at the first path that ends so."""
 
     def __init__(self, failing="", fault=None):
@@ -39,6 +39,3 @@ class Accesses:
             return None
         fault, self._fault = self._fault, None
         return fault
-
-    def on_line(self, request, line):
-        return None

@@ -17,13 +17,6 @@ def node_series(**values):
     }
 
 
-def pod_series(kind, **values):
-    """Of each pod of the namespace default."""
-    return {
-        kind: {(("namespace", "default"), ("pod", name)): value for name, value in values.items()}
-    }
-
-
 @attrs.define
 class FakePrometheus:
     clock: object

@@ -13,6 +13,7 @@ from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move
 from kubedsm.rebalancing.suggester import order_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.front import Faults
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
@@ -201,7 +202,7 @@ def becomes_unready(world, pod):
     world.api.patch(PODS, "default", name(pod), never, MERGE)
 
 
-class AtRequest:
+class AtRequest(Faults):
     """Act when the n-th request of a kind is sent, before it is; it may fail then."""
 
     def __init__(self, matches, action, n=1, fault=None):
@@ -217,6 +218,3 @@ class AtRequest:
         self.done = True
         self.action()
         return self.fault
-
-    def on_line(self, request, line):
-        return None

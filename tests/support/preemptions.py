@@ -7,6 +7,7 @@ import attrs
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS
 from kubedsm_lab.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.front import Faults
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
@@ -34,7 +35,7 @@ def urgent(world, name="urgent", replicas=1, priority=HIGH, **more):
     return world.deploy(name, replicas, priorityClassName=priority, **more)
 
 
-class Evictions:
+class Evictions(Faults):
     """What is asked of the Eviction API; and what becomes of the n-th call that is no dry run."""
 
     def __init__(self, fault=None, at=0, on_eviction=None):
@@ -54,9 +55,6 @@ class Evictions:
         assert request.body["deleteOptions"]["preconditions"]["uid"]
         self.done.append(name)
         return self.fault if len(self.done) - 1 == self.at else None
-
-    def on_line(self, request, line):
-        return None
 
 
 def bound(world, app):

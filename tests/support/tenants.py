@@ -18,7 +18,7 @@ from kubedsm_lab.emulator.api.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 
 #: before `default`, so that its pods come first wherever they are gone through
@@ -54,7 +54,7 @@ NOT_E1 = {
 }
 
 
-class Asked:
+class Asked(Faults):
     """Counts the requests about the tenant, and may answer some of them itself."""
 
     def __init__(self, answer=None):
@@ -66,9 +66,6 @@ class Asked:
             self.of_tenant.append(request)
         answer = self._answer(request)
         return None if answer is None else RequestFault(answer)
-
-    def on_line(self, request, line):
-        return None
 
     def to(self, ending, method="POST"):
         return [r for r in self.of_tenant if r.method == method and r.path.endswith(f"/{ending}")]
@@ -203,8 +200,3 @@ async def _follow_to_an_edge(world, seconds):
         lambda: [p["spec"].get("nodeName") for p in neighbour.pods("mover")] == ["e9", "e9"],
         seconds,
     )
-
-
-def how_often(events):
-    """How often it happened, what these tell: the same again is counted on an Event."""
-    return sum(event.get("series", {}).get("count", 1) for event in events)

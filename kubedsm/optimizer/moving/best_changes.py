@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.objective.fragmentation import SCALE, Ints
-from kubedsm.objective.gains import Gain, standing, worthwhile
+from kubedsm.objective.gains import Gain, rank_gains, select_worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, place_values
 from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
 from kubedsm.optimizer.matching.problem import group_equal_rows
@@ -256,20 +256,20 @@ class _Search:
         brought = np.minimum(vectors, 0) + fetched
         room = np.maximum(problem.free, 0).sum(axis=0)
         found = np.flatnonzero(
-            worthwhile(self.gains)
+            select_worthwhile(self.gains)
             & (vectors <= problem.supply).all(axis=1)
             & (fetched.sum(axis=1) <= problem.limits.max_cloud_to_edge)
             & (vectors @ problem.requests <= room).all(axis=1)
             & (brought @ problem.requests <= problem.to_fill).all(axis=1)
         )
-        found = found[worthwhile(self._net(found, touched[found]))]
+        found = found[select_worthwhile(self._net(found, touched[found]))]
         if len(found) and problem.limits.max_moves <= _MOST_RELAXED:
             weighing = item_weights(problem)
             added = bound_weights(vectors, self._worthwhile, weighing, problem.limits.max_moves)
             reachable = filter_reachable(vectors[found], self._allowed(found), added, weighing)
             found = found[reachable]
         most = self._net(found, touched[found])
-        order = np.lexsort((found, touched[found], -standing(most)))
+        order = np.lexsort((found, touched[found], -rank_gains(most)))
         return found[order], most[order]
 
     def _cloud_may_hold(self, index: int) -> bool:
@@ -311,7 +311,7 @@ class _Search:
         batch = batch[costs[batch] <= allowed]
         moves = (costs[batch] + touched[batch]) // 2
         net = self._net(batch, moves)
-        pays = worthwhile(net)
+        pays = select_worthwhile(net)
         columns = (each[pays].tolist() for each in (net, moves, batch, costs[batch]))
         return [_Solved(tuple(row), *numbers) for row, *numbers in zip(*columns, strict=True)]
 

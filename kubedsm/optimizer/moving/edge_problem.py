@@ -27,7 +27,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.replica_spread import spreads
+from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
@@ -70,7 +70,9 @@ class EdgeSpread:
         matters: bool,
     ) -> Self:
         """zones: N, codes of the zones. standing: replicas of each workload by node."""
-        spread = [item.workload if matters and spreads(item.like) else None for item in items]
+        spread = [
+            item.workload if matters and has_default_spread(item.like) else None for item in items
+        ]
         named = list(dict.fromkeys(filter(None, spread)))
         of_item = [[workload == other for other in named] for workload in spread]
         replicas = np.zeros((len(zones), len(named)), dtype=np.int64)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
+from kubedsm.objective.gains import LEAST_GAIN, Gains, select_worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, signed_row
@@ -351,7 +351,7 @@ def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
     gains, worths, awaited = problem.gain_arrays(difference[None])
     net = problem.net_benefits(worths, awaited, np.array([moves]))
-    if not (worthwhile(gains)[0] and worthwhile(net)[0]):
+    if not (select_worthwhile(gains)[0] and select_worthwhile(net)[0]):
         return None
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())

@@ -10,7 +10,7 @@ import attrs
 from attrs import validators
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
-from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.programming.in_order import Certificate
 
@@ -174,7 +174,7 @@ def gain_per_disruption(gain: Gain, moves: Collection[Move]) -> tuple[float, ...
 
 
 def is_worthwhile(gain: Gain, moves: Collection[Move]) -> bool:
-    return leading(gain_per_disruption(gain, moves)) > LEAST_GAIN
+    return leading_gain(gain_per_disruption(gain, moves)) > LEAST_GAIN
 
 
 @attrs.frozen(slots=True)

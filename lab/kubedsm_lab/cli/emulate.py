@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NetworkTimes(click.ParamType[Mapping["Tier", float]]):
-    """Seconds by tier, written as `edge=20ms,cloud=80ms`."""
+    """Click type of network latencies by tier in seconds, written as `edge=20ms,cloud=80ms`."""
 
     name = "times"
 

@@ -1,4 +1,4 @@
-"""Experiments of `kubedsm compare`, in the order of the page: what is played, shown and ranked."""
+"""Table of the experiments of `kubedsm compare`: how each is run, shown and ranked."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ class Experiment:
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
-    """Findings of an experiment as they are stored and shown."""
+    """Stored results of one experiment: method, rankings, tables and pictures."""
 
     full: bool
     #: how it was run

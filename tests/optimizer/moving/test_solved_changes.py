@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import leading
+from kubedsm.objective.gains import leading_gain
 from kubedsm.optimizer.moving import exact
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
@@ -61,7 +61,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             assert count_legs(found.moves) == count_legs(best.moves), seed
             if found.certificate is not None:
                 assert found.certificate.proven
-                assert found.certificate.value == max(leading(worth), 0), seed
+                assert found.certificate.value == max(leading_gain(worth), 0), seed
         level, bound = bound_gain(problem)
         assert not any(most[:level]), seed
         assert most[level] <= bound, seed

@@ -9,7 +9,7 @@ import pytest
 from kubedsm.model.model import ClaimReference, HostPort, Share, Tier, Workload
 from kubedsm.model.surroundings import Claim
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
-from kubedsm.objective.gains import Gains, standing, worthwhile
+from kubedsm.objective.gains import Gains, rank_gains, select_worthwhile
 from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
@@ -170,11 +170,11 @@ def test_gains_compare_level_by_level():
     assert gains.of_changes({a: 1}) == (0, int(10.5 * NANO))
     vectors = np.array([[0, 0], [1, 0], [-1, 1], [1, -1], [0, 1]])
     by_level = gains.of_vectors([a, b], vectors)
-    ranked = standing(by_level).argsort().tolist()
+    ranked = rank_gains(by_level).argsort().tolist()
     assert ranked == [3, 0, 1, 2, 4]
-    assert worthwhile(by_level).tolist() == [False, True, True, False, True]
+    assert select_worthwhile(by_level).tolist() == [False, True, True, False, True]
     even = Gains(shares, lambda _: QosTarget(), Objective(gamma=10))
-    assert (standing(even.of_vectors([a, b], vectors)) == by_level.sum(axis=1)).all()
+    assert (rank_gains(even.of_vectors([a, b], vectors)) == by_level.sum(axis=1)).all()
 
 
 # Against every choice of moves

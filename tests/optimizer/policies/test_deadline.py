@@ -84,7 +84,7 @@ def uids(bindings):
 def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
     pods, looks = overlapping(number), Looks()
     shot = cluster(ZONED, pods)
-    decision = POLICY.decide(shot, pods, looks.deadline)
+    decision = POLICY.decide_batch(shot, pods, looks.deadline)
     assert len(decision.bindings) >= 0.85 * number
     assert looks.number <= number**2
     for at in range(0, len(decision.bindings), 8):
@@ -95,7 +95,7 @@ def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
 def test_without_time_all_that_fits_in_turn_is_placed():
     pods = overlapping(64)
     shot = cluster(ZONED, pods)
-    decision = POLICY.decide(shot, pods, NO_TIME)
+    decision = POLICY.decide_batch(shot, pods, NO_TIME)
     assert not decision.proven
     assert not decision.late
     assert len(decision.bindings) >= 0.9 * len(pods)
@@ -111,19 +111,19 @@ def test_a_batch_of_too_many_ruled_pods_is_split_fairly_between_namespaces(monke
     batch = [*odd, *others, *urgent]
     shot = cluster(ZONED, batch)
     for deadline in (Deadline(), NO_TIME):
-        decision = POLICY.decide(shot, batch, deadline)
+        decision = POLICY.decide_batch(shot, batch, deadline)
         assert {p.uid for p in (*others, *urgent)} <= uids(decision.bindings)
         assert {p.uid for p in decision.late} | uids(decision.bindings) == shot.pods.keys()
         assert len(decision.late) == len(batch) - 30
         assert not decision.proven
-    assert not POLICY.decide(shot, others, NO_TIME).late
+    assert not POLICY.decide_batch(shot, others, NO_TIME).late
 
 
 def one_at_a_time(policy, shot, pods):
     """The bindings of one decision per pod, each without a deadline, on what the last one left."""
     bindings = []
     for each in sorted(pods, key=serving_order):
-        made = policy.decide(shot, [each]).bindings
+        made = policy.decide_batch(shot, [each]).bindings
         bindings += made
         shot = joined(shot, made)
     return bindings
@@ -171,9 +171,9 @@ def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time():
         floor = one_at_a_time(policy, shot, pods)
         least = value(policy, shot, pods, floor)
         looks = Looks()
-        policy.decide(shot, pods, looks.deadline)
+        policy.decide_batch(shot, pods, looks.deadline)
         for most in range(0, looks.number + 2, max(1, looks.number // 8)):
-            decision = policy.decide(shot, pods, Looks(most).deadline)
+            decision = policy.decide_batch(shot, pods, Looks(most).deadline)
             reached = value(policy, shot, pods, decision.bindings)
             assert not decision.late
             if reached < least:  # only ever for rules that one at a time breaks in the end
@@ -218,9 +218,9 @@ def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
     for seed in drawing.drawn(range(75)):
         shot, waiting = drawn_batch(seed)
         looks = Looks()
-        whole = POLICY.decide(shot, waiting, looks.deadline)
+        whole = POLICY.decide_batch(shot, waiting, looks.deadline)
         for most in range(0, looks.number, max(1, looks.number // 8)):
-            decision = POLICY.decide(shot, waiting, Looks(most).deadline)
+            decision = POLICY.decide_batch(shot, waiting, Looks(most).deadline)
             assert in_turn(shot, decision.bindings), (seed, most)
             assert not decision.proven or decision.bindings == whole.bindings
             assert not decision.late
@@ -269,6 +269,6 @@ def test_pods_that_keep_apart_are_decided_on_in_few_looks():
         pod(f"p{n}", {"app": "ab"[n % 2]}, anti_affinity=(apart[(n + 1) % 2],)) for n in range(128)
     ]
     looks = Looks()
-    decision = POLICY.decide(cluster(ZONED, pods), pods, looks.deadline)
+    decision = POLICY.decide_batch(cluster(ZONED, pods), pods, looks.deadline)
     assert len(decision.bindings) == 128
     assert looks.number <= 8 * 128

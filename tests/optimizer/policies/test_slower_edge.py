@@ -182,9 +182,9 @@ def test_room_is_made_for_others_without_it():
     """There would be room if it went to the edge; as it may not, there is none."""
     web = running("web", "web", resources(1, 2), on="c0")
     shot = tight([4], web, STUCK)
-    assert [move.pod.name for move in POLICY.pack(shot, lambda _: None).moves] == ["web"]
+    assert [move.pod.name for move in POLICY.pack_pods(shot, lambda _: None).moves] == ["web"]
     measured = Measured(1.0, slower=frozenset({web.workload}))
-    assert not POLICY.pack(attrs.evolve(shot, measured=measured), lambda _: None).moves
+    assert not POLICY.pack_pods(attrs.evolve(shot, measured=measured), lambda _: None).moves
 
 
 def test_one_that_waits_is_packed_into_the_cloud():
@@ -194,6 +194,6 @@ def test_one_that_waits_is_packed_into_the_cloud():
     policy = attrs.evolve(
         POLICY, solver=Highs(), qos_targets=lambda w: QosTarget(weight=float(w.name == "web"))
     )
-    found = policy.pack(shot, lambda _: None)
+    found = policy.pack_pods(shot, lambda _: None)
     assert {move.pod.name: move.target[0] for move in found.awaited} == {"stuck": "c", "web": "c"}
     assert found.proven

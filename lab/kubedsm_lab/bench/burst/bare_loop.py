@@ -1,7 +1,8 @@
-"""Bare loop: bind every watched pod to the nodes in turn, without decision or verification.
+"""Minimal scheduler for comparison: bind every pending pod round-robin, without any decision.
 
-The loop uses aiohttp in the ordinary way. Connections are opened in advance and kept, so no burst
-begins with a TLS handshake; or closed after an idle timeout, as aiohttp does by default.
+The loop uses aiohttp in the ordinary way, and does not verify binds. Connections are opened in
+advance and kept, so no burst begins with a TLS handshake; or closed after an idle timeout, as
+aiohttp does by default.
 
 `python -m kubedsm_lab.bench.burst.bare_loop KUBECONFIG SECONDS` prints `watching` when ready.
 """
@@ -25,7 +26,7 @@ NAME = "bare-loop"
 
 
 async def run(kubeconfig: Path, keepalive: float) -> None:
-    """Run until cancelled."""
+    """Watch and bind pods until cancelled."""
     from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
 
     server = await credentials.from_kubeconfig(kubeconfig, None, os.environ)

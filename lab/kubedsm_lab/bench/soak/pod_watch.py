@@ -1,4 +1,4 @@
-"""Observation of all pods by a watch: waiting times, and violated invariants."""
+"""Watch of all pods during a soak: waiting times, and violated invariants."""
 
 from collections import defaultdict
 
@@ -14,7 +14,7 @@ SCHEDULER_NAME = "kubedsm"
 
 @attrs.frozen(slots=True)
 class Wait:
-    """Time of a pod's first observation, and seconds until bound or deleted."""
+    """Waiting time of a pod: first observed at `created`, then seconds until bound or deleted."""
 
     created: float
     seconds: float
@@ -22,7 +22,7 @@ class Wait:
 
 
 class PodWatch:
-    """Waiting times of KubeDSM's pods, and invariants checked at each event.
+    """Watch handler that records the waiting times of KubeDSM's pods and checks invariants.
 
     A pod keeps its node, requests on a node do not exceed the allocatable resources, and migrations
     do not remove the last Ready pod of a workload.

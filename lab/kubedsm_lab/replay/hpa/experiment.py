@@ -1,4 +1,4 @@
-"""`kubedsm replay --preset hpa`: its trials, its pictures and its findings."""
+"""`kubedsm replay --preset hpa`: trials, plots and results of the autoscaler experiment."""
 
 import math
 import statistics
@@ -63,7 +63,10 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        """Return each policy with usual and with instant scheduling, and the reference varied."""
+        """Return all trials: policies with usual and instant scheduling, and reference variants.
+
+        The variants schedule later, or serve requests of other demand.
+        """
         kinds = [
             *((policy, 0.0, DEMAND) for policy in self.contenders),
             *((policy, None, DEMAND) for policy in self.contenders),
@@ -94,7 +97,7 @@ PRESET = Preset(Plan(seeds=20), Plan(seeds=50), run)
 
 
 def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """Return SVG files by name."""
+    """Return the experiment's plots as SVG files by name."""
     plain = by_policy(outcomes)
     if not plain:
         return {}
