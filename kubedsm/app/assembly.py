@@ -98,7 +98,7 @@ class Runtime:
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, mirror, lambda: current.current.policy)
         self.sites = Sites(mirror, current, clock, self.synced)
-        changes = WorkloadChanges(clock, name, followed, mirror.claimant)
+        changes = WorkloadChanges(clock, name, followed, mirror.claimed)
 
         # Planner.
         self.planner: Planner
@@ -225,7 +225,7 @@ class Runtime:
             mirror,
             self.queue,
             self.supervisor,
-            on_pod=(binds.observe, *of_pods, ignored.observe),
+            on_pod=of_pods,
             on_gone=(*of_pods, recorder.forget),
             on_other=(
                 self.sites.observe,
@@ -235,6 +235,8 @@ class Runtime:
                 SlowerEdges(self.workload_events).observe,
                 listener.mirror_changed,
             ),
+            on_request=(ignored.observe,),
+            on_owner=(binds.observe,),
         )
         handle = self.handler.handle
         self.followed = FollowedCluster(cluster, clock, rng, mirror, current, handle, self.synced)

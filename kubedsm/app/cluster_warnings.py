@@ -92,7 +92,7 @@ class MismatchWarnings:
         if not keys:
             return
         snapshot = self.mirror.snapshot()
-        missed = list_unmatched(services, snapshot.shares())
+        missed = list_unmatched(services, snapshot.census.shares)
         self._matched = (self._matched & keys) | (keys - set(missed))
         self._since = {key: self._since.get(key, now) for key in missed}
         self._told = {key: told for key, told in self._told.items() if key in keys}

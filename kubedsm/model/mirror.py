@@ -140,7 +140,8 @@ class ClusterMirror:
         self._uids: dict[tuple[str, str], Uid] = {}
         self._reservations: dict[str, Reservation] = {}
         self._claims: dict[str, ReplacementClaim] = {}
-        self._claimed: dict[Uid, str] = {}
+        #: migration that claimed each replacement; for others to read
+        self.claimed: dict[Uid, str] = {}
         #: pods with the migration label
         self._marked: set[Uid] = set()
         #: number of changes of any kind
@@ -220,7 +221,7 @@ class ClusterMirror:
             claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
             if claimant is not None:
                 del self._claims[claimant]
-                self._claimed[pod.uid] = claimant
+                self.claimed[pod.uid] = claimant
         return Change(pod_before=before, pod_after=pod, freed=freed)
 
     def _forget_pod(self, uid: Uid) -> Change:
@@ -231,7 +232,7 @@ class ClusterMirror:
         if self._uids.get((pod.namespace, pod.name)) == uid:
             del self._uids[pod.namespace, pod.name]
         self._marked.discard(uid)
-        self._claimed.pop(uid, None)
+        self.claimed.pop(uid, None)
         return Change(pod_before=pod, freed=self._set_pod(uid, None, None))
 
     # Objects.
@@ -361,18 +362,16 @@ class ClusterMirror:
     def end_claim(self, claimant: str) -> None:
         """End a claim, and release the pod it got."""
         self._claims.pop(claimant, None)
-        self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
-
-    def claimant(self, uid: Uid) -> str | None:
-        return self._claimed.get(uid)
+        for uid in [uid for uid, by in self.claimed.items() if by == claimant]:
+            del self.claimed[uid]
 
     def leaves_to_place(self, pod: Pod) -> bool:
         """Return True if the scheduler, and no migration, is responsible for the placement."""
-        return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
+        return pod.scheduler_name == self._scheduler_name and pod.uid not in self.claimed
 
     def find_replacement(self, claimant: str) -> Pod | None:
         """Return the replacement assigned to the claimant, if existing."""
-        uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
+        uid = next((uid for uid, by in self.claimed.items() if by == claimant), None)
         return None if uid is None else self._pods.get(uid)
 
     # Accounting.
@@ -498,7 +497,8 @@ class ClusterMirror:
             placed = standing(self._pods, self._placed)
             known = Residents.of(index, self.surroundings, keys, placed)
         else:
-            known = known.with_nodes(index, self.surroundings)
+            if known.nodes is not index or known.surroundings is not self.surroundings:
+                known = known.with_nodes(index, self.surroundings)
             steps = list(self._list_steps(known)) if self._touched else ()
             if steps:
                 known = known.after(steps)
@@ -549,7 +549,7 @@ class ClusterMirror:
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require_truth(all(uid in self._pods for uid in self._claimed), "a claim outlives its pod")
+        _require_truth(all(uid in self._pods for uid in self.claimed), "a claim outlives its pod")
 
 
 def _nomination_holder(uid: Uid) -> str:

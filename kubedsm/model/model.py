@@ -239,6 +239,11 @@ class SchedulingRules:
         of_pods = self.affinity or self.anti_affinity or self.spread
         return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Return True if feasibility and preference depend on the node alone."""
+        return not (self.speaks_of_others or self.preferences)
+
     @property
     def claim_keys(self) -> list[tuple[str, str]]:
         return [claim.key for claim in self.claims]

@@ -281,19 +281,14 @@ class NodeIndex:
 _SINGLE: dict[int, NodeIndex] = {}
 
 
+@attrs.frozen(slots=True, eq=False)
 class Room:
     """Free capacity by node position, immutable; columns are made on first use."""
 
-    def __init__(
-        self,
-        nodes: NodeIndex,
-        free: Mapping[NodeName, Resources],
-        columns: Mapping[str, Ints] | None = None,
-    ) -> None:
-        """free: must not change any more."""
-        self._nodes = nodes
-        self._free = free
-        self._columns = dict(columns or {})
+    _nodes: NodeIndex
+    #: must not change any more
+    _free: Mapping[NodeName, Resources]
+    _columns: dict[str, Ints] = attrs.field(factory=dict)
 
     def of(self, position: int) -> Resources:
         return self._free[self._nodes.names[position]]
@@ -308,7 +303,7 @@ class Room:
 
     def short(self, requests: Resources) -> Mask:
         """Return the nodes that lack some requested resource."""
-        short = self._nodes.none()
+        short = np.zeros(len(self._nodes), dtype=np.bool_)
         for resource, amount in requests.items():
             if amount:
                 short |= self.column(resource) < amount

@@ -166,9 +166,7 @@ class Residents:
 
     def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
         """Return the same pods with the present nodes and other objects."""
-        before, afresh = self.surroundings, len(self._known) > _REMEMBERED
-        if nodes is self.nodes and surroundings is before and not afresh:
-            return self
+        before = self.surroundings
         same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, known={}, covering={})
         if surroundings.claims is before.claims and surroundings.volumes is before.volumes:
             return same
@@ -221,6 +219,9 @@ class Residents:
         """Return the number of pods per node that satisfy all selections."""
         known = self._known.get(selections)
         if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+                self._covering.clear()
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
                 if self.is_covered(selections, peer):

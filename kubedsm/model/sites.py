@@ -18,7 +18,7 @@ SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 #: key of a taint in snapshots only, which keeps pods away and explains why
 AWAY_TAINT = "kubedsm.io/site"
-#: a site of fewer nodes cannot be told from a lost node
+#: a site of fewer nodes cannot be distinguished from a lost node
 _FEWEST = 2
 
 
@@ -115,7 +115,7 @@ class Away:
 
     def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
-        counted = shares_after(snapshot.shares(), self.serving)
+        counted = shares_after(snapshot.census.shares, self.serving)
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:

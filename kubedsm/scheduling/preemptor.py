@@ -181,7 +181,7 @@ class Preemptor:
     def _find_waiting(self, uid: Uid) -> Pod | None:
         """Return the pod if still waiting for scheduling."""
         pod = self.mirror.pod(uid)
-        taken = self.mirror.has_reservation(uid) or self.mirror.claimant(uid) is not None
+        taken = self.mirror.has_reservation(uid) or uid in self.mirror.claimed
         return pod if pod is not None and pod.waits_for_node and not taken else None
 
     def _requeue(self, uid: Uid) -> None:

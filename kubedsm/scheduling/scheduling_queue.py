@@ -14,7 +14,7 @@ import random
 import sys
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Self
 
@@ -67,22 +67,18 @@ class SortedPods:
 
     def __init__(self) -> None:
         self.places: dict[Uid, Place] = {}
-        self._sorted: list[Place] = []
+        self.in_order: list[Place] = []
 
     def add(self, pod: Pod) -> None:
         """Insert the pod, or move the pod to its present place."""
         self.discard(pod.uid)
         place = self.places[pod.uid] = serving_order(pod), pod.uid
-        insort(self._sorted, place)
+        insort(self.in_order, place)
 
     def discard(self, uid: Uid) -> None:
         place = self.places.pop(uid, None)
         if place is not None:
-            del self._sorted[bisect_left(self._sorted, place)]
-
-    def first(self, limit: int) -> Sequence[Place]:
-        """Return the places of up to `limit` pods that are served first."""
-        return self._sorted[:limit]
+            del self.in_order[bisect_left(self.in_order, place)]
 
 
 @attrs.define
@@ -229,8 +225,9 @@ class SchedulingQueue:
         """Return up to `limit` pods by serving order, without removing them."""
         if self._backoff or self._unschedulable.asleep:
             self._flush_due(self._clock.monotonic())
-        lines = [each.pods.first(min(each.awake, limit)) for each in self._unschedulable.awake]
-        first = islice(heapq.merge(self._active.first(limit), *lines), limit)
+        retried = self._unschedulable.awake
+        lines = [each.pods.in_order[: min(each.awake, limit)] for each in retried]
+        first = islice(heapq.merge(self._active.in_order[:limit], *lines), limit)
         return [self._pods[uid] for _, uid in first]
 
     def pop(self, limit: int) -> list[Uid]:

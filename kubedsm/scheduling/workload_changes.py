@@ -6,7 +6,7 @@ the creation times of pods bound them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 import attrs
 
@@ -31,8 +31,8 @@ class WorkloadChanges:
     scheduler_name: str
     #: pods of execution plans in progress
     followed: Container[Uid]
-    #: returns the migration that claimed the pod
-    claimant: Callable[[Uid], str | None]
+    #: replacements of migrated pods
+    claimed: Container[Uid]
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
     _all_pods: int = attrs.field(default=0, init=False)
     _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
@@ -59,7 +59,7 @@ class WorkloadChanges:
                 self._edge = _begin_at(self._edge, pod.created)
                 return
             self._starting[pod.uid] = self.clock.monotonic() + SETTLING
-            if self.claimant(pod.uid) is None:
+            if pod.uid not in self.claimed:
                 self._note_change(pod.workload, now)
         elif ends and not (before.terminating or before.finished):
             if not (before.detached or pod.uid in self.followed):

@@ -58,7 +58,7 @@ async def test_what_is_wanted_beside_must_be_served(served):
     async with diagnostics:
         port = int(diagnostics.url.rpartition(":")[2])
         with pytest.raises(AddressUnavailableError, match=f":{port}: Address already in use"):
-            async with Diagnostics(explanations_of(decisions), port, beside=web.Application()):
+            async with Diagnostics(explanations_of(decisions), port, mandatory=web.Application()):
                 pass
 
 

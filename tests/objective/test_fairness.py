@@ -6,7 +6,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.model.model import Tier, Workload
 from kubedsm.objective.objective import QosTarget
-from kubedsm.objective.qos_targets import share_namespace_weights
+from kubedsm.objective.qos_targets import resolve_qos_targets, share_namespace_weights
 from kubedsm.optimizer.moving.movable import default_movable
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -98,6 +98,6 @@ def test_a_workload_that_has_no_pods_has_its_own_promise():
 
 
 def test_within_a_single_namespace_weights_stay_as_configured():
-    present = [Workload("n", "Deployment", str(number)) for number in range(3)]
-    fair = share_namespace_weights(lambda _: QosTarget(0.5, 3.0), present, {"n": 2})
-    assert {fair(workload) for workload in present} == {QosTarget(0.5, 3.0)}
+    shot = room_for_four(four_split())
+    fair = resolve_qos_targets(lambda _: QosTarget(0.5, 3.0), shot, namespace_weights={"split": 2})
+    assert {fair(workload) for workload in shot.census.shares} == {QosTarget(0.5, 3.0)}

@@ -79,7 +79,7 @@ def test_what_is_there_is_worth_what_it_was():
     free = Gains.of(shot, without_caps(promises), Objective())
     assert gains.of_workload(web, -1) == free.of_workload(web, -1) < 0
     assert gains.of_workload(web, 1) < 0 < free.of_workload(web, 1)
-    shares = shot.shares()
+    shares = shot.census.shares
     assert quality(shares, promises, Objective()) == quality(
         shares, without_caps(promises), Objective()
     )

@@ -44,7 +44,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
         if pod.workload.kind in _NEVER and pod.scheduler_name == name:
             return Cause.NOT_REPLACED.of(pod.workload.kind)
         node = nodes.get(placed.get(pod.uid, NodeName("")))
-        # Every pod is asked about, and mostly nothing is said.
+        # Evaluated for every pod, mostly without a reason: no intermediate values.
         found = (
             pod.scheduler_name != name,
             pod.finished,

@@ -119,7 +119,7 @@ def drawn_lasting(seed):
 def literal_worth(case, lasting):
     """Word for word: points as pods of the average workload, for as long as they last."""
     shot, objective = case.snapshot, case.objective
-    shares = shot.shares()
+    shares = shot.census.shares
     stranded = Counter(
         pod.workload
         for pod in shot.schedulable(shot.pods.values())

@@ -188,7 +188,7 @@ def rank_of(case, found):
 
 def no_gain(case, best):
     """Whether the best is no more than rounding, at the first priority that changes."""
-    before = by_priority(case.snapshot, case.snapshot.shares(), case)
+    before = by_priority(case.snapshot, case.snapshot.census.shares, case)
     gain = next((b - a for a, b in zip(before, best[0], strict=True) if a != b), 0)
     return gain <= ROUNDING * -best[1]
 
@@ -230,7 +230,7 @@ def test_the_papers_form_keeps_every_rule():
             case.snapshot, case.promises, case.objective, case.limits, algorithm="paper"
         )
         assert not refusals(case.snapshot, found, seed), seed
-        before = by_priority(case.snapshot, case.snapshot.shares(), case)
+        before = by_priority(case.snapshot, case.snapshot.census.shares, case)
         after = by_priority(case.snapshot, found.after.shares, case)
         assert after > before or not found.moves, seed
         seen["moved"] += bool(found.moves)

@@ -20,7 +20,7 @@ NONE = Bounds(states=0, steps=0, loads=0)
 def decided(seed, objective, bounds):
     """The choice, and what it is worth."""
     case, edge, cloud = drawn_batch(seed)
-    args = case.snapshot.shares(), case.promises, objective
+    args = case.snapshot.census.shares, case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     return choice, worth_of(edge, cloud, choice, list_demands(edge, *args))
 
@@ -64,7 +64,7 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation():
     for seed in drawing.drawn(range(200)):
         case, edge, cloud = drawn_batch(seed)
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
-        members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
+        members = list_demands(edge, case.snapshot.census.shares, case.promises, objective)
         limits = upper_bounds(edge, cloud, members, objective)
         choice, (placed, _, _) = decided(seed, objective, Bounds())
         of_turns = [n for (name, _), n in limits.items() if name == PLACED]

@@ -110,7 +110,7 @@ def test_the_split_over_workloads_is_the_best_of_all_splits():
         rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
         batch = group_kinds(case.batch, rows)
         packing = PlacementProblem.of(batch, rows)
-        shares = case.snapshot.shares()
+        shares = case.snapshot.census.shares
         members = list_demands(packing, shares, case.promises, DEFAULT)
         split = split_vectors(members, packing.counts, Bounds())
         assert split is not None
@@ -168,7 +168,7 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     bounds = Bounds(loads=500)
     room = CloudRoom.of(cloud, bounds)
     choice = make_decision(
-        edge, room, shot.shares(), lambda _: QosTarget(), DEFAULT, measured, bounds
+        edge, room, shot.census.shares, lambda _: QosTarget(), DEFAULT, measured, bounds
     )
     assert not choice.proven
     assert len(choice.edge) == 2

@@ -135,7 +135,7 @@ def value(policy, shot, pods, bindings):
     priorities = sorted({p.pod_class.priority for p in pods}, reverse=True)
     on_edge = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
     levels = levels_of((each.workload, each.pod_class.priority) for each in pods) or {}
-    after = shares_after(shot.shares(), on_edge)
+    after = shares_after(shot.census.shares, on_edge)
     by_level = dict.fromkeys(sorted(set(levels.values()) or {0}, reverse=True), 0)
     for workload in {p.workload for p in pods} & after.keys():
         of_workload = {workload: after[workload]}

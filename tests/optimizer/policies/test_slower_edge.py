@@ -55,7 +55,7 @@ def chosen(case, objective, bounds):
     rows = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
     of_batch = group_kinds(case.batch, rows[0] + rows[1])
     edge, cloud = (PlacementProblem.of(of_batch, of_tier) for of_tier in rows)
-    args = case.snapshot.shares(), case.promises, objective
+    args = case.snapshot.census.shares, case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     gained = 0
     for member in list_demands(edge, *args):
