@@ -18,7 +18,7 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Aggregates of one snapshot, counted along by the mirror."""
+    """Aggregates of one snapshot, maintained incrementally by the mirror."""
 
     census: Census
     index: NodeIndex
@@ -166,6 +166,6 @@ class Snapshot:
         )
 
     def _replace(self, *, fields: Mapping[str, Any] | None = None, **counted: Any) -> "Snapshot":
-        """Return the snapshot with other fields, and the same aggregates but for those given."""
+        """Return a copy with changed fields, retaining aggregates except those given."""
         known = self.counted or Counted(self.census, self.index, self.room, self.residents)
         return attrs.evolve(self, counted=attrs.evolve(known, **counted), **(fields or {}))
