@@ -123,7 +123,10 @@ def _file_state(path: Path) -> object:
 
 
 class LiveConfiguration:
-    """Follow the source. The pause switch is in the source's ConfigMap, or else in `kubedsm`."""
+    """Follow the configuration source (a file or ConfigMap), and the pause switch.
+
+    The pause switch is in the source's ConfigMap, or else in `kubedsm`.
+    """
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ _NUMBER = re.compile(r"\d+")
 
 @attrs.frozen(slots=True)
 class Notice:
-    """Event about a pod or a ConfigMap."""
+    """Event about a pod or a ConfigMap, waiting to be written."""
 
     about: Pod | ConfigMap
     reason: str
@@ -93,7 +93,7 @@ class Notice:
 
 @attrs.frozen(slots=True)
 class Retiered:
-    """Tier labels and annotations of a pod whose node changed tier."""
+    """Pending update of tier labels and annotations, for a pod whose node changed tier."""
 
     topic: ClassVar[str] = "tier"
     about: Pod
@@ -146,7 +146,7 @@ def merge_counters(entry: Entry, older: Entry | None) -> Entry:
 
 @attrs.define(eq=False)
 class EventRecorder:
-    """Queue of unwritten entries.
+    """Queue of unwritten Events, conditions and tier labels, written in the background.
 
     `why` explains a placement in one line, if possible. `followed` contains pods of running plans,
     whose binds are reported on completion. `binds_idle` is set without bind requests in flight.

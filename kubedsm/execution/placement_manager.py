@@ -67,7 +67,7 @@ MigrationCall = Callable[[Step, Pod, Accepted | None, IsPending, Report], Corout
 
 @attrs.define(slots=True)
 class Running:
-    """Plan in progress, with a bounded history."""
+    """Plan in progress, with a bounded history of its steps."""
 
     plan: Plan
     begun: float
@@ -292,7 +292,10 @@ class PlacementManager:
             self._orphans.inspect(pod, self)
 
     def report(self, plan_id: str, event: PlanEvent, due: float = 0.0) -> None:
-        """Have a plan handle an event; by rounding, the clock may show a moment before `due`."""
+        """Deliver an event to a plan, and process the consequences.
+
+        due: by rounding, the clock may show a moment before this deadline.
+        """
         self._inbox.append((plan_id, event, due))
         if self._handling:
             return

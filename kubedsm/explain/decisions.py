@@ -243,7 +243,7 @@ class Decisions:
 def _reason(
     recalled: Recalled, policy: KubeDSM, basis: Basis, nodes: Sequence[NodeVerdict]
 ) -> Words:
-    """Return the clause with the reason for the selected node."""
+    """Explain in one clause why the pod's node was selected."""
     chosen, pod = recalled.chosen, recalled.pod
     promises = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:

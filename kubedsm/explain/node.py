@@ -133,7 +133,7 @@ class NodeExplainer:
             yield (f"Measured use: {' and '.join(measured)}.",)
 
     def _describe_free(self, *names: str) -> str:
-        """Describe how much can still be requested."""
+        """Describe the unrequested capacity of the node."""
         size = self.node.allocatable
         parts = [amount(name, max(0, self._free.amount(name)), size.amount(name)) for name in names]
         return f"{' and '.join(parts)} are free for requests"

@@ -31,7 +31,7 @@ _SHOWN = 20
 
 
 def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
-    """Return the QoS target of a workload, with the underlying response times."""
+    """Return the QoS target of one workload, with the underlying response times."""
     promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
     answers = snapshot.measured.answers.get(workload, {})
     measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))

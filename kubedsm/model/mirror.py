@@ -55,7 +55,7 @@ Held = tuple[NodeName, Resources]
 
 
 class ReservationError(Exception):
-    """The capacity is not free."""
+    """Error: the requested capacity cannot be reserved."""
 
 
 @attrs.frozen(slots=True)
@@ -98,7 +98,7 @@ class ReplacementClaim:
 
 
 class ClusterMirror:
-    """Cluster mirror of one scheduler.
+    """Mirror of the cluster for one scheduler: observed objects and capacity reservations.
 
     followed: pods of running plans, if there are plans. on_released: called for released
     reservations.
@@ -256,7 +256,7 @@ class ClusterMirror:
         return list(self._nodes.values())
 
     def free(self, name: NodeName) -> Resources:
-        """Return the free capacity. Raise KeyError for an unknown node."""
+        """Return the free capacity of a node. Raise KeyError for an unknown node."""
         return self._free[name]
 
     # Reservations and claims.
@@ -282,7 +282,7 @@ class ClusterMirror:
         self._add_reservation(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
-        """Release the reservation, if any."""
+        """Release a capacity reservation, if any."""
         reservation = self._give_back(holder)
         if reservation is None or self._on_released is None:
             return
@@ -325,7 +325,7 @@ class ClusterMirror:
 
     @property
     def held(self) -> list[str]:
-        """Holders of reservations and claims."""
+        """Holders of capacity reservations and replacement claims."""
         return [*self._reservations, *self._claims]
 
     def has_reservation(self, holder: str) -> bool:
@@ -356,17 +356,17 @@ class ClusterMirror:
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Assign the next pod matching the description to the claimant."""
+        """Claim a future replacement pod: the next pod matching the description is assigned."""
         self._claims[claimant] = claim
 
     def end_claim(self, claimant: str) -> None:
-        """End a claim, and release the pod it got."""
+        """End a replacement claim, and release the assigned pod."""
         self._claims.pop(claimant, None)
         for uid in [uid for uid, by in self.claimed.items() if by == claimant]:
             del self.claimed[uid]
 
     def leaves_to_place(self, pod: Pod) -> bool:
-        """Return True if the scheduler, and no migration, is responsible for the placement."""
+        """Return True if the scheduler must place the pod, False if a migration does."""
         return pod.scheduler_name == self._scheduler_name and pod.uid not in self.claimed
 
     def find_replacement(self, claimant: str) -> Pod | None:
@@ -478,7 +478,10 @@ class ClusterMirror:
         )
 
     def _list_unproven(self) -> dict[Uid, Pod]:
-        """Return labelled pods without a plan as usual pods: any client may label pods."""
+        """Return pods with a migration label but no plan, treated as usual pods.
+
+        Any client may label pods.
+        """
         if self._followed is None:
             return {}
         doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
@@ -507,7 +510,7 @@ class ClusterMirror:
         return known
 
     def _list_steps(self, known: Residents) -> Iterator[Step]:
-        """Yield arrivals and departures of the pods that count in these residents."""
+        """Yield arrivals and departures of pods since the residents were counted."""
         for uid, (was, source) in self._touched.items():
             pod, node = self._pods.get(uid), self._placed.get(uid)
             if source == node and was is not None and pod is not None and is_seen_alike(was, pod):

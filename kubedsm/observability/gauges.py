@@ -24,7 +24,7 @@ LABELS = ("namespace", "kind", "workload")
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """Yield every gauge, and counters maintained elsewhere."""
+    """Yield every gauge metric, and counters maintained elsewhere."""
     snapshot = reading.snapshot
     yield from _queue_families(reading)
     yield from workload_families(snapshot.census.shares, reading.policy.qos_targets_in(snapshot))
@@ -59,7 +59,7 @@ def _queue_families(reading: Reading) -> Iterator[Metric]:
 
 
 def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
-    """Return the workloads with series: round-robin over namespaces, by name.
+    """Choose the workloads with metric series: round-robin over namespaces, by name.
 
     The selection is stable between scrapes, and fair to small namespaces.
     """

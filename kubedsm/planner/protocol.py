@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Call(NamedTuple):
-    """Call of a mirror's method, to be repeated on another mirror."""
+    """Recorded call of a mirror method, to be replayed on the planner's replica."""
 
     method: str
     args: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Configured:
-    """New configuration, as a document."""
+    """Message to the planner process: a new configuration document."""
 
     document: Any
 

@@ -312,7 +312,7 @@ class Suggester:
 
 
 def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
-    """Yield the legs of each group; a group is a plan."""
+    """Yield the migration legs of each group; each group becomes one plan."""
     legs = sorted(suggestion.legs, key=lambda leg: leg.move.group)
     for number, members in itertools.groupby(legs, key=lambda leg: leg.move.group):
         yield number, list(members)
@@ -324,7 +324,7 @@ def _proposal_text(move: Move, id_: str) -> str:
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
-    """Return the plan's order for a leg."""
+    """Convert a migration leg to the order that a plan executes."""
     return MoveOrder(
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,

@@ -90,7 +90,7 @@ class WorkloadChanges:
             self._edge = QuietPeriods(now) if self._edge is None else self._edge.end_period(now)
 
     def quiet(self) -> Quiet:
-        """Return the quiet periods known at present."""
+        """Return the quiet periods of all workloads, as observed so far."""
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
@@ -109,14 +109,14 @@ class WorkloadChanges:
         return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
-        """Return the seconds until a quiet period has grown by `_GROWTH`."""
+        """Return the seconds until quiet periods are long enough for another suggestion."""
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))
 
 
 def _begin_at(known: QuietPeriods | None, created: float) -> QuietPeriods:
-    """Begin a period with a pod that existed before this process, unless one began later."""
+    """Begin a quiet period at the creation time of a pod, unless a later change is known."""
     if known is None:
         return QuietPeriods(created)
     return attrs.evolve(known, since=max(known.since, created))

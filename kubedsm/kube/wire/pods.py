@@ -48,7 +48,7 @@ _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
-    """Rare demands of a pod, as the key of a cache."""
+    """Rarely used scheduling fields of a pod, as a cache key."""
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()
