@@ -83,7 +83,7 @@ class Migrator:
     # candidates
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
-        """Return a planner request with everything that restricts migrations now."""
+        """Return a planner request with all current restrictions of migrations."""
         return request(
             moving=frozenset(self.moves.moving_each()),
             resting=self.moves.resting(),
