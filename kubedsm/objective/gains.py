@@ -51,7 +51,7 @@ class Gains:
 
     @classmethod
     def of(cls, snapshot: Snapshot, qos_targets: QosTargets, objective: Objective) -> Self:
-        shares = snapshot.shares()
+        shares = snapshot.census.shares
         return cls(shares, qos_targets, objective, snapshot.census.levels)
 
     def of_workload(self, workload: Workload, change: int) -> int:

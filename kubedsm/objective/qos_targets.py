@@ -5,8 +5,9 @@
 2. Tenants lower the targets of their own workloads, or raise them within the operator's limit.
 3. If the objective weighs traffic, weights are multiplied by request rates: configured rates,
    then measured, then declared by tenants. The QoS is then that of requests, not of workloads.
-4. Namespace fairness: the workloads of one namespace share the weight of that namespace. Without
-   this step, a tenant that divides one Deployment into four has four terms in the objective.
+4. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
+   no other namespace competes for capacity. Without this step, a tenant that divides one Deployment
+   into four has four terms in the objective.
 5. If the edge responds to a workload more slowly than the cloud, the edge receives no further
    pods of the workload.
 
@@ -44,9 +45,10 @@ def resolve_qos_targets(
         targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
     if rates is not None:
         rates = complete_rates(rates, snapshot, max_declared_rate)
-        targets = weigh_by_traffic(targets, snapshot.shares(), rates)
-    if namespace_weights is not None:
-        targets = share_namespace_weights(targets, snapshot.shares(), namespace_weights)
+        targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
+    namespaces = {workload.namespace for workload in snapshot.census.shares}
+    if namespace_weights is not None and len(namespaces) > 1:
+        targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
     if snapshot.measured.slower:
         targets = cap_slower_edge(targets, snapshot)
     return cache(targets)
@@ -180,15 +182,12 @@ def share_namespace_weights(
 ) -> QosTargets:
     """Scale the weights of present workloads to sum up to the weight of their namespace.
 
-    Unconfigured namespaces weigh 1. With a single namespace, targets are unchanged: no other
-    namespace competes for capacity.
+    Unconfigured namespaces weigh 1.
     """
     total: dict[str, float] = {}
     for workload in present:
         namespace = workload.namespace
         total[namespace] = total.get(namespace, 0.0) + targets(workload).weight
-    if len(total) <= 1:
-        return targets
 
     def scale_target(workload: Workload) -> QosTarget:
         target, namespace = targets(workload), workload.namespace
@@ -205,7 +204,7 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
 
     Current edge pods keep their benefit: none should leave, and no further pods should arrive.
     """
-    shares = snapshot.shares()
+    shares = snapshot.census.shares
     return _override_targets(
         targets,
         {

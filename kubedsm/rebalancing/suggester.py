@@ -19,7 +19,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.execution.migrations import Group, Migrations
+from kubedsm.execution.migrations import Group
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.listener import Listener
@@ -63,7 +63,6 @@ class Migrator:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    moves: Migrations
     preemptor: Preemptor
     recorder: EventRecorder
     record: DecisionRecord
@@ -85,11 +84,11 @@ class Migrator:
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
         """Return a planner request with everything that restricts migrations now."""
         return request(
-            moving=frozenset(self.moves.moving_each()),
-            resting=self.moves.resting(),
+            moving=frozenset(self.manager.migrations.moving_each()),
+            resting=self.manager.migrations.resting(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
-            arriving=self.moves.arriving(),
+            arriving=self.manager.migrations.arriving(),
             **more,
         )
 
@@ -313,7 +312,7 @@ class Suggester:
 
 
 def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
-    """Yield the legs of each group; a group is a plan."""
+    """Yield the migration legs of each group; each group becomes one plan."""
     legs = sorted(suggestion.legs, key=lambda leg: leg.move.group)
     for number, members in itertools.groupby(legs, key=lambda leg: leg.move.group):
         yield number, list(members)
@@ -325,7 +324,7 @@ def _proposal_text(move: Move, id_: str) -> str:
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
-    """Return the plan's order for a leg."""
+    """Convert a migration leg to the order that a plan executes."""
     return MoveOrder(
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,

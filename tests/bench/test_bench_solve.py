@@ -43,7 +43,7 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     waiting = {each.workload for each in of.batch}
     others = sum(
         objective.score(share.edge, share.total, promise.qos, promise.weight)
-        for workload, share in of.snapshot.shares().items()
+        for workload, share in of.snapshot.census.shares.items()
         if workload not in waiting
         for promise in [of.promises(workload)]
     )

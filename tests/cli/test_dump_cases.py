@@ -160,7 +160,7 @@ def after_all_rounds(name):
         snapshot = snapshot.with_placed({move.pod.uid: move.target for move in moves})
         if not moves:
             break
-    shares = {str(w): (share.edge, share.total) for w, share in snapshot.shares().items()}
+    shares = {str(w): (share.edge, share.total) for w, share in snapshot.census.shares.items()}
     return shares, number
 
 

@@ -133,7 +133,7 @@ def test_a_pod_stays_in_the_cloud_for_a_slower_edge_and_a_stateful_one_is_recrea
     mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
     snapshot = mirror.snapshot()
     assert advise(snapshot, Configuration()).suggestion.moves
-    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.shares()))
+    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.census.shares))
     advice = advise(attrs.evolve(snapshot, measured=measured), Configuration())
     assert not advice.suggestion.moves
     why = "the edge answers its workload's requests more slowly than the cloud"

@@ -346,8 +346,7 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     False if any pod has constraints or preferences about other pods, or is subject to any, or if a
     node has a PreferNoSchedule taint.
     """
-    rules = {pod.pod_class.rules for pod in batch}
-    if any(each.speaks_of_others or each.preferences for each in rules):
+    if not all(pod.pod_class.rules.is_plain for pod in batch):
         return False
     if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):
         return False
@@ -358,9 +357,9 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
         (pod.namespace, tuple((key, pod.labels[key]) for key in keys if key in pod.labels))
         for pod in batch
     }
-    present = [pod_class.rules for pod_class in snapshot.census.classes]
-    terms = {term for of_pod in present for term in of_pod.anti_affinity}
-    terms.update(term for of_pod in present for _, term in wishes_of(of_pod))
+    rules = [pod_class.rules for pod_class in snapshot.census.classes]
+    terms = {term for of_pod in rules for term in of_pod.anti_affinity}
+    terms.update(term for of_pod in rules for _, term in wishes_of(of_pod))
     return not any(
         Selection.of(term).covers(namespace, dict(labels), snapshot.surroundings)
         for term in terms

@@ -44,7 +44,7 @@ _DISTANCES_A_STEP = 50
 
 
 class TooManyError(Exception):
-    """The exact-search limit is exceeded."""
+    """Error: the exact-search limit is exceeded."""
 
 
 @attrs.frozen(eq=False)
@@ -63,7 +63,7 @@ class Solution:
 
     @property
     def rank(self) -> tuple[Gain, int, int, int]:
-        """Greater is better."""
+        """Sort key of solutions; greater is better."""
         return self.net, -self.moves, -self.spread, -self.fragmentation
 
 
@@ -99,7 +99,7 @@ def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | N
 
 @attrs.frozen(eq=False)
 class Changes:
-    """Candidate changes of a node, X x I, made by `list_changes`."""
+    """Candidate changes of one node, as vectors of arrivals and departures by item."""
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -181,7 +181,7 @@ class Digits:
 
 @attrs.frozen
 class _Solved:
-    """A reachable difference."""
+    """Reachable difference of edge pod counts, with its benefit and number of touches."""
 
     net: Gain
     moves: int

@@ -35,7 +35,7 @@ _LEAST_DEFRAGMENTED = SCALE // 100
 
 @attrs.frozen
 class Selection:
-    """Migrations to carry out, with their groups and gains."""
+    """Selected migrations to carry out, with their groups and gains."""
 
     moves: Moves = ()
     #: order of all proposed migrations

@@ -27,7 +27,7 @@ from kubedsm.optimizer.programming.programme import (
 
 
 class ChangesProgramme:
-    """Builder of the integer programme; variables are identified by number."""
+    """Integer programme for migrations of the edge, and the meaning of its variables."""
 
     def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
@@ -56,21 +56,21 @@ class ChangesProgramme:
 
     @property
     def size(self) -> int:
-        """Number of variables."""
+        """Number of variables of the programme."""
         return self._rows.number
 
     def programme(self) -> Programme:
         return self._rows.programme()
 
     def changes(self, values: Ints) -> Ints:
-        """Return N x I."""
+        """Convert variable values to changes of the edge, shape (nodes, items)."""
         padded = np.append(values, 0)  # where NO_VARIABLE points to
         changes = np.zeros_like(self._problem.present)
         changes[self._nodes] = padded[self._come] - padded[self._leave]
         return changes
 
     def moves(self) -> Ints:
-        """Return the weights, V, of the number of migrations."""
+        """Return objective weights of the number of migrations, by variable."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights

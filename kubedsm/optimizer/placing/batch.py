@@ -69,7 +69,7 @@ def place_alone(
     """Choose the node of a single pod; gain: QoS gained by placing the pod on the edge."""
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
-    if spread is not None and has_default_spread(pod):
+    if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
         company = spread.by_node(pod.workload, edge.index)
     added = _added_fragmentation(fragmentation, edge, pod.requests)
     total, nowhere = edge_fragmentation(fragmentation, edge), np.zeros_like(company)

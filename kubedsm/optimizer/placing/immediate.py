@@ -65,7 +65,7 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
         return False
     if not classes:
         return True
-    if len(classes) == len(snapshot.shares()) == len(snapshot.census.requests) == 1:
+    if len(classes) == len(snapshot.census.shares) == len(snapshot.census.requests) == 1:
         return True
     axes = axes_of([pod_class.requests for pod_class in classes])
     requests = rows([pod_class.requests for pod_class in classes], axes)
@@ -127,7 +127,7 @@ def immediate_schedule(
     batch = Batch(
         snapshot,
         now,
-        snapshot.shares(),
+        snapshot.census.shares,
         qos_targets,
         objective,
         Fragmentation(measure, request_mix(snapshot)),
@@ -152,8 +152,9 @@ def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
     """Decide on pods without constraints between pods."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
     bindings, looked_at = batch.bindings(choice), choice.looked_at
-    fragmentation = choice.fragmentation
-    proof = choice.proof.or_else(batch.plain_proof(bindings))
+    fragmentation, proof = choice.fragmentation, choice.proof
+    if not proof.whole:
+        proof = proof.or_else(batch.plain_proof(bindings))
     if looked_at is not None:
         proof = attrs.evolve(proof, spread=False, fragmentation=False)
     if not (proof.placed and proof.qos):

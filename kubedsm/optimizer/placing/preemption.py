@@ -91,7 +91,7 @@ class PreemptionSearch:
     def _gains_at_the_edge(self) -> bool:
         if self.qos_targets is None:
             return False
-        share = self.snapshot.shares().get(self.pod.workload, Share())
+        share = self.snapshot.census.shares.get(self.pod.workload, Share())
         return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:

@@ -133,7 +133,7 @@ class KubeDSM:
         Return the placement decision, and the pods that must wait for the release. With constraints
         between pods no pod waits, because leaving pods still count for constraints.
         """
-        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)} if leaving else ()
+        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
         sources = {snapshot.placed[uid] for uid in gone}
         ahead = None
@@ -171,7 +171,10 @@ class KubeDSM:
             return None
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:
-            decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
+            if leaving:
+                decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
+            else:
+                decision, held = hasty.decide_batch(snapshot, pods, strictly, start=start), ()
             strictly.check()
         except OutOfTimeError:
             return None

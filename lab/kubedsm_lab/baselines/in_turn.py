@@ -115,7 +115,7 @@ class InTurn:
                 continue
             room.put(pod, node)
             bindings.append(Binding(pod, node.name, node.tier))
-        before = snapshot.shares()
+        before = snapshot.census.shares
         more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
         after = shares_after(before, more)
         fragmentation = Fragmentation(mix=request_mix(snapshot))

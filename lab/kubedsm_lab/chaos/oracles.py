@@ -358,7 +358,7 @@ class Witness:
         """Require that a Binding has a uid, and that no migration claims a pod in the queue."""
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
-        if runtime.mirror.claimant(uid) is not None:
+        if uid in runtime.mirror.claimed:
             claimed_and_queued = uid in runtime.queue
             self._require(not claimed_and_queued, f"{asked.pod} is claimed by a move, and queued")
 

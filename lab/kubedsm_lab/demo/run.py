@@ -72,7 +72,7 @@ class World:
     def frame(
         self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
     ) -> Frame:
-        """Return the current frame; `beside` is kube-scheduler's replay of the same load."""
+        """Return the current frame, next to kube-scheduler's replay of the same load if given."""
         epoch = self.clock.wall() - self.elapsed
         self.scene.look(runtime, Leadership(), self.clock.wall())
         self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)

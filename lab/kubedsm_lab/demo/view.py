@@ -24,7 +24,7 @@ LAST_MOVES = 4
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
-    """Return the live frame for a terminal; `beside` has commands that display the cluster."""
+    """Return the live frame for a terminal, with commands that display the cluster."""
     said = Text(frame.headline, style="bold")
     # A fixed number of lines keeps the tables in place.
     padding = (3 if width < NARROW else 2) - count_lines(said, width)

@@ -40,7 +40,7 @@ Place = tuple[str, ...]
 
 _TIERS = ("edge", "cloud")
 _TIER_LABELS = ("kubedsm.io/tier", "nodetype")
-#: metadata of a server, which another server sets anew
+#: metadata of a server, which another server sets again
 _SERVER_SET = (
     "uid",
     "resourceVersion",

@@ -24,7 +24,7 @@ SOLVED = attrs.evolve(NOTHING, solver=Highs(seconds=600))
 
 
 def levelled_problem(case, bounds=SUGGEST_BOUNDS, levels=1):
-    workloads = sorted(case.snapshot.shares())
+    workloads = sorted(case.snapshot.census.shares)
     priorities = {workload: at % levels for at, workload in enumerate(workloads)}
     return attrs.evolve(problem_of(case, Measure.UNUSABLE, priorities), bounds=bounds)
 

@@ -49,7 +49,7 @@ class Posed:
         return build_programme(
             edge,
             cloud,
-            list_demands(edge, self.snapshot.shares(), promises, Objective()),
+            list_demands(edge, self.snapshot.census.shares, promises, Objective()),
             Objective(),
             rules.add if self.with_rules else None,
         )

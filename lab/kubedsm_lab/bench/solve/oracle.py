@@ -289,7 +289,7 @@ def _score_terms(
     kinds: Mapping[_Kind, Sequence[Pod]],
 ) -> list[_Terms]:
     """Return the objective terms of the QoS score, by priority, with running and pending pods."""
-    shares = instance.snapshot.shares()
+    shares = instance.snapshot.census.shares
     edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}
     levels: dict[Workload, int] = {}
     for workload, pod_class in kinds:

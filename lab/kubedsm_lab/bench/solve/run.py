@@ -107,7 +107,7 @@ def place(task: Task) -> Placed:
         instance.name,
         len(instance.batch),
         len(instance.snapshot.nodes),
-        _qos_by_priority(instance, instance.snapshot.shares()),
+        _qos_by_priority(instance, instance.snapshot.census.shares),
         ways,
         best,
         seconds,
@@ -121,7 +121,7 @@ def move(task: Task) -> Moved:
     """
     instance = task.instance
     best, reachable = (best_moves(instance, each, task.patience) for each in (_LIMITS, None))
-    (before,) = _qos_by_priority(instance, instance.snapshot.shares())
+    (before,) = _qos_by_priority(instance, instance.snapshot.census.shares)
     ways = {way: _move_repeatedly(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
     for moves in ways.values():
         for gain, reach in ((moves.first, best.qos[0]), (moves.last, reachable.qos[0])):
@@ -144,7 +144,7 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
     """Apply successive suggestions until none is left; return the gains of QoS score."""
     instance = task.instance
     snapshot = instance.snapshot
-    scores = _qos_by_priority(instance, snapshot.shares())
+    scores = _qos_by_priority(instance, snapshot.census.shares)
     longest, bound = 0.0, math.inf
     for number in range(_ROUNDS):
         measure = _measure_oracle if way is Way.BEST else measure_cpu
@@ -153,7 +153,7 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
         if after is snapshot:
             first, last = (score - scores[0] for score in (scores[:2][-1], scores[-1]))
             return Moves(first, last, bound, number, longest)
-        scores += _qos_by_priority(instance, after.shares())
+        scores += _qos_by_priority(instance, after.census.shares)
         snapshot = after
     raise DisagreementError(f"{instance.name}: suggestions do not come to an end")
 
@@ -164,7 +164,7 @@ def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, floa
     Without migrations the same snapshot object is returned.
     """
     if way is Way.BEST:
-        (before,) = _qos_by_priority(task.instance, snapshot.shares())
+        (before,) = _qos_by_priority(task.instance, snapshot.census.shares)
         best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
         gains = best.qos[0].found - before > ROUNDING
         return (
@@ -216,7 +216,7 @@ def place_with(policy: Policy, instance: Instance) -> Standing:
     more = Counter(b.pod.workload for b in decision.bindings if b.tier is Tier.EDGE)
     return Standing(
         tuple(placed[level] for level in levels),
-        _qos_by_priority(instance, shares_after(snapshot.shares(), more)),
+        _qos_by_priority(instance, shares_after(snapshot.census.shares, more)),
         decision.proof.placed and decision.proof.qos,
         decision.certificates,
         seconds,
@@ -274,7 +274,7 @@ def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
         if certificate.goal == QOS:
             most, reached = (
                 best.qos[at].found,
-                _qos_by_priority(instance, instance.snapshot.shares())[at],
+                _qos_by_priority(instance, instance.snapshot.census.shares)[at],
             )
         bound = certificate.bound
         if bound is not None and reached + bound / certificate.unit < most - ROUNDING:

@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.values import seconds
 
-#: content of a row beside its cells: metadata of the object, the whole object, or nothing
+#: content of a row in addition to its cells: metadata of the object, the whole object, or nothing
 Include = Literal["Metadata", "Object", "None"]
 #: (object, now) → cell content; now as a Unix timestamp
 Cell = Callable[[Object, float], Any]
