@@ -90,8 +90,8 @@ def room_of(nodes, *pods):
     return Room.of(snapshot(nodes, pods))
 
 
-def test_an_empty_paper_cluster():
-    """950Mi are .1992, .2490, .1992 and .0586 of the nodes' memory."""
+def test_an_empty_paper_cluster_and_pods_that_even_nodes_out():
+    # 950Mi are .1992, .2490, .1992 and .0586 of the nodes' memory.
     found = scores(pod("a-1"), PAPER, room_of(PAPER))
     assert found == {
         # means of 80 and 80, 75 and 75, 85 and 80, 95 and 94, cut off
@@ -104,9 +104,6 @@ def test_an_empty_paper_cluster():
     }
     # 80 + 74 + 2 * 100 + 3 * 100 + 2 * 100 = 854
     assert total_scores(found) == [854, 849, 855, 668]
-
-
-def test_a_pod_goes_where_it_evens_out_and_not_only_where_it_ends_up_even():
     nodes = (node("e1", Tier.EDGE, 4, 8 * 10**9), node("e2", Tier.EDGE, 4, 8 * 10**9))
     room = room_of(nodes, pod("x", cores=2, memory=0, on="e1", service="x"))
     found = scores(pod("a-1", cores=1, memory=4 * 10**9), nodes, room)
@@ -125,7 +122,7 @@ def test_equally_good_nodes_are_drawn_from():
     assert 70 < chosen["e1"] < 130
 
 
-def test_pods_of_the_same_service_spread_unless_they_terminate():
+def test_pods_of_a_service_spread_over_hostnames_and_zones_unless_they_terminate():
     here = [pod(f"a-{n}", on="n2") for n in range(3)]
     room = room_of(PAPER, *here)
     # 3 * ln(6) + 2 = 7.38, the others 2: 100 * (7 + 2 - s) / 7
@@ -134,8 +131,6 @@ def test_pods_of_the_same_service_spread_unless_they_terminate():
     room = room_of(PAPER, *[pod(f"a-{n}", on="n2", terminating=True) for n in range(3)])
     assert scores(pod("a-9"), PAPER, room)["PodTopologySpread"] == [100] * 4
 
-
-def test_zones_count_beside_hostnames():
     def zoned(name, zone):
         labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
         return node(name, Tier.EDGE, 4, 8 * 10**9, labels=labels)

@@ -29,12 +29,9 @@ def left_in(world, api):
     return Leavings(api, PodWatch(world.clock), (), world.clock).find()
 
 
-async def test_of_a_scheduler_that_leaves_nothing_nothing_is_left():
+async def test_of_a_scheduler_that_leaves_nothing_but_room_held_for_nobody_that_is_left():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         assert await left_in(world, await tenant(world)) == Left()
-
-
-async def test_room_that_is_held_for_nobody_is_left():
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
         api = await tenant(world)
         runtime.mirror.reserve("nobody", NodeName(NODES[1]), Resources(cpu=1))

@@ -1,5 +1,6 @@
 """`kubedsm place --from`: the decisions of dumps, and dumps of every broken kind."""
 
+import copy
 import json
 
 import attrs
@@ -15,6 +16,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.optimizer.programming.programme import Status
+from support.any_damage import JUNK, places, put
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod
 from support.printed import printed
@@ -163,31 +165,6 @@ def test_every_command_refuses_a_dump_without_nodes(tmp_path):
         assert done.stderr.count("\n") == 1
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=8,
-)
-
-
-def paths(value, path=()):
-    yield path
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from paths(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from paths(inner, (*path, index))
-
-
-def with_value(value, path, new):
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = with_value(value[path[0]], path[1:], new)
-    return copy
-
-
 WHOLE = {
     "kind": "List",
     "items": [
@@ -212,13 +189,12 @@ WHOLE = {
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_nothing_in_a_dump_makes_it_crash(data):
-    broken = WHOLE
+    broken = copy.deepcopy(WHOLE)
     for _ in range(data.draw(st.integers(1, 3))):
-        path = data.draw(st.sampled_from(list(paths(broken))))
-        broken = with_value(broken, path, data.draw(JSON))
-    text = json.dumps(broken).encode()
+        path = data.draw(st.sampled_from(list(places(broken)) or [("items",)]))
+        put(broken, path, data.draw(st.sampled_from(JUNK) | st.text(max_size=8)))
     try:
-        read = dumps.read(text, "dump")
+        read = dumps.read(json.dumps(broken).encode(), "dump")
     except DocumentError:
         return
     placed = place_pods(read, Configuration()).as_json()

@@ -1,22 +1,17 @@
 """The rows of a running scheduler: complete, right at every look, and told once."""
 
 import asyncio
-import random
-from contextlib import asynccontextmanager
 
 import orjson
 import pytest
 
-from kubedsm.app.assembly import Runtime
-from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.observability.reading import Leadership
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES
-from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
+from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
-from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import LARGE_CLOUD, MERGE, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
@@ -219,26 +214,6 @@ async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
             assert "not on Mondays" in row["message"]
 
 
-@asynccontextmanager
-async def dry_running(world, viewer):
-    """A scheduler that only tells."""
-    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-    world.runtime = Runtime(
-        DryRun(front),
-        world.configuration,
-        world.clock,
-        random.Random(0),
-        listener=viewer.scene,
-        prometheus=FakePrometheus(world.clock, failure=DOWN),
-        dry_run=True,
-    )
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(world.runtime.run())
-        await world.runtime.synced.wait()
-        yield
-        running.cancel()
-
-
 async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
     async with emulated(EDGE) as world:
         viewer = Viewer(world, Leadership(False, "other_1b9e-uuid"))
@@ -253,24 +228,6 @@ async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
             viewer.look()
             assert viewer.status["role"] == "leading"
             assert viewer.news("state") == ["no leader is known", "this scheduler leads"]
-
-
-async def test_a_dry_run_says_where_a_pod_would_go_and_leaves_it_waiting():
-    async with emulated(EDGE, CLOUD) as world:
-        viewer = Viewer(world)
-        async with dry_running(world, viewer):
-            world.deploy("web", 1)
-            await asyncio.sleep(2)
-            viewer.look()
-            [row] = viewer["pods"].values()
-            assert (row["state"], row["message"]) == (
-                "waiting",
-                "it would be bound to e1, but this is a dry run",
-            )
-            assert viewer.status["dryRun"]
-            await asyncio.sleep(15)
-            viewer.look()
-            assert "troubles" not in viewer.status
 
 
 async def test_configurations_and_the_pause_switch_are_followed():

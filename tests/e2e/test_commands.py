@@ -155,6 +155,20 @@ BAD = {
         2,
         "--nodes and --pods: not as many of the one as of the other",
     ),
+    **{
+        f"bench burst {typed}": (["bench", "burst", *typed.split()], 2, line)
+        for typed, line in (
+            ("--schedulers kubedsm,,D", "Invalid value for '--schedulers': a name is empty"),
+            ("--policies kubedsm,none", "Invalid value for '--policies': no policy 'none'"),
+            ("--policies random,random", "Invalid value for '--policies': 'random' is given twic"),
+            ("-n 551", "the paper's five workers take 550 pods, not 551"),
+            ("--policies kubedsm --keepalive 15", "--keepalive is about bare-loop"),
+            ("--schedulers kubedsm", "--schedulers is for a real cluster, with --kubeconfig"),
+            ("--context a", "--context is for a real cluster, with --kubeconfig"),
+            ("--kubeconfig x --policies kubedsm", "--policies is not for a real cluster"),
+            ("--kubeconfig x --keepalive 15", "--keepalive is not for a real cluster"),
+        )
+    },
     "a size of nothing": (
         ["bench", "scale", "--nodes", "1,0", "--pods", "3,4"],
         2,

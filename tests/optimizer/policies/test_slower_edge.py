@@ -133,16 +133,6 @@ def two_tiers(*pods, cloud=2):
     return attrs.evolve(shot, measured=Measured(1.0, slower=slower))
 
 
-def test_nothing_else_to_gain_it_is_said_all_the_same():
-    shot = two_tiers(running("web-0", "web", resources(1), on="c1"))
-    found = POLICY.suggest(shot, lambda _: None)
-    assert not found.moves
-    assert [(left.pod.name, left.why.cause) for left in found.rejected] == [
-        ("web-0", Cause.EDGE_SLOWER)
-    ]
-    assert POLICY.suggest(attrs.evolve(shot, measured=Measured()), lambda _: None).moves
-
-
 def test_one_that_waits_is_told_the_same():
     """The cloud is full, and what is at the edge could make room for it there."""
     full = running("db-0", "db", resources(2), on="c1")
@@ -165,13 +155,6 @@ def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
     )
     found = policy.suggest(shot, lambda _: None)
     assert {move.pod.name for move in found.moves} == {"web-0", "api-0"}
-
-
-def test_what_is_at_the_edge_stays_there():
-    shot = two_tiers(*(running(f"web-{at}", "web", resources(1), on="e1") for at in range(3)))
-    found = POLICY.suggest(shot, lambda _: None)
-    assert not found.moves
-    assert not found.rejected
 
 
 def test_it_is_moved_within_the_cloud_and_within_the_edge():
