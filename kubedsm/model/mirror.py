@@ -241,7 +241,7 @@ class ClusterMirror:
         return self._pods.get(uid)
 
     def pods(self) -> list[Pod]:
-        """Return all pods as observed."""
+        """Return all pods as observed by the reflectors."""
         return list(self._pods.values())
 
     def pods_on(self, name: NodeName) -> list[Pod]:
@@ -318,7 +318,7 @@ class ClusterMirror:
             self._set_pod(pod.uid, pod, reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
-        """Transfer a migration's reservation to its pod, until that is bound."""
+        """Transfer a migration's reservation to the replacement pod, until the pod is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
             self._add_reservation(attrs.evolve(reservation, holder=pod))

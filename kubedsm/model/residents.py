@@ -61,7 +61,7 @@ class Selection:
 
 
 class Peer(NamedTuple):
-    """Properties of a pod that selectors use."""
+    """Pod properties used by selectors: namespace and visible labels."""
 
     namespace: str
     labels: tuple[tuple[str, str], ...]
@@ -69,7 +69,7 @@ class Peer(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """Pod with rules that others may break."""
+    """Running pod whose scheduling rules other pods may violate."""
 
     pod_class: PodClass
     namespace: str
@@ -257,7 +257,7 @@ class Residents:
 
 
 class _Draft(Generic[K]):
-    """Copy-on-write counts: unchanged entries are shared."""
+    """Copy-on-write draft of pod counts: unchanged entries are shared."""
 
     def __init__(self, books: Mapping[K, Counts]) -> None:
         self.books = books
