@@ -29,7 +29,7 @@ class Work:
     #: CPU seconds per request, and calculated decimals of pi
     cpu: float = 0.0
     pi_decimals: int = 0
-    #: bytes: allocated permanently; of a response; written for a request
+    #: bytes allocated permanently; bytes of a response; bytes written per request
     memory: int = 0
     net: int = 0
     disk: int = 0

@@ -18,16 +18,16 @@ from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.echo import echo
 
 PATIENCE = 30
-#: tolerated proportion of failed requests. Services fail none; requests of a terminated pod would.
+#: tolerated proportion of failed requests: those in flight to a terminated pod
 MOST_FAILED = 0.01
 
 #: queries of the scheduler that must have a result
 CONDITIONS = {
-    "it caught no mistake of its own": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
-    "it knows the load of its nodes": "kubedsm_load_nodes > 0",
-    "and not one of long ago": "kubedsm_load_age_seconds < 15",
+    "no internal error occurred": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
+    "the load of the nodes is known": "kubedsm_load_nodes > 0",
+    "the load is recent": "kubedsm_load_age_seconds < 15",
     # Under load only: services have no requests afterwards.
-    "it knew what services answer in": "count_over_time(kubedsm_response_time_seconds[5m]) > 0",
+    "response times were measured": "count_over_time(kubedsm_response_time_seconds[5m]) > 0",
 }
 
 #: result and description

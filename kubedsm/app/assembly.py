@@ -27,7 +27,6 @@ from kubedsm.explain.listener import Listener, Listeners
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster, ObjectName
-from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -120,18 +119,9 @@ class Runtime:
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
         writer = EventWriter(cluster, clock, said, instance, timeout, listener)
-        self.recorder = EventRecorder(
-            cluster,
-            clock,
-            mirror,
-            followed,
-            binds.none_under_way,
-            self.supervisor,
-            said,
-            writer,
-            self.decisions.summary,
-        )
-        recorder = self.recorder
+        idle, why = binds.none_under_way, self.decisions.summary
+        recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
+        self.recorder = recorder
         self.workload_events = WorkloadEvents(writer, self.supervisor)
         self.preemptor = Preemptor(
             mirror=mirror,
@@ -286,7 +276,6 @@ class Runtime:
                 mirror=mirror,
                 queue=self.queue,
                 manager=self.manager,
-                moves=self.manager.migrations,
                 preemptor=self.preemptor,
                 recorder=recorder,
                 record=record,
@@ -305,13 +294,8 @@ class Runtime:
                 self.packer = Packer(self.migrator)
                 self._deciding.append(("packer", self.packer.run))
             if not dry_run:
-                approvals_name, approvals_rng = (
-                    live.config_map.name.approvals,
-                    random.Random(instance),
-                )
-                approvals = FollowedConfigMap(cluster, approvals_name, clock, approvals_rng)
                 self._requests = MigrationRequests(
-                    cluster, live.config_map, approvals, self.migrator, instance
+                    cluster, live.config_map, live.approvals, self.migrator, instance
                 )
                 self._deciding.append(("move requests", self._requests.run))
         self.explanations = Explanations(
@@ -324,7 +308,7 @@ class Runtime:
 
     @property
     def events_lost(self) -> int:
-        """Number of unwritten Events."""
+        """Number of Events dropped without writing."""
         return self.recorder.lost
 
     def summary(self) -> dict[str, int]:

@@ -93,7 +93,7 @@ class ConfigurationFile:
     news: ConfigurationNews
 
     async def run(self) -> NoReturn:
-        """Follow the file forever."""
+        """Poll the configuration file until cancelled."""
         read: object = None
         before = _file_state(self.path)
         while True:
@@ -142,6 +142,8 @@ class LiveConfiguration:
         self._is_source = isinstance(source, ObjectName)
         name = source if isinstance(source, ObjectName) else ObjectName(namespace, "kubedsm")
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
+        #: followed by the loop that takes requests
+        self.approvals = FollowedConfigMap(cluster, name.approvals, clock, rng)
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
         #: last existing state of the ConfigMap, for Events

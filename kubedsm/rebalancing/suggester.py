@@ -19,7 +19,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.execution.migrations import Group, Migrations
+from kubedsm.execution.migrations import Group
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.listener import Listener
@@ -63,7 +63,6 @@ class Migrator:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    moves: Migrations
     preemptor: Preemptor
     recorder: EventRecorder
     record: DecisionRecord
@@ -83,13 +82,13 @@ class Migrator:
     # candidates
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
-        """Return a planner request with everything that restricts migrations now."""
+        """Return a planner request with all current restrictions of migrations."""
         return request(
-            moving=frozenset(self.moves.moving_each()),
-            resting=self.moves.resting(),
+            moving=frozenset(self.manager.migrations.moving_each()),
+            resting=self.manager.migrations.resting(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
-            arriving=self.moves.arriving(),
+            arriving=self.manager.migrations.arriving(),
             **more,
         )
 

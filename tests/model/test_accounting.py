@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import Configuration
-from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.events import NodeApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.model import Node, NodeName, Resources, Uid
 from kubedsm.model.residents import Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
 from support import drawing
@@ -76,7 +76,7 @@ _ASKED = ((Selection(app("a"), ("shop",)),), (Selection(app("b", "c"), ("shop",)
 def standing_in(snapshot):
     residents = snapshot.residents
     books = attrs.asdict(residents, recurse=False)
-    del books["nodes"], books["surroundings"], books["_covering"], books["_known"]
+    del books["nodes"], books["surroundings"], books["_covering"], books["selected"]
     columns = [residents.counts(selections).tolist() for selections in _ASKED]
     return books, columns, residents.nodes.names
 
@@ -113,21 +113,6 @@ def test_what_was_seen_stays_as_it_was():
         for name, then in copied.items():
             assert dict(getattr(snapshot, name)) == then
         assert from_scratch(snapshot).census == census
-
-
-def test_a_snapshot_that_is_changed_is_counted_anew():
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(Node(NodeName("e1"), {"kubedsm.io/tier": "edge"}, Resources(8000))))
-    mine = Pod(Uid("u"), "shop", "p", Workload("shop", "Deployment", "w"), CLASSES[0], "kubedsm")
-    mirror.apply(PodApplied(mine))
-    seen = mirror.snapshot()
-    [[workload, share]] = seen.census.shares.items()
-    assert (share.edge, share.total) == (0, 1)
-    assert seen.with_placed({mine.uid: NodeName("e1")}).census.shares[workload].edge == 1
-    mirror.apply(PodApplied(attrs.evolve(mine, node_name=NodeName("e1"))))
-    bound = mirror.snapshot()
-    assert bound.census.shares[workload].edge == 1
-    assert bound.without([mine.uid]).census.shares[workload].edge == 0
 
 
 def test_a_look_copies_nothing_until_something_changes():

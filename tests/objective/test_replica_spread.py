@@ -61,17 +61,6 @@ def test_company_is_what_one_more_adds():
         assert more.cost == found.cost == ReplicaSpread.of(shot).cost
 
 
-def test_the_least_is_the_most_even():
-    nodes = [node(f"n{n}", Tier.EDGE) for n in range(3)]
-    costs = {}
-    for homes in ((3, 0, 0), (2, 1, 0), (1, 1, 1)):
-        spread = ReplicaSpread.of(snapshot(nodes, []))
-        for name, number in zip("012", homes, strict=True):
-            spread.put(Workload("shop", "Deployment", "web"), NodeName(f"n{name}"), number)
-        costs[homes] = spread.cost
-    assert costs == {(3, 0, 0): 3 + 3, (2, 1, 0): 1 + 3, (1, 1, 1): 0 + 3}
-
-
 @pytest.mark.parametrize(
     "state", [{"terminating": True}, {"phase": "Succeeded"}, {"detached": True}]
 )

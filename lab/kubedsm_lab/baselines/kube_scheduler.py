@@ -32,7 +32,7 @@ WEIGHTS: Mapping[str, int] = {
     "ImageLocality": 1,
     **{plugin.name: plugin.weight for plugin, _ in SCORES},
 }
-#: what the preference for the edge weighs among a pod's preferences for nodes
+#: weight of the preferred node affinity to the edge, among a pod's preferences
 _EDGE_WEIGHT = 100
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
@@ -41,9 +41,9 @@ _ZONE = "topology.kubernetes.io/zone"
 _CONSTRAINTS = ((_HOSTNAME, 3), (_ZONE, 5))
 _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 
-#: what a container without a request counts as in LeastAllocated; here, a pod without one
+#: LeastAllocated's default requests: per container in Kubernetes, here per pod
 _DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 2**20
-#: bytes of images that count for nothing in all, and for as much as there is, a container
+#: ImageLocality: bytes of present images for the lowest score, and per container for the highest
 _SMALL_IMAGE, _LARGE_IMAGE = 23 * 2**20, 1000 * 2**20
 
 Scores = dict[str, list[int]]
@@ -58,7 +58,7 @@ class KubeScheduler:
 
     #: percentageOfNodesToScore
     percentage: int = 0
-    #: with opportunistic batching, and all that this asks for of the profile
+    #: use opportunistic batching, and the profile it requires
     opportunistic: bool = False
     #: start index of the next search in the rotation order
     start: int = attrs.field(default=0, init=False)

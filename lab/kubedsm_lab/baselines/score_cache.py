@@ -36,7 +36,7 @@ class Why(StrEnum):
 @attrs.frozen(slots=True)
 class _Ranking:
     feasible: frozenset[NodeName]
-    #: the same, best first
+    #: nodes by descending score
     ranked: tuple[NodeName, ...]
     popped: int = 0
 

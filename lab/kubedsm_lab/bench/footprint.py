@@ -53,7 +53,7 @@ class Shape:
     seconds: float
     #: seconds between two reports of a node
     heartbeat: float
-    #: starts
+    #: number of scheduler starts
     rounds: int
 
 

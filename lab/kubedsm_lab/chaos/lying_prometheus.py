@@ -44,7 +44,7 @@ class Claim:
     name: str
     value: str
     age: float = 0.0
-    #: of the identifying labels
+    #: prefix of the identifying labels
     prefix: str = ""
 
     def encode(self, now: float) -> bytes:

@@ -100,7 +100,7 @@ class Stage:
         self._times = times
         self.paced = paced
         self._reaction_time = REACTION_TIME + (DELIVERY[1] if paced else 0.0)
-        #: None without an election
+        #: None without leader election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
         self._keeping: list[asyncio.Task[None]] = []

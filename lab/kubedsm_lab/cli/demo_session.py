@@ -175,7 +175,7 @@ class DemoSession:
         if not console.is_terminal or console.is_dumb_terminal:
             yield LineByLine(console)
             return
-        # An alternate screen: resizing the terminal leaves no remains.
+        # Alternate screen: after a resize, no artefacts of the previous frame remain.
         with Live(console=console, auto_refresh=False, screen=True) as live:
 
             def draw_frame(frame: Frame) -> None:

@@ -57,7 +57,7 @@ class EmulateOptions:
     tls_names: tuple[str, ...]
     seed: int | None
     kubeconfig_path: Path | None
-    #: seconds
+    #: seconds from a pod's bind to Ready
     start_delay: float
     folder: Path | None
     network: "Mapping[Tier, float]"

@@ -19,7 +19,7 @@ from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.frame import Frame, ServiceView
 from kubedsm_lab.demo.results import TRY_NEXT, ending
 
-#: migrations that are listed if there is room
+#: most migrations listed
 LAST_MOVES = 4
 
 

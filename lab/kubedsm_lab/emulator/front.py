@@ -154,7 +154,7 @@ class EmulatedFront:
         in_transit = 0
         async for full in watch:
             if not in_transit:
-                # Lines received meanwhile arrive simultaneously.
+                # Lines that arrive during the delay are delivered together.
                 await self._clock.sleep(self._latency / 2)
                 in_transit = watch.waiting + 1
             in_transit -= 1

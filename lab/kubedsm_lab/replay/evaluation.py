@@ -481,7 +481,7 @@ def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
     ]
 
 
-#: of edge shares, and of times, which depend more on chance; decimal places that differ
+#: noise of edge shares, and of latencies, which vary more; decimal places that are significant
 _NOISE, _NOISE_OF_TIMES, _DIGITS = 0.005, 0.02, 3
 #: name, unit, keys, and whether less is better
 _FIGURES: Sequence[tuple[str, str, Sequence[str], bool]] = (

@@ -21,7 +21,7 @@ from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm.terminal.whole_files import write_whole
 
 M = TypeVar("M", Snapshot, Changes)
-#: least seconds between two pictures, and greatest number of pictures
+#: minimum seconds between two frames, and maximum number of frames
 PICTURE, MOST = 0.25, 3600
 
 
@@ -29,11 +29,11 @@ class Camera:
     """Recorder of a replay's frames, as messages of the page."""
 
     def __init__(self) -> None:
-        #: listener to the run
+        #: listener of the scheduler
         self.scene = Scene(VirtualClock())
         self._film: Recording | None = None
         self._runtime: Runtime | None = None
-        #: loop time of the next picture and of the last
+        #: loop times of the next frame and of the last one
         self._due = self._ends = math.inf
         self._every = PICTURE
         #: origin of the loop time, as a Unix timestamp

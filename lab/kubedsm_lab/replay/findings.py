@@ -46,9 +46,9 @@ class Findings:
     #: result in one sentence, and origin of the measurements, for `kubedsm replay`
     answer: str = ""
     origin: str = ""
-    #: SVG files; matplotlib is imported for these
+    #: draws the plots as SVG files, which imports matplotlib
     draw: Callable[[], Pictures] = dict
-    #: JSON of the results that are the same on every machine, if not all of them are
+    #: JSON of the machine-independent results, if others depend on the machine
     reproducible: bytes | None = None
 
     def publish(self, name: str, out: Path | None, output: str) -> None:
@@ -68,7 +68,7 @@ class Preset(Generic[P]):
 
     short: P
     full: P
-    #: carries the plan out in several processes
+    #: runs a plan in several processes
     run: Callable[[P, Workers], Findings]
 
 

@@ -26,7 +26,7 @@ from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS, Sighting
 
-#: seconds that the load may end late: it began later, and waits for its last answers
+#: seconds by which the load may end later: it started later, and waits for responses
 PATIENCE = 120.0
 #: seconds between two checks for loadgen's report
 LOOK = 0.5
@@ -34,7 +34,7 @@ LOOK = 0.5
 
 @attrs.frozen
 class Plan:
-    #: length of the recording; the report of the load ends it earlier, and is waited for
+    #: length of the recording in seconds; the load's report ends the recording earlier
     seconds: float
     #: file that `loadgen run -o json` writes
     load_report: Path | None = None
@@ -112,7 +112,7 @@ async def _wait_for_end(
                 return read_load_report(plan.load_report)
     if plan.load_report is None:
         return None
-    # The signal that stopped this has perhaps stopped the load at the same moment.
+    # The signal that stopped this process may have stopped the load generator as well.
     await clock.sleep(2 * LOOK)
     try:
         return read_load_report(plan.load_report)

@@ -15,7 +15,7 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 
-#: minutes, and the memory of a small machine: no pod waits for this search
+#: large bounds, minutes on a small machine: no pod waits for this search
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
 
 

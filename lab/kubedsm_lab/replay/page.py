@@ -70,7 +70,7 @@ _LIGHT, _DARK = (
 _COLOURS = (
     f":root {{{_LIGHT}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{_DARK}}} }}\n"
 )
-#: tables, but no HTML of the text's own
+#: Markdown renderer with tables, and without raw HTML
 _MARKDOWN = MarkdownIt("js-default")
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 

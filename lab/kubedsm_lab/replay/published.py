@@ -9,13 +9,13 @@ import msgspec
 class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
     """Published measurements of the KubeDSM paper; comparable for its cluster and services only."""
 
-    #: by policy, in the order of PAPER_SCENARIOS
+    #: edge ratios by policy, in the order of PAPER_SCENARIOS
     edge_ratios: Mapping[str, tuple[float, ...]] = {}
     #: edge ratios at VARIANT_SCENARIO
     variants: Mapping[str, float] = {}
     #: scenario, compared policy, and by service the percentage that KubeDSM takes longer
     response_times: tuple[tuple[str, str, Mapping[str, float]], ...] = ()
-    #: by variant and service, compared with the original
+    #: latency differences by variant and service, relative to the original
     variant_response_times: Mapping[str, Mapping[str, str]] = {}
 
 

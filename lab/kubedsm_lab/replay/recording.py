@@ -55,7 +55,7 @@ class TimelineRecorder:
         self._tiers = tiers
         self.namespace = namespace
         self._nodes: dict[NodeName, Node] = {}
-        #: lives and migrations by the clock; infinite ends are those to come
+        #: lives and migrations in clock time; an infinite end is still open
         self._lives: dict[Uid, Life] = {}
         self._evicted: set[Uid] = set()
         self._moves: list[MoveRecord] = []

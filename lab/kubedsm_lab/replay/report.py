@@ -32,7 +32,7 @@ _NAMES = frozenset({"scenario", "policy", "seed"})
 class _Column:
     heading: str
     cell: Callable[[Row], str]
-    #: whether a terminal of 80 columns has room for it
+    #: whether the column fits a terminal of 80 characters
     narrow: bool = True
 
 

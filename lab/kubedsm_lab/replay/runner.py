@@ -41,7 +41,7 @@ class Outcome:
     placements: Placements
     #: end of the scenario, seconds
     end: float
-    #: recording of the run, one message a line; empty if it was not filmed
+    #: recorded messages of the run, one per line; empty if not recorded
     film: bytes = b""
 
     def as_json(self) -> dict[str, Any]:

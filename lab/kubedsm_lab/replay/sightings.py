@@ -21,7 +21,7 @@ _EVICTED = ("DisruptionTarget", "EvictionByEvictionAPI")
 @attrs.frozen(slots=True)
 class PodSeen:
     pod: Pod
-    #: by the Eviction API, which says so on the pod before the pod goes
+    #: evicted by the Eviction API, which sets a condition on the pod before the deletion
     evicted: bool
 
 
@@ -41,7 +41,7 @@ class DeploymentSeen:
     namespace: str
     name: str
     replicas: int
-    #: of its pods
+    #: labels of its pods
     labels: Mapping[str, str]
 
 

@@ -71,7 +71,7 @@ BASELINES: Mapping[str, Contender] = {
     for name in POLICIES
     if name not in (KUBEDSM, LOAD_AWARE, *ON_REQUEST)
 }
-#: KubeDSM with fewer or other migrations
+#: KubeDSM with other migration settings
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
     # Migrate for any gain, and never wait for capacity, as the paper does.
     "paper-suggester": _make_variant(

@@ -28,7 +28,7 @@ from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.scenario import Scenario
 
-#: seconds under the load of the scenario's first moment, until the first pods are Ready
+#: seconds of warm-up under the scenario's initial load, until the first pods are Ready
 LEAD_IN = 15.0
 #: seconds from a request to its answer: an API server across a network
 API_LATENCY = 0.01
@@ -56,7 +56,7 @@ class Run:
     #: identifier of the scenario in the results
     name: str
     scenario: Scenario
-    #: see `variants`
+    #: contender by name, see `variants`
     policy: str
     seed: int
     setup: Setup

@@ -1,14 +1,11 @@
 """Which pods of a batch are of a kind where pods have rules about each other."""
 
-import math
-
 import attrs
 import pytest
 
 from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
 from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.problem import group_kinds, group_ruled_kinds, is_plain
-from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.placement_instances import drawn as plain_instance
@@ -17,7 +14,6 @@ from support.rule_instances import (
     HOST,
     app,
     cluster,
-    drawn_batch,
     evenly,
     near,
     pod,
@@ -50,21 +46,7 @@ def test_without_rules_about_others_they_are_the_plain_ones():
         assert not any(k.once is not None or k.penalties for k in judged)
 
 
-def test_every_pod_is_of_one_kind():
-    for seed in drawing.drawn(range(200)):
-        shot, batch = drawn_batch(seed)
-        found = group_ruled_kinds(
-            batch, Feasibility.of(shot), shot.surroundings, rank_pods(batch, 0.0, math.inf)
-        )
-        assert sorted(p.uid for k in found for p in k.pods) == sorted(p.uid for p in batch)
-        for kind in found:
-            assert len({p.pod_class.priority for p in kind.pods}) == 1
-            assert kind.once is None or not (kind.once & ~kind.nodes).any()
-            assert kind.penalties.keys() <= named(kind.nodes, shot.index.names)
-
-
 NODES = [zoned("n1", "x"), zoned("n2", "x"), zoned("n3")]
-OWN = {"labels": {"app": "a"}}
 DISK = Disk("gcePersistentDisk", ("d",))
 
 
@@ -82,38 +64,6 @@ DISK = Disk("gcePersistentDisk", ("d",))
 def test_where_no_second_one_can_be(rules, once):
     [kind] = kinds_of(NODES, [pod("p", {"app": "a"}, **rules)])
     assert named(kind.once) == once
-
-
-def test_pods_that_repel_their_own_like_alone_are_kinds_of_their_own():
-    batch = [
-        pod(name, {"app": name}, anti_affinity=(near(app(name), HOST),)) for name in ("a", "b")
-    ]
-    assert len(kinds_of(NODES, batch)) == 2
-    # What only looks at others does not split what nodes treat alike.
-    looking = [pod("a", {"app": "a"}), pod("c", anti_affinity=(near(app("a"), HOST),))]
-    assert len(kinds_of(NODES, looking)) == 1
-
-
-def test_nodes_that_others_of_the_batch_may_open_count():
-    near_b = {"affinity": (near(app("b")),)}
-    follower, leader = pod("f", {"app": "a"}, **near_b), pod("l", {"app": "b"})
-    [alone] = kinds_of(NODES, [follower])
-    assert named(alone.nodes) == set()
-    [other, found] = kinds_of(NODES, [follower, leader])
-    assert {frozenset(named(found.nodes)), frozenset(named(other.nodes))} == {
-        frozenset({"n1", "n2"}),  # n3 is of no zone
-        frozenset({"n1", "n2", "n3"}),
-    }
-    spread = {"spread": (evenly(app("a")),)}
-    nodes = [zoned("n1", "x"), zoned("n2", "y")]
-    there = pod("old", {"app": "a"}, on="n1")
-    [even] = kinds_of(nodes, [pod("p", {"app": "a"}, **spread)], there)
-    assert named(even.nodes) == {"n1", "n2"}
-    # It looks at others, but none of them comes.
-    [even] = kinds_of(
-        nodes, [pod("p", {"app": "b"}, **spread)], there, pod("x", {"app": "a"}, on="n1")
-    )
-    assert named(even.nodes) == {"n2"}
 
 
 def test_what_is_plain():

@@ -3,7 +3,6 @@
 import attrs
 import pytest
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
@@ -94,14 +93,3 @@ def test_a_solver_that_finds_nothing_costs_nothing():
         without, worth = decided(seed, OBJECTIVES[0], NONE)
         choice, same = decided(seed, OBJECTIVES[0], attrs.evolve(NONE, solver=Spoilt()))
         assert (same, choice.proof.placed) == (worth, without.proof.placed)
-
-
-def test_without_time_pods_are_placed_all_the_same():
-    late, placed, most = attrs.evolve(NONE, deadline=Deadline(lambda: 1.0)), 0, 0
-    for seed in drawing.drawn(range(60)):
-        _, (found, _, _) = decided(seed, OBJECTIVES[0], late)
-        _, (best, _, _) = decided(seed, OBJECTIVES[0], Bounds())
-        assert found <= best
-        placed += sum(found)
-        most += sum(best)
-    assert placed >= 0.9 * most

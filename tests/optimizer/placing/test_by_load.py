@@ -20,9 +20,9 @@ from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
-from support.measured_loads import cloud, drawn_sample, edge
+from support.measured_loads import drawn_sample, edge
 from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.rule_instances import HOST, app, drawn_batch, near, zoned
+from support.rule_instances import drawn_batch, zoned
 from support.rule_instances import pod as ruled_pod
 from support.ruled_batches import ruled_batch
 
@@ -73,34 +73,6 @@ def test_a_burst_is_not_sent_to_one_idle_node():
     assert max(found.values()) == 2
 
 
-def test_a_node_that_is_used_too_much_is_not_preferred():
-    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
-    uses = {"e1": FULL, "e2": BUSY}
-    assert homes(POLICY.decide_batch(sampled(nodes, pods, uses, IDLE), pods)) == {"web-0": "e2"}
-
-
-def test_but_taken_rather_than_none():
-    nodes, pods = [edge("e1"), cloud("c1")], waiting(1)
-    uses = {"e1": FULL, "c1": IDLE}
-    found = POLICY.decide_batch(sampled(nodes, pods, uses), pods)
-    assert [(b.node, b.tier) for b in found.bindings] == [("e1", Tier.EDGE)]
-
-
-def test_a_pod_is_left_where_nothing_is_known_and_comes_to_no_such_node():
-    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
-    for uses in ({"e2": IDLE}, {"e1": FULL}, {"e1": Usage(cpu=1.0), "e2": IDLE}):
-        assert homes(POLICY.decide_batch(sampled(nodes, pods, uses), pods)) == {"web-0": "e1"}
-
-
-def test_replicas_stay_as_far_apart():
-    nodes, pods = [edge(f"e{n}") for n in range(3)], waiting(3)
-    uses = {"e0": IDLE, "e1": BUSY, "e2": FULL}
-    shot = sampled(nodes, pods, uses)
-    assert sorted(homes(POLICY.decide_batch(shot, pods)).values()) == ["e0", "e1", "e2"]
-    together = attrs.evolve(POLICY, default_spread=False)
-    assert set(homes(together.decide_batch(shot, pods)).values()) == {"e0"}
-
-
 def test_what_a_pod_likes_is_added_up_with_the_score():
     """A preferred node weighs 200 here, the score some 30: at weight 9 it decides."""
     ssd = ((100, NodeSelectorTerm((Requirement("disk", "Exists"),))),)
@@ -115,16 +87,6 @@ def test_what_a_pod_likes_is_added_up_with_the_score():
     assert not found.proof.preferences
     weightless = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=0.0))
     assert weightless.decide_batch(shot, [picky]) == BLIND.decide_batch(shot, [picky])
-
-
-def test_rules_of_pods_about_pods_are_kept():
-    """Those that keep away from each other have three nodes; the idle one is the first's."""
-    apart = (near(app("a"), key=HOST),)
-    pods = [ruled_pod(f"p{n}", {"app": "a"}, anti_affinity=apart) for n in range(2)]
-    nodes = [zoned(f"e{n}") for n in range(3)]
-    uses = {"e0": FULL, "e1": BUSY, "e2": IDLE}
-    found = POLICY.decide_batch(sampled(nodes, pods, uses, Usage(0.0, 0.0)), pods)
-    assert sorted(homes(found).values()) == ["e1", "e2"]
 
 
 def test_nobody_goes_where_room_is_not_there_yet():

@@ -108,17 +108,6 @@ def test_as_many_pods_are_placed_as_by_the_whole_cloud_at_the_same_qos(seed, per
     assert all(len(why) == len(shot.nodes) for why in found.unplaced.values())
 
 
-def test_drawn_clusters_are_of_every_kind():
-    seen = Counter()
-    for seed in drawing.drawn(range(80)):
-        shot, batch = drawn_cluster(seed)
-        found = sampling(seed % 100).decide_batch(shot, batch, start=seed)
-        seen["unplaced"] += bool(found.unplaced and found.looked_at)
-        seen["alone" if len(batch) == 1 else "several", found.looked_at is None] += 1
-    assert len(seen) == 5
-    assert min(seen.values()) >= 1, seen
-
-
 def test_with_all_of_it_or_a_small_cloud_nothing_changes(monkeypatch):
     monkeypatch.undo()
     for seed in drawing.drawn(range(60)):
@@ -156,19 +145,6 @@ def test_the_nodes_are_those_of_all_zones_in_turn():
         found = sampling(1).decide_batch(shot, batch, start=start)
         nodes = [shot.index.nodes[at] for at in found.looked_at.nodes(shot.index).nonzero()[0]]
         assert {n.labels[ZONE] for n in nodes} == {"z0", "z1", "z2"}
-
-
-def test_a_start_beyond_the_last_node_is_one_of_those_that_are_there():
-    shot = snapshot(clouds(5), batch := waiting(1))
-    found = sampling(1).decide_batch(shot, batch, start=13).looked_at
-    assert (found.first, found.number, found.following) == (13, 3, 1)
-
-
-def test_what_has_no_room_where_it_is_looked_gets_the_whole_cloud():
-    shot = snapshot(clouds(9), batch := waiting(9, cpu=3))
-    found = sampling(1).decide_batch(shot, batch)
-    assert len(found.bindings) == 9
-    assert found == POLICY.decide_batch(shot, batch)
 
 
 def test_it_is_looked_further_until_enough_nodes_take_the_pod():

@@ -1,9 +1,6 @@
 """Of placements that are worth the same, the one with the least spread of shares."""
 
 from collections import Counter
-from fractions import Fraction
-from itertools import pairwise, product
-from statistics import pvariance
 
 import numpy as np
 import pytest
@@ -69,29 +66,6 @@ def test_thirds_are_as_good_as_a_whole(number):
     assert max(found) - min(found) <= 1
 
 
-def test_who_has_more_already_waits():
-    pods = pods_of("x", 4) + pods_of("y", 2) + [pod("y-old", "y", resources(1), on="edge-0")]
-    pods += [pod("y-older", "y", resources(1), on="edge-0")]
-    assert on_edge(4, pods, nodes=1) == [2, 2]
-
-
-def test_the_bigger_service_of_two_gets_the_same_share_not_the_same_number():
-    assert on_edge(6, pods_of("x", 4) + pods_of("y", 8), {"y": QosTarget(weight=2)}, nodes=1) == [
-        2,
-        4,
-    ]
-
-
-def test_nobody_gets_more_than_was_promised_before_all_have_that():
-    pods = pods_of("x", 10) + pods_of("y", 10)
-    promised = {"x": QosTarget(0.2)}
-    assert on_edge(2, pods, promised, nodes=1) == [1, 1]
-    assert on_edge(6, pods, promised, nodes=1) == [2, 4]
-    # Beyond all promises, shares are evened out again.
-    low = {"x": QosTarget(0.2), "y": QosTarget(0.4)}
-    assert on_edge(10, pods, low, nodes=1) == [5, 5]
-
-
 def test_what_adds_no_qos_is_neither_sought_nor_shunned():
     prospect = Prospect(np.arange(5), 4, QosTarget(0.5))
     for objective, gains in ((Objective("latency"), 2), (Objective(beta=0), 2), (SHARE, 4)):
@@ -117,26 +91,6 @@ def test_shares_come_before_what_pods_like():
     assert [share.edge for share in decision.shares_after.values()] == [2, 2]
     assert decision.proven
     assert not decision.plain
-
-
-@pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
-def test_the_scores_of_placements_of_equal_qos_differ_by_spread_only(weight):
-    totals = (2, 3, 5, 10)
-    prospects = [Prospect(np.arange(n + 1), n, QosTarget(1.0, weight)) for n in totals]
-    scores = even_scores(SHARE, prospects)
-    by_qos = {}
-    for counts in product(*(range(n + 1) for n in totals)):
-        parts = [Fraction(k, n) for k, n in zip(counts, totals, strict=True)]
-        score = sum(int(of[k]) for of, k in zip(scores, counts, strict=True))
-        by_qos.setdefault(sum(parts), []).append((pvariance(parts), score))
-    for found in by_qos.values():
-        # Half a unit for each score that is rounded.
-        for (even, higher), (uneven, lower) in pairwise(sorted(found, key=lambda f: (f[0], -f[1]))):
-            assert higher > lower - len(totals)
-            assert higher > lower or even == uneven
-    ordered = sorted(by_qos)
-    for less, more in pairwise(ordered):
-        assert max(score for _, score in by_qos[less]) < min(score for _, score in by_qos[more])
 
 
 def test_a_millionth_of_qos_is_worth_any_unevenness():

@@ -68,24 +68,6 @@ def test_what_no_node_can_hold_is_set_aside_and_told():
             assert moves == POLICY.suggest(gone, lambda _: "").moves
 
 
-def test_many_that_no_node_can_hold_do_not_make_a_decision_harder():
-    absurd = [pod(f"x-{i}", "x", Resources(cpu=10**17 + i)) for i in range(40)]
-    waiting = [pod("b-0", "b", resources(1, 1))]
-    running = [on_cloud(pod(f"a-{i}", "a", resources(2, 1))) for i in range(3)]
-    shot = snapshot(NODES, [*running, *waiting, *absurd])
-    assert POLICY.decide_batch(shot, [*waiting, *absurd]).proven
-    suggestion = POLICY.suggest(shot, lambda _: "")
-    assert suggestion.moves
-    assert suggestion.proven
-
-
-def test_what_no_edge_node_can_hold_is_weighed_all_the_same():
-    nodes = [node("e1", Tier.EDGE, 0.001), node("c", Tier.CLOUD, 64, 64)]
-    running = [on_cloud(pod(f"a-{i}", "a", resources(0, 1))) for i in range(3)]
-    large = pod("large", "large", Resources(MOST_OF_A_NODE, MOST_OF_A_NODE))
-    assert POLICY.suggest(snapshot(nodes, [*running, large]), lambda _: "").moves
-
-
 def test_a_running_pod_that_no_node_could_hold_is_left_where_it_is():
     asked = Resources(cpu=10**17)
     absurd = on_cloud(pod("a-0", "a", asked))

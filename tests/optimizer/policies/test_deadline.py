@@ -9,12 +9,9 @@ import pytest
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Tier, levels_of, serving_order, shares_after
 from kubedsm.objective.objective import Objective, QosTarget, quality
-from kubedsm.optimizer.matching.problem import NO_RANK
 from kubedsm.optimizer.placing import immediate
 from kubedsm.optimizer.placing.preemption import PreemptionSearch
-from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.feasibility import Feasibility
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from support import drawing
 from support.literal_rules import literal_rule
@@ -198,15 +195,6 @@ def waiting_small(number):
     return snapshot(nodes, pods), pods[:number]
 
 
-@pytest.mark.parametrize("spent", [0.5, 1.5, 2.5, 100.0])
-def test_small_pods_go_to_an_empty_edge_however_late_it_is(spent):
-    shot, pods = waiting_small(64)
-    deadline = Deadline(lambda: spent, 0.025)
-    decision, held = POLICY.decide_ahead(shot, pods, frozenset(), deadline, 0)
-    assert [b.tier for b in decision.bindings] == [Tier.EDGE] * 64
-    assert not held
-
-
 @pytest.mark.parametrize("looks", [0, 2, 5, 10, 20, 30, 50])
 def test_small_pods_go_to_an_empty_edge_whenever_the_deadline_passes(looks):
     shot, pods = waiting_small(64)
@@ -225,14 +213,6 @@ def test_policies_that_place_one_pod_at_a_time_stop_when_time_is_up(name):
     assert [p.name for p in decision.late] == ["p1", "p2", "p3"]
 
 
-def test_a_plain_batch_is_placed_on_the_edge_without_time_too():
-    nodes = [node("e1", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
-    pods = [plain(f"a-{n}", "a", resources(1, 1)) for n in range(6)]
-    decision = POLICY.decide_batch(snapshot(nodes, pods), pods, NO_TIME)
-    assert sorted(b.node for b in decision.bindings) == ["c"] * 2 + ["e1"] * 4
-    assert not decision.proven
-
-
 def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
     cut_short = 0
     for seed in drawing.drawn(range(75)):
@@ -248,30 +228,6 @@ def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
             assert everybody == {p.uid for p in waiting}
             cut_short += decision.bindings != whole.bindings
     assert cut_short > 20
-
-
-def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
-    friend = pod("friend", {"app": "f"})
-    follower = pod("follower", {"app": "g"}, affinity=(near(app("f")),))
-    shot = cluster([zoned("e1", "x")], [friend, follower])
-    feasibility = Feasibility.of(shot)
-    both = [friend, follower]
-    batch = Settling(
-        feasibility.index,
-        feasibility.room,
-        OpenNodes(feasibility, shot.surroundings, both),
-        feasibility.skews(both),
-        shot.surroundings,
-        lambda *_: True,
-        lambda _: NO_RANK.turn,
-        Deadline(),
-    )
-    batch.settle([(friend, NodeName("e1")), (follower, NodeName("e1"))])
-    batch._take_out(friend)
-    batch.avoided[friend.uid] = [feasibility.index.every()]
-    batch.deadline = NO_TIME
-    batch.place_in_turn(both, {})
-    assert not batch.placed
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])

@@ -19,7 +19,7 @@ import orjson
 from kubedsm.execution.limits import Limits
 from kubedsm_lab.bench.api import CORE
 
-#: Seconds; longer than any bench.
+#: Idle timeout in seconds, longer than any benchmark.
 FOREVER = 1e6
 #: schedulerName of the pods
 NAME = "bare-loop"
@@ -35,7 +35,7 @@ async def run(kubeconfig: Path, keepalive: float) -> None:
         aiohttp.ClientSession(
             server.server,
             connector=aiohttp.TCPConnector(
-                limit=1 + in_flight,  # the watch has a connection, too
+                limit=1 + in_flight,  # one more connection than binds, for the watch
                 ssl=server.tls(),
                 keepalive_timeout=keepalive,
             ),

@@ -88,7 +88,7 @@ async def _run(kubeconfig: Path, name: str) -> None:
         async with asyncio.TaskGroup() as tasks:
             parts = [tasks.create_task(part) for part in (runtime.run(), server.keep_warm(clock))]
             await runtime.synced.wait()
-            # Implement `kubedsm run` does.
+            # As `kubedsm run` does.
             gc.collect()
             gc.freeze()
             _write_line(READY)

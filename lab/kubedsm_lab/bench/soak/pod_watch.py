@@ -35,7 +35,7 @@ class PodWatch:
         self._pods: dict[Uid, Pod] = {}
         self._allocatable: dict[NodeName, Resources] = {}
         self._requested: defaultdict[NodeName, Resources] = defaultdict(Resources)
-        #: of all pods but the odd tenant's
+        #: waiting times of all pods except the odd tenant's
         self.waits: list[Wait] = []
         self.most_odd = 0
         self.events = 0

@@ -51,7 +51,7 @@ class SoakResult:
     ended: float
     workloads: int
     namespaces_deleted: int
-    #: of all pods but the odd tenant's
+    #: waiting times of all pods except the odd tenant's
     waits: Sequence[Wait]
     #: pod and node events with checked invariants
     events: int

@@ -52,9 +52,9 @@ class Standing:
     qos: tuple[float, ...]
     #: whether both are proven optimal, lexicographically
     proven: bool
-    #: of the unproven goals
+    #: certificates of the unproven goals
     certificates: tuple[Certificate, ...]
-    #: of CPU
+    #: CPU seconds
     seconds: float
 
 

@@ -37,7 +37,7 @@ class User:
         return {field: value for field, value in info.items() if value}
 
 
-#: may do everything, whatever is bound
+#: superuser group: may do everything, whatever roles are bound
 ADMIN = User("admin", "admin", (MASTERS, AUTHENTICATED))
 ANONYMOUS = User("system:anonymous", "", (UNAUTHENTICATED,))
 
@@ -58,7 +58,7 @@ class Attributes:
 
     verb: str
     group: str = ""
-    #: plural
+    #: plural name of the resource
     resource: str = ""
     subresource: str = ""
     #: namespace; empty for cluster-scoped requests

@@ -43,7 +43,7 @@ class Timing:
     #: upper limit for stopping a pod; a shorter grace period counts instead
     stop_delay: float = 1.0
     hpa_sync: float = 15.0
-    #: share of the target by which the average may differ without any scaling; no time
+    #: HPA tolerance: relative difference from the target without scaling (not a duration)
     hpa_tolerance: float = 0.1
     #: from the deletion of a node to that of its pods
     orphan_delay: float = 40.0

@@ -50,7 +50,7 @@ Zone = tuple[str, str]
 _NORMAL, _SLOW = 10.0, 100.0
 #: --unhealthy-zone-threshold; and --large-cluster-size-threshold, for a zone
 _UNHEALTHY, _LARGE = 0.55, 50
-#: a zone is only disrupted in part if more nodes than these are lost
+#: lost nodes up to which a zone is not partially disrupted
 _FEW = 2
 
 

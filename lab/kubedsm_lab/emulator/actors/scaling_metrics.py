@@ -88,7 +88,7 @@ class MetricsServer(Controller):
     def _amounts(self, namespace: str, pod: str) -> dict[str, int]:
         used = {name: self._usage(namespace, pod, name) for name in _RESOURCES}
         return {
-            # Rounded to thousand-millionths first: .3 cores are 300m, whatever floats make of them.
+            # Rounded to 1e-9 first, against floating-point errors: 0.3 cores are 300m.
             name: -(-round(1e9 * amount) // 10**6)
             for name, amount in used.items()
             if amount is not None and math.isfinite(1e9 * amount)
@@ -105,7 +105,7 @@ class Scaled:
     replicas: int
     #: Unix timestamp in seconds
     now: float
-    #: share by which the ratio of consumption to target may differ without any scaling
+    #: relative difference of consumption from the target that causes no scaling
     tolerance: float
     metrics: Metrics | None = None
     #: by namespace and name; None without metrics-server
@@ -241,7 +241,7 @@ def _calculate_replicas(
     if not starting and not missing:
         steady = scaled.is_near(ratio)
         return scaled.replicas if steady else math.ceil(ratio * len(used)), current
-    # Unknown consumption is assumed to be what opposes a change.
+    # As in Kubernetes, unknown consumption is assumed to oppose the change.
     if ratio < 1:
         share = max(100, target)
         assumed = {n: requests[n] * share // 100 if utilised else target for n in missing}

@@ -56,7 +56,7 @@ _NODE_INFO = dict.fromkeys(
 )  # fmt: skip
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-#: 0644
+#: file mode 0644
 _FILE_MODE = 420
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 #: taints that a new pod tolerates for 300 s

@@ -58,7 +58,7 @@ _POD_SPEC = Fields(
 _CONDITIONS = {"conditions": Keyed("type")}
 _STATUS = Fields(_CONDITIONS)
 _WORKLOAD = {"spec": Fields({"template": Fields({"metadata": _METADATA, "spec": _POD_SPEC})})}
-#: fields beyond metadata and conditions, by kind
+#: merge rules by kind, in addition to those of metadata and conditions
 _OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
     "Pod": {
         "spec": _POD_SPEC,

@@ -66,7 +66,7 @@ class SelectorError(ValueError):
 class Requirement:
     key: str
     operator: Operator
-    #: sorted
+    #: values in sorted order
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:

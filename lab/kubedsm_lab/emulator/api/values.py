@@ -51,7 +51,7 @@ def format_quantity(name: str, amount: int) -> str:
     return str(whole)
 
 
-#: levels; the JSON encoder allows 254, and lists and Tables add some
+#: maximum nesting depth; the JSON encoder allows 254, and lists and Tables add levels
 _DEEPEST = 200
 
 

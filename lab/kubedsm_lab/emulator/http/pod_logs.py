@@ -30,7 +30,7 @@ class _LogOptions:
     container: str
     #: number of lines from the end; None for all
     tail: int | None
-    #: bytes; 0 for all
+    #: maximum bytes; 0 for all
     limit: int
 
 

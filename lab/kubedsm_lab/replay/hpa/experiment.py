@@ -41,11 +41,11 @@ CONTENDERS = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, "random")
 #: seconds that pods wait longer for their nodes: mean and p99 of the paper's bursts of 200 pods
 #: under the default scheduler, and far beyond
 LATER = (1.175, 2.673, 10.0, 30.0)
-#: core-seconds of a request, besides DEMAND
+#: core-seconds of a request, in addition to DEMAND
 DEMANDS = (0.15, 0.24, 0.26)
-#: seconds from FIND's start that are drawn: until the replicas are stable
+#: plotted seconds from the start of FIND, until the replicas are stable
 _SHOWN = 180.0
-#: replicas that are drawn, in looks that no policy has
+#: plotted numbers of replicas, in colours that no policy has
 _SERIES: Mapping[str, tuple[Look, Callable[[Sample], int]]] = {
     "desired": (Look(7, 4), lambda sample: sample.desired),
     "current": (Look(6, 2), lambda sample: sample.current),

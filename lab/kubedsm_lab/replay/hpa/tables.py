@@ -125,7 +125,7 @@ def _format_mean(outcomes: Outcomes, figure: Figure) -> str:
     return number(mean(map(figure, outcomes)), 2)
 
 
-#: what the clients saw, as means
+#: mean measurements of the clients
 _SEEN: Mapping[str, Callable[[Outcomes], str]] = {
     "max p99, s": partial(_format_mean, figure=lambda one: one.max_p99),
     "mean p99, s": partial(_format_mean, figure=lambda one: one.mean_p99),
@@ -166,7 +166,7 @@ def _tabulate_recovery(outcomes: Outcomes) -> Table:
 def _tabulate_chance(outcomes: Outcomes) -> Table:
     plain = by_policy(outcomes)
     theirs = {each.trial.seed: recovery(each) for each in plain.get(REFERENCE, ())}
-    # As many windows as the published runs are apart, each of which took them longer.
+    # The published runs differ by this number of windows.
     apart = round((max(_TTRS) - min(_TTRS)) / PUBLISHED.hpa.window) * WINDOW_SECONDS
 
     def chance(each: Outcomes) -> str:

@@ -43,7 +43,7 @@ from loadgen.recovery import (
 )
 
 SLA = Sla()
-#: seconds until all is deployed, and then until the cluster is at rest and FIND begins
+#: seconds until all objects are deployed, and from then until FIND begins
 STARTING = 30.0
 #: seconds between two samples of autoscaler and pods, as in the authors' benchmark
 LOOK = 5.0

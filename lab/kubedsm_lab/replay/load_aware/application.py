@@ -30,9 +30,9 @@ class Resource(enum.IntEnum):
 
 #: capacity of a node: cores, bytes, and bytes a second of a Gigabit network and of a disk
 CAPACITY = np.array([2.0, 8e9, 125e6, 500e6])
-#: bytes of every pod
+#: memory of every pod, in bytes
 POD_MEMORY = 100e6
-#: seconds of a core for 1000 decimals of pi, by a spigot in Python; they grow with the square
+#: CPU seconds for 1000 decimals of pi, by a spigot in Python; quadratic in the decimals
 _PI_SECONDS = 0.03
 #: bytes a second at which memory is written
 _MEMORY_SPEED = 10e9

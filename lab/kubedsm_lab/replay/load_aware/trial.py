@@ -50,12 +50,12 @@ from kubedsm_lab.replay.world import (
     without_solver,
 )
 
-#: seconds: load until consumption is known; from one Deployment's rollout to the next, as long as
-#: the window of the means; until the measurement; between two runs of the descheduler
+#: seconds: load until usage is measured; between rollouts of two Deployments, equal to the window
+#: of the means; from the last rollout to the measurement; between two runs of the descheduler
 WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, 300.0, 60.0, 60.0
-#: seconds until all pods are Ready
+#: most seconds until all pods are Ready
 STARTING = 30.0
-#: requests by which their rate is found
+#: number of sampled requests from which their rate is computed
 _REQUESTS = 500
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 #: resources whose load differs between nodes
@@ -200,7 +200,7 @@ async def _deploy_services(
 ) -> None:
     """Deploy all services under load, and roll them out again once their usage is measured."""
     for service in SERVICES:
-        # Pods request nothing, and no autoscaler scales them.
+        # Pods have no requests, and no autoscaler scales them.
         deployment, *_ = service_objects(service, "0", "0", replicas=(REPLICAS, REPLICAS))
         api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
     await clock.sleep(STARTING)

@@ -27,7 +27,7 @@ from kubedsm_lab.replay.packing.instances import Shape, instance
 #: no edge target and no gain from the edge: only placed pods count
 _PROMISE, _OBJECTIVE = QosTarget(qos=0.0), Objective(beta=0.0)
 
-#: pods of an instance that the paper's order packs to the end in less than a second
+#: most pods of an instance that the paper's program packs optimally within a second
 SMALL = 16
 
 #: placed pods by priority, the highest first; the greater, the better
@@ -70,12 +70,12 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     seed: int
     #: pods of the instance
     pods: Placed
-    #: under kube-scheduler, with preemption
+    #: placed under kube-scheduler, with preemption
     placed: Placed
     evictions: int
     #: start of packing: kube-scheduler without preemption
     start: Placed
-    #: with the paper's goals in its own order, solved to the end; None if not tried
+    #: placed by the paper's program, solved to optimality; None if not tried
     paper: Placed | None = None
     #: empty if no pod was left to pack
     calls: tuple[Call, ...] = ()

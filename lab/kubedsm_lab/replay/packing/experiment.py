@@ -21,7 +21,7 @@ from kubedsm_lab.replay.runner import Workers, processors, progress, spread
 
 _ORIGIN = "**Computed** on snapshots: nothing here was measured on a real cluster."
 _METHOD = "Computed on snapshots: nothing is emulated, or measured on a cluster"
-#: seconds for a programme that is solved to the end; calls have their own limits
+#: time limit in seconds of programs solved to optimality; calls have their own limits
 _PATIENCE = 600.0
 
 Case = tuple[Shape, int]

@@ -32,7 +32,7 @@ NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
 USAGES = (90, 95, 100, 105)
 #: instances below this utilisation are drawn until a single-pod scheduler leaves a pod waiting
 _FULL = 100
-#: shape that the authors left out: hardly one in a thousand leaves a pod waiting
+#: shape that the authors left out: hardly one instance in a thousand has a pending pod
 _LEFT_OUT = (32, 8, 90)
 _REPLICAS = (1, 4)
 _CPU = (100, 1000)  # millicores
