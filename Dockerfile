@@ -1,15 +1,16 @@
-# The image that manifests/ names. No registry serves it; build it yourself (docs/how-to/build-image.md):
+# Image of the scheduler, referenced by manifests/. It is in no registry; build it yourself
+# (docs/how-to/build-image.md):
 #   docker build -t kubedsm:0.1.0 .
-# BASE is any image with Python 3.11 or newer, and with either pip or what venv makes one of.
+# BASE is any image with Python 3.11 or newer, and either pip or ensurepip.
 ARG BASE=python:3.13.7-slim-trixie
 
 FROM ${BASE} AS build
-# pip is beside what it installs, so that nothing of it is copied.
+# pip is outside of the environment that is copied into the final image.
 ENV PATH=/opt/pip/bin:$PATH
 RUN python3 -m venv --without-pip /opt/kubedsm \
     && { python3 -m pip --version 2>/dev/null || python3 -m venv /opt/pip; }
 WORKDIR /src
-# Exactly what was locked, byte for byte, and nothing that somebody else has published since.
+# Install exactly the locked packages, verified by their hashes.
 COPY requirements.lock requirements-build.lock ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     python3 -m venv /opt/build \
@@ -24,23 +25,23 @@ COPY loadgen loadgen
 RUN /opt/build/bin/python -m hatchling build -t wheel -d /wheel \
     && python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile --no-index \
        --no-deps /wheel/*.whl
-# Dates in people's words, which Prometheus' client reads for tables: nobody asks it for any.
+# Unused dependencies of prometheus-api-client: parsers of natural-language dates.
 RUN python3 -m pip --python /opt/kubedsm/bin/python uninstall --yes dateparser pytz regex tzlocal
-# Tests, and what only type checkers and compilers read.
+# Remove tests, type stubs and C headers.
 RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test_*.py' \
     -o -name '*_tests.*.so' -o -name '*.pyi' -o -name '*.h' \) -prune -exec rm -r {} +
-# The wheel of highspy has its library twice; this name of it nobody asks for.
+# The wheel of highspy has two copies of its library; this one is unused.
 RUN find /opt/kubedsm -path '*/highspy/libhighs.so.1.*' -delete
-# Importing kubernetes_asyncio imports its 900 generated modules. They need neither source nor
-# docstrings, which are half of their size.
+# Importing kubernetes_asyncio imports its 900 generated modules. Compile them without docstrings,
+# which are half of their size, and remove the sources.
 RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio/client \
     && python3 -m compileall -qb -o 2 . && find . -name '*.py' -delete
 
 FROM ${BASE}
 COPY --from=build /opt/kubedsm /opt/kubedsm
 ENV PATH=/opt/kubedsm/bin:$PATH
-# What is imported is compiled once, here: in a pod the root is read-only. CP-SAT is not installed.
-# The base's pip goes.
+# Importing all modules compiles them now: a pod's root file system is read-only. CP-SAT is not
+# installed. The base image's pip is removed.
 RUN cd /opt/kubedsm/lib/python3*/site-packages \
     && find kubedsm plans loadgen -name '*.py' ! -name __main__.py ! -name cp_sat_library.py \
        | sed 's,/__init__,,; s/\.py$//; s,/,.,g; s/^/import /' | /opt/kubedsm/bin/python - \

@@ -1,1 +1,1 @@
-"""Load for services: scenarios, transmission of requests, and a service that takes load."""
+"""Load generation: scenarios, a driver that sends their requests, and a service under load."""

@@ -1,10 +1,10 @@
-"""Entry point of the command-line interface: an interruption prints one line at any moment."""
+"""Entry point of `python -m loadgen`; an interruption prints one line, whenever it occurs."""
 
 import sys
 
 
 def main() -> None:
-    """Execute `loadgen`."""
+    """Run the command line."""
     try:
         from loadgen import cli  # noqa: PLC0415  what it imports takes a moment
 

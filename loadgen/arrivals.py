@@ -1,4 +1,4 @@
-"""Schedule of a scenario's requests, fixed before the first one is sent."""
+"""Arrival schedule of a scenario's requests, fixed before the first request is sent."""
 
 import heapq
 import itertools
@@ -24,11 +24,12 @@ class Arrival(NamedTuple):
 def schedule(
     scenario: Scenario, arrivals: Arrivals = "uniform", seed: int = 0
 ) -> Iterator[Arrival]:
-    """Yield the requests of all services in the order of their due times.
+    """Yield the requests of all services, ordered by due time.
 
     `uniform` is DrStress's: one request per period, the first one period after the interval's
     start. `poisson` has the same mean rate and exponential gaps, as for independent users; the
-    draws depend only on the seed and the service's name. The generator needs no memory.
+    draws depend only on the seed and the service's name. The schedule is computed lazily, without
+    memory per request.
     """
     return heapq.merge(*(_schedule_service(api, arrivals, seed) for api in scenario.apis))
 

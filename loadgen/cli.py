@@ -1,4 +1,4 @@
-"""The command `loadgen`: generate, show and send scenarios."""
+"""Command line of `loadgen`: generate, show and send load scenarios."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from loadgen.scenario import Scenario, dumps, load
 
 
 def _format_totals(amounts: Mapping[str, float]) -> str:
-    """Format resources in the notation that TOTALS accepts."""
+    """Format resources in the notation that the option type TOTALS parses."""
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
 
@@ -78,7 +78,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
     help="The version.",
 )
 def loadgen() -> None:
-    """Load scenarios in the file format of DrStress, and a service that takes the load."""
+    """Generate load: scenarios in DrStress's file format, and a service that takes the load."""
 
 
 @loadgen.group()
@@ -106,10 +106,10 @@ def generate_normal(
     endpoint: str,
     out: Path | None,
 ) -> None:
-    """Demand about MEAN times what the edge of the paper's cluster holds, SIGMA its deviation.
+    """Generate random demand: MEAN times the capacity of the paper's edge, deviation SIGMA.
 
-    Every cycle each service's replicas are drawn anew, and 5 requests a second for each of them
-    become its rate.
+    In each cycle the replicas of each service are drawn again; each replica stands for 5 requests a
+    second.
     """
     scenario = generators.normal(
         mean,
@@ -163,10 +163,10 @@ def generate_wavy(
     endpoint: str,
     out: Path | None,
 ) -> None:
-    """Demand of BASE times what the edge holds, and a wave of the first SERVICES services.
+    """Generate demand of BASE times the edge's capacity, and waves of the first SERVICES services.
 
-    One of them after another ramps up linearly to what the cluster holds, at most 10 replicas, and
-    back; the others stay at their base. Without a seed: nothing is random.
+    One service after another ramps up linearly to what the cluster holds, at most 10 replicas, and
+    back; the others stay at their base. No part is random, so there is no seed.
     """
     parameters = Wavy(
         base,
@@ -195,7 +195,10 @@ def _write_scenario(scenario: Scenario, out: Path | None) -> None:
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def show(scenario: Path, output: str) -> None:
-    """Print the requests per second that SCENARIO generates for each service, cycle by cycle."""
+    """Print each service's requests per second in SCENARIO.
+
+    One line per cycle.
+    """
     shown = load(scenario)
     cycles = _list_cycles(shown)
     if output == "json":
@@ -220,7 +223,7 @@ def show(scenario: Path, output: str) -> None:
 
 
 def _list_cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
-    """Return start, end and rates of the stretches without a change."""
+    """Return the scenario's intervals of constant rates: start, end, and rate by service."""
     ends = sorted({end for api in scenario.apis for end in api.ends})
     return [
         (start, end, {name: scenario.rate(name, start) for name in scenario.services})
@@ -229,7 +232,5 @@ def _list_cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Execute the command; exit with 0, with 2 for incorrect arguments, or with 1 and one
-    diagnostic line.
-    """
+    """Run the command line; exit with 0, with 2 for invalid arguments, or with 1 and one line."""
     run(loadgen, "loadgen", arguments)

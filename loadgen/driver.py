@@ -1,4 +1,4 @@
-"""Open-loop and closed-loop load. The event loop is the clock, so both also run in virtual time.
+"""Load drivers, open-loop and closed-loop, on asyncio's clock, so also in virtual time.
 
 Open loop: each request is sent at its due time, independently of earlier responses. The pacer
 follows the schedule and queues due requests; at most `max_connections` senders process the queue in
@@ -47,7 +47,7 @@ class Clients:
 
 
 class _Load:
-    """Recorded requests, until the load generator completes or is interrupted."""
+    """Base class of load drivers: sends requests and records them, until done or interrupted."""
 
     def __init__(self, recorder: RequestRecorder) -> None:
         self._recorder = recorder
@@ -55,14 +55,14 @@ class _Load:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds since the beginning of the load; 0 before."""
+        """Return the seconds since the load began; 0 before."""
         started = self._started
         return 0.0 if started is None else asyncio.get_running_loop().time() - started
 
     async def _run_tasks(
         self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
     ) -> None:
-        """Run concurrently until the first task completes, or until `stop` is set."""
+        """Run tasks concurrently until the first one completes, or until `stop` is set."""
         self._started = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
             tasks = load(group)
@@ -75,7 +75,7 @@ class _Load:
     async def _send_request(
         self, arrival: Arrival, transport: Transport, url: str, seconds: float
     ) -> Outcome:
-        """Send one request, and record its outcome; a cancelled one is abandoned."""
+        """Send one request and record its outcome; a cancelled request counts as abandoned."""
         self._recorder.begin(arrival, self.elapsed)
         status, served_by, failure = None, "", None
         try:
@@ -94,7 +94,7 @@ class _Load:
 
 
 class Driver(_Load):
-    """Open-loop load: departures are independent of responses."""
+    """Open-loop driver: requests are sent on schedule, whatever the responses."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Driver(_Load):
         recorder: RequestRecorder,
         limits: Limits,
     ) -> None:
-        """urls: endpoints by service."""
+        """Create a driver; `urls` are the endpoints by service."""
         super().__init__(recorder)
         self._urls = urls
         self._transport = transport
@@ -113,7 +113,7 @@ class Driver(_Load):
         self._idle = 0
 
     async def drive(self, schedule: Iterable[Arrival], stop: asyncio.Event) -> None:
-        """Send every request of the schedule; return when each has ended.
+        """Send all requests of the schedule; return when each has ended.
 
         When `stop` is set, return immediately; unfinished requests are abandoned.
         """
@@ -156,8 +156,9 @@ class Driver(_Load):
 
 
 class ClosedLoop(_Load):
-    """Closed-loop load: each client waits for its response. service: identifier of the requests in
-    the measurements.
+    """Closed-loop driver: each client waits for its response before the next request.
+
+    `service` identifies the requests in the measurements.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ class ClosedLoop(_Load):
         self._clients = clients
 
     async def drive(self, stop: asyncio.Event) -> None:
-        """Return when the time is over and each request has ended.
+        """Run the clients for the configured time; return when each request has ended.
 
         When `stop` is set, return immediately; unfinished requests are abandoned.
         """

@@ -1,4 +1,4 @@
-"""Scenarios of the KubeDSM paper: drawn from a seed, or one wave after another."""
+"""Generators of load scenarios, as in the KubeDSM paper: random, or one wave after another."""
 
 import math
 import random
@@ -34,7 +34,7 @@ SHORTEST_WAVE = 3
 
 
 class GeneratorError(Problem, ValueError):
-    """Invalid parameter of a generator."""
+    """A parameter of a generator is invalid."""
 
 
 def coefficients(
@@ -105,13 +105,13 @@ def normal(
 
 
 def check_finite(name: str, value: float) -> None:
-    """Raises GeneratorError."""
+    """Raise GeneratorError unless the parameters are finite."""
     if not 0 <= value < math.inf:
         raise GeneratorError(f"{name}: {value:g} is not a finite number from 0 on")
 
 
 def check_length(cycle_seconds: float) -> None:
-    """Raises GeneratorError."""
+    """Raise GeneratorError unless number and length of the cycles are valid."""
     if not 0 < cycle_seconds < math.inf:
         raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
 
@@ -119,7 +119,7 @@ def check_length(cycle_seconds: float) -> None:
 def serve_replicas(
     replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str
 ) -> Scenario:
-    """Return the scenario of requests that saturates these replicas, by service and cycle."""
+    """Return a scenario whose requests saturate the given replicas, by service and cycle."""
     return Scenario(
         tuple(
             Api(
@@ -143,7 +143,7 @@ def _check_final(final: Mapping[str, int], services: Collection[str], most: int)
 
 
 def _draw_normal(rng: random.Random, mean: float, sigma: float) -> float:
-    """Box-Muller transform without its second value."""
+    """Draw a normally distributed number: Box-Muller transform without its second value."""
     radius = math.sqrt(-2 * math.log(1 - rng.random()))
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
@@ -233,7 +233,7 @@ def wavy(parameters: Wavy) -> Scenario:
 
 
 def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
-    """Return the additional replicas above rest that fit into the remaining cluster capacity."""
+    """Return how many replicas above rest of a service fit into the cluster."""
     height = MOST_REPLICAS - rest[name]
     for resource, total in parameters.cluster_total.items():
         requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
@@ -253,9 +253,7 @@ def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
 
 
 def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
-    """Return additional replicas above rest by cycle: a triangular wave from 0 up to the height and
-    back to 0.
-    """
+    """Return the replicas above rest in each cycle: a triangular wave up to the height."""
     up = (length - 1) // 2
     down = length - 1 - up
     if max_step is not None:
@@ -266,5 +264,5 @@ def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
 
 
 def _divide_rounded(dividend: int, divisor: int) -> int:
-    """Divide with arithmetic rounding to the nearest integer, halves up."""
+    """Divide integers, rounding to the nearest integer, halves up."""
     return (2 * dividend + divisor) // (2 * divisor)

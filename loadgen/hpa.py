@@ -1,6 +1,4 @@
-"""Autoscaler benchmark: stages FIND and HOLD against a real service with closed-loop clients, and
-the measurement report.
-"""
+"""Autoscaler benchmark with closed-loop clients on a real service: stages FIND and HOLD."""
 
 import asyncio
 import math
@@ -48,7 +46,10 @@ class Plan:
 
 @attrs.frozen
 class Played:
-    """Results; windows start in seconds from the beginning of FIND, or of HOLD without FIND."""
+    """Results of FIND and HOLD, by measurement window.
+
+    Windows start in seconds from the beginning of FIND, or of HOLD without FIND.
+    """
 
     plan: Plan
     stages: tuple[tuple[int, Window], ...] = ()
@@ -58,7 +59,7 @@ class Played:
 
     @property
     def clients(self) -> int | None:
-        """Return the concurrent clients of HOLD; None if FIND was interrupted."""
+        """Return the number of concurrent clients in HOLD; None if FIND was interrupted."""
         if len(self.plan.find) == 1:
             return self.plan.find[0]
         found = clients_to_hold(self.stages, self.plan.sla)
@@ -66,7 +67,7 @@ class Played:
 
     @property
     def recovery(self) -> Recovery | None:
-        """Return None if HOLD was interrupted before a recovery."""
+        """Return the time to recover; None if HOLD was interrupted before."""
         found = recovery(self.windows, self.plan.sla, self.plan.streak)
         return found if found.mode == "recovered" or not self.interrupted else None
 
@@ -76,7 +77,7 @@ class Played:
 
     @property
     def p99s(self) -> list[float]:
-        """Return the available p99 latencies of the windows of HOLD, in seconds."""
+        """Return the p99 latencies of HOLD's windows, in seconds, where available."""
         return [window.p99 for window in self.windows if window.p99 is not None]
 
     def as_json(self) -> dict[str, Any]:
@@ -110,9 +111,7 @@ async def play(
     stop: asyncio.Event,
     tell: Callable[[int, Window], None] = lambda *_: None,
 ) -> Played:
-    """Execute FIND, then HOLD, until completion or `stop`. tell: callback that receives each
-    window.
-    """
+    """Run FIND, then HOLD, until the end or `stop`; `tell` is called after each window."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -143,7 +142,10 @@ async def play(
 
 
 def window_of(outcomes: Sequence[Outcome], start: float, seconds: float) -> Window:
-    """Count responses other than 200 as errors; timeouts have latencies as well."""
+    """Return the measurements of a window; responses other than 200 are errors.
+
+    Timeouts have latencies as well.
+    """
     latencies = [outcome.latency for outcome in outcomes if outcome.timed]
     errors = sum(outcome.status != _OK for outcome in outcomes)
     return Window.of(start, seconds, len(outcomes), latencies, errors)
@@ -168,7 +170,7 @@ def hpa_report(played: Played) -> RenderableType:
 
 
 def line_of(clients: int, window: Window, sla: Sla) -> str:
-    """Format the measurements of one window in a line."""
+    """Format one window's measurements as a line of text."""
     _, start, _, requests, errors, p99, verdict = _window_cells(clients, window, sla)
     seen = f"{requests} requests, {errors} errors, p99 {p99} s, {verdict}"
     return f"{start} s: {clients} clients, {seen}"

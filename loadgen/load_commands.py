@@ -56,10 +56,10 @@ from loadgen.parameters import (
 @csv_option
 @output_option
 def run(**given: Any) -> None:
-    """Send the requests of SCENARIO over HTTP, each when it is due, and measure the responses.
+    """Send the requests of SCENARIO over HTTP on schedule.
 
-    A slow server does not slow the load down, and latencies count from when a request was due.
-    Ctrl-C or SIGTERM ends the run and shows the results so far.
+    Response latencies are measured from each request's due time: a slow server does not slow the
+    load down. Ctrl-C or SIGTERM ends the run and shows the results so far.
     """
     from loadgen import sending
 
@@ -70,7 +70,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _add_common_options(command: _Command) -> _Command:
-    """Decorate both commands with the options of closed-loop clients."""
+    """Add the options of closed-loop clients to a command (decorator)."""
     for option in (
         output_option,
         click.option(
@@ -104,7 +104,7 @@ def _add_common_options(command: _Command) -> _Command:
 @csv_option
 @_add_common_options
 def closed(**given: Any) -> None:
-    """Have CLIENTS that each send the next request after the previous response.
+    """Run CLIENTS that send a request after each response.
 
     A slow server slows the clients down, and no figure contains the requests prevented meanwhile;
     `run` counts these too. Ctrl-C or SIGTERM ends the run and shows the results so far.

@@ -1,4 +1,4 @@
-"""Measures of requests: collected by a recorder, reported as frozen values.
+"""Measurements of requests: a recorder, and the frozen values that it reports.
 
 Latencies are kept exactly, as a histogram would round percentiles. They take 16 bytes per request:
 1.3 MB for the 80,000 of one of the paper's scenarios, 280 MB for a day at 200 a second.
@@ -22,7 +22,7 @@ MOST_SERVERS = 1000
 
 @attrs.frozen
 class Outcome:
-    """Completion of one request. Times are seconds since the beginning of the scenario."""
+    """Outcome of one completed request; times are seconds since the scenario's beginning."""
 
     arrival: Arrival
     ended: float
@@ -34,19 +34,19 @@ class Outcome:
 
     @property
     def latency(self) -> float:
-        """Return the seconds since the request was due, the wait for a connection included."""
+        """Return the seconds from the request's due time to its end, connection wait included."""
         return self.ended - self.arrival.due
 
     @property
     def failure(self) -> str | None:
-        """Return the error classification, or None."""
+        """Return the class of the error, such as timeout; None for a success."""
         if self.status is None:
             return self.error
         return f"HTTP {self.status}" if self.status >= 400 else None  # noqa: PLR2004 - RFC 9110
 
     @property
     def timed(self) -> bool:
-        """Return whether the latency counts.
+        """Return whether the latency enters the statistics.
 
         A timeout counts with its waiting duration: timeouts must not conceal a stall. Other errors
         are quick, and would lower the latencies.
@@ -56,7 +56,7 @@ class Outcome:
 
 @attrs.frozen
 class Latency:
-    """Milliseconds; percentiles by nearest rank."""
+    """Latency statistics in milliseconds; percentiles by nearest rank."""
 
     mean: float
     p50: float
@@ -66,7 +66,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: "array[float]") -> "Latency | None":
-        """Return None without observations."""
+        """Summarise latencies given in seconds; None without observations."""
         if not seconds:
             return None
         ordered = np.sort(np.frombuffer(seconds))
@@ -81,7 +81,7 @@ class Latency:
 
 
 def nearest_rank(ordered: Sequence[float] | NDArray[np.float64], percent: int) -> float:
-    """Return the percentile (1 to 100) of at least one value by nearest rank."""
+    """Return a percentile (1 to 100) of ascending values by nearest rank."""
     # -(-a // b) rounds up; in floats 99 % of 100 could be the 100th
     return float(ordered[-(-percent * len(ordered) // 100) - 1])
 
@@ -92,7 +92,7 @@ def _to_milliseconds(seconds: float) -> float:
 
 @attrs.frozen
 class Served:
-    """Successful responses of one server."""
+    """Number and mean latency of the successful responses of one server."""
 
     answered: int
     #: milliseconds
@@ -167,7 +167,7 @@ class _Tally:
     servers: dict[str, tuple[int, float]] = attrs.field(factory=dict)
 
     def serve(self, outcome: Outcome) -> None:
-        """Count a response of a server, up to MOST_SERVERS distinct identifiers."""
+        """Count a response by its server, for at most MOST_SERVERS distinct servers."""
         name = outcome.served_by
         if name in self.servers or (name and len(self.servers) < MOST_SERVERS):
             answered, seconds = self.servers.get(name, (0, 0.0))
@@ -175,12 +175,12 @@ class _Tally:
 
 
 class RequestRecorder:
-    """Counters of a measurement. Times are seconds since the beginning of the scenario."""
+    """Counters of sent requests and responses; times are seconds since the scenario's beginning."""
 
     def __init__(
         self, services: Sequence[str], write: Callable[[Outcome], None] = lambda _: None
     ) -> None:
-        """write: callback that receives each outcome."""
+        """Create a recorder; `write` is called with each outcome."""
         self._tallies = {service: _Tally() for service in services}
         self._write = write
         self._lateness = array("d")
@@ -189,13 +189,13 @@ class RequestRecorder:
         self.failed = 0
 
     def offer(self, arrival: Arrival, now: float) -> None:
-        """Count a scheduled request in the queue."""
+        """Count a request that is due and was queued."""
         self.offered += 1
         self._tallies[arrival.service].offered += 1
         self._lateness.append(now - arrival.due)
 
     def begin(self, arrival: Arrival, now: float) -> None:
-        """Count a transmitted request."""
+        """Count a request that was sent."""
         tally = self._tallies[arrival.service]
         tally.begun += 1
         tally.last_begun = max(tally.last_begun, now)
@@ -213,12 +213,12 @@ class RequestRecorder:
         self._write(outcome)
 
     def abandon(self, arrival: Arrival, now: float) -> None:
-        """Count an unanswered request at the interruption."""
+        """Count a request that is unfinished when the load is interrupted."""
         self._tallies[arrival.service].unfinished += 1
         self._oldest = max(self._oldest, now - arrival.due)
 
     def results(self, seconds: float, *, interrupted: bool) -> Results:
-        """Return the measurements of the completed seconds."""
+        """Return the measurements, with rates over the given `seconds`."""
         tallies = self._tallies.values()
         total = _Tally(
             offered=self.offered,

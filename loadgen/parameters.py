@@ -1,4 +1,4 @@
-"""Types of the values that the command's options take."""
+"""Click types of the option values of `loadgen`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _NAMED_URL = re.compile(r"([^=/?#]+)=(.*)", re.DOTALL)
 
 
 class Parsed(click.ParamType[T]):
-    """Type of a value that a function parses from text; its ValueError is the message."""
+    """Click type whose values are parsed by a function; its ValueError is the error message."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Run of a scenario against endpoints or a substitute transport."""
+"""Run of a scenario: sends the load to HTTP endpoints, or to a substitute transport."""
 
 import asyncio
 import csv
@@ -26,7 +26,7 @@ _TICK = 0.25
 
 @attrs.frozen
 class Play:
-    """Validated plan of a run.
+    """Validated plan of a run: scenario, endpoints, arrivals, and limits.
 
     Raises ScenarioError for a scenario without requests, EndpointError for an invalid URL.
     """
@@ -48,12 +48,12 @@ class Play:
 
     @property
     def loaded(self) -> list[str]:
-        """Return the services with scheduled requests."""
+        """Return the services for which the scenario has requests."""
         return [api.name for api in self.scenario.apis if any(part.rate for part in api.intervals)]
 
 
 async def unreachable(play: Play, transport: Transport) -> dict[str, str]:
-    """Return the reason by unreachable service. Raises EndpointError if all are unreachable."""
+    """Return the unreachable services with the reason. Raises EndpointError if all are."""
 
     async def contact(service: str) -> None:
         try:
@@ -78,7 +78,7 @@ async def perform(
     stop: asyncio.Event,
     write: Callable[[Outcome], None] = lambda _: None,
 ) -> Results:
-    """Send the scenario's requests until its end or until `stop` is set.
+    """Send the scenario's requests until its end, or until `stop` is set; return the results.
 
     Each outcome is passed to `write`, whose exceptions end the run in an exception group.
     """
@@ -94,7 +94,7 @@ async def perform(
 
 @contextmanager
 def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    """Return a callback that writes outcomes to a CSV file, in the order of completion."""
+    """Open a CSV file of outcomes; return the function that appends one, in completion order."""
     if path is None:
         yield lambda _: None
         return

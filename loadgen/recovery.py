@@ -1,4 +1,4 @@
-"""Time to recover of an autoscaled service: stages FIND and HOLD.
+"""Time to recover of an autoscaled service, from windows of the stages FIND and HOLD.
 
 FIND raises the number of clients until the SLA breaks. HOLD keeps that number, window after window,
 while the autoscaler adds pods, until windows keep the SLA again. As in the HPA benchmark of the
@@ -24,7 +24,7 @@ Mode = Literal["recovered", "no_degradation", "no_recovery_within_hold"]
 
 @attrs.frozen
 class Sla:
-    """Service-level limits of a good measurement window."""
+    """Service-level objective of a measurement window: p99 and error rate."""
 
     #: seconds
     p99: float = 1.0
@@ -34,7 +34,7 @@ class Sla:
 
 @attrs.frozen
 class Window:
-    """Measurements of all clients within one window."""
+    """Measurements of all clients in one window of time."""
 
     #: start from a common origin, and length, in seconds
     start: float
@@ -50,7 +50,7 @@ class Window:
     def of(
         cls, start: float, seconds: float, requests: int, latencies: Sequence[float], errors: int
     ) -> "Window":
-        """latencies: seconds of the requests whose latency counts."""
+        """Compute a window's measurements; `latencies` (seconds) are those that count."""
         p99 = nearest_rank(sorted(latencies), 99) if latencies else None
         return cls(start, seconds, requests, p99, errors)
 
@@ -59,7 +59,7 @@ class Window:
         return self.start + self.seconds
 
     def good(self, sla: Sla) -> bool:
-        """Return whether the window satisfies the SLA; a window without responses does not."""
+        """Return whether the window keeps the SLA; a window without responses does not."""
         if self.p99 is None:
             return False
         return self.p99 <= sla.p99 and self.errors <= sla.errors * self.requests
@@ -74,13 +74,16 @@ class Recovery:
 
 
 def clients_to_hold(stages: Sequence[tuple[int, Window]], sla: Sla) -> int | None:
-    """Return the smallest concurrency of FIND that violates the SLA, else the largest; or None."""
+    """Return the number of clients for HOLD: the smallest of FIND that violates the SLA.
+
+    If none does, return the largest; None without windows.
+    """
     broken = (clients for clients, window in stages if not window.good(sla))
     return next(broken, stages[-1][0] if stages else None)
 
 
 def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
-    """Return the end of the first `streak` consecutive good windows after a violation."""
+    """Return the time to recover: until `streak` consecutive good windows after a violation."""
     bad, good = False, 0
     for window in windows:
         if not window.good(sla):
@@ -93,5 +96,5 @@ def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
 
 
 def ok_rate(windows: Sequence[Window], sla: Sla) -> float | None:
-    """Return the proportion of good windows; None without measurements."""
+    """Return the proportion of windows that keep the SLA; None without windows."""
     return sum(window.good(sla) for window in windows) / len(windows) if windows else None

@@ -18,7 +18,7 @@ from kubedsm.terminal.problems import Problem
 
 
 class ScenarioError(Problem, ValueError):
-    """Invalid scenario: file, location and explanation in one line."""
+    """The scenario is invalid; the message names file, location and cause in one line."""
 
     def __init__(self, reason: str, place: str = "", source: str = "") -> None:
         self.reason = reason
@@ -33,7 +33,7 @@ def _check_text(name: str, value: str) -> None:
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Constant-rate interval: one request every `api_call_period` ms for `cycle_length` ms."""
+    """Interval of constant rate: one request every `api_call_period` ms for `cycle_length` ms."""
 
     api_call_period: float
     cycle_length: float
@@ -49,13 +49,13 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
-        """Return a constant-rate interval; less than one request altogether is silence."""
+        """Return the interval for a rate and a length; silent if too short for one request."""
         length = 1000 * seconds
         return cls(1000 / rate if rate else 2 * length, length)
 
     @property
     def rate(self) -> float:
-        """Return requests per second, corrected for the rounding of the period."""
+        """Return the requests per second, corrected for the rounding of the period."""
         silent = self.api_call_period > self.cycle_length
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
@@ -73,12 +73,12 @@ class Api(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """Return the boundary of each interval in seconds since the beginning of the scenario."""
+        """Return the end of each interval, in seconds since the scenario's beginning."""
         lengths = (interval.cycle_length for interval in self.intervals)
         return tuple(end / 1000 for end in itertools.accumulate(lengths))
 
     def rate(self, seconds: float) -> float:
-        """Return requests per second at that moment; each interval excludes its upper boundary."""
+        """Return the requests per second at a time; an interval excludes its end."""
         if seconds < 0:
             return 0.0
         for interval, end in zip(self.intervals, self.ends, strict=True):
@@ -103,11 +103,11 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def duration(self) -> float:
-        """Return the upper boundary of the last interval in seconds."""
+        """Return the end of the last interval, in seconds."""
         return max(api.ends[-1] for api in self.apis)
 
     def rate(self, service: str, seconds: float) -> float:
-        """Return requests a second to the service at that moment; 0 outside the scenario.
+        """Return a service's requests per second at a time; 0 outside the scenario.
 
         Raises ScenarioError for an unknown service.
         """
@@ -118,7 +118,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def load(path: str | Path) -> Scenario:
-    """Read a file; - is standard input. Raises ScenarioError, which names the file."""
+    """Read a scenario file; - is standard input. Raises ScenarioError, which names the file."""
     if str(path) == "-":
         return loads(sys.stdin.buffer.read() if sys.stdin else b"", "standard input")
     try:
@@ -129,7 +129,7 @@ def load(path: str | Path) -> Scenario:
 
 
 def loads(text: str | bytes, source: str = "scenario") -> Scenario:
-    """Parse JSON. Raises ScenarioError, which names the source."""
+    """Parse a scenario in JSON. Raises ScenarioError, which names the source."""
     if not text.strip():
         raise ScenarioError("empty", source=source)
     try:
@@ -147,7 +147,5 @@ def loads(text: str | bytes, source: str = "scenario") -> Scenario:
 
 
 def dumps(scenario: Scenario) -> str:
-    """Return the JSON representation, which `loads` reads as an identical scenario and DrStress as
-    an identical load.
-    """
+    """Return the scenario as JSON: `loads` reads the same scenario, DrStress the same load."""
     return json.dumps(msgspec.to_builtins(scenario), indent=2) + "\n"

@@ -74,7 +74,7 @@ async def _perform_play(play: Play, csv_path: Path | None) -> tuple[datetime, Re
 def _endpoint_urls(
     scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]
 ) -> dict[str, str]:
-    """Return URLs by service; an option for one service overrides those for all."""
+    """Return the URL of each service; an option for one service overrides the general one."""
     urls = {api.name: api.endpoint for api in scenario.apis}
     for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
         if name is not None and name not in urls:
@@ -87,7 +87,7 @@ def _endpoint_urls(
 
 
 def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:
-    """given: constructor arguments of `Clients`."""
+    """Send closed-loop load and print the results; `given` are arguments of `Clients`."""
     load = Clients(**given)
 
     async def send_load() -> tuple[datetime, Results]:
@@ -112,7 +112,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
 
 
 def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
-    """given: additional constructor arguments of `Plan`."""
+    """Run the autoscaler benchmark and print the results; `given` are arguments of `Plan`."""
     find = FIND if clients is None else (clients,)
     plan = Plan(find=find, sla=Sla(p99, errors / 100), **given)
     told = sys.stderr.isatty()
@@ -132,7 +132,7 @@ def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given:
 
 
 async def _require_listener(url: str) -> None:
-    """Raises EndpointError without a listener."""
+    """Raise EndpointError unless a server listens at the URL."""
     async with HttpTransport() as transport:
         try:
             await transport.contact(url)

@@ -44,7 +44,10 @@ _ERROR = 400
 
 
 class Server:
-    """Context: on exit, it waits for the accepted requests. calls: URLs for `transport`."""
+    """HTTP service whose requests each perform `work`; on exit it waits for accepted requests.
+
+    `calls` are URLs of downstream services, requested by `transport`.
+    """
 
     def __init__(
         self, name: str, work: Work, concurrency: int, calls: Sequence[str], transport: Transport
@@ -88,7 +91,7 @@ class Server:
         self._threads.shutdown()
 
     def app(self) -> web.Application:
-        """Return the application: probes, metrics, and work on every other path."""
+        """Return the web application: probes, metrics, and work on every other path."""
         app = web.Application()
         app.router.add_get("/metrics", self._answer_metrics)
         app.router.add_get("/healthz", self._answer_healthz)
@@ -104,7 +107,7 @@ class Server:
         return answer
 
     async def request(self) -> str:
-        """Perform the work of one request; return an error description, or the empty string."""
+        """Do the work of one request; return an error description, or ""."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._requests.inc()
@@ -156,7 +159,7 @@ def _failure_response(problem: str) -> web.Response:
 
 
 def exposition(registry: CollectorRegistry) -> web.Response:
-    """Return the metrics for Prometheus."""
+    """Return the metrics as an HTTP response in Prometheus' text format."""
     headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
     return web.Response(body=generate_latest(registry), headers=headers)
 
@@ -171,7 +174,7 @@ def serve(
     drain: float,
     **given: Any,
 ) -> None:
-    """given: constructor arguments of `Work`."""
+    """Run the service until SIGTERM or Ctrl-C; `given` are arguments of `Work`."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     work = Work(**given)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_by_signals() -> Iterator[asyncio.Event]:
-    """Return the event that SIGINT and SIGTERM set during the block."""
+    """Yield an event that SIGINT and SIGTERM set during the block."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)

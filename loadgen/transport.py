@@ -1,4 +1,4 @@
-"""HTTP transport of requests."""
+"""HTTP client of the load drivers."""
 
 import asyncio
 import os
@@ -17,11 +17,11 @@ SERVED_BY = "X-Served-By"
 
 
 class EndpointError(Problem, ValueError):
-    """Endpoint without a listener, or an invalid endpoint. The description is one line."""
+    """An endpoint is invalid, or has no listener; the message is one line."""
 
 
 class TransportError(Exception):
-    """Incomplete response. The text is the error classification, without details."""
+    """A request had no complete response; the text is the class of the error."""
 
 
 class Answer(NamedTuple):
@@ -33,18 +33,18 @@ class Answer(NamedTuple):
 
 class Transport(Protocol):
     async def contact(self, url: str) -> None:
-        """Test for a listener. Raises TransportError."""
+        """Check that a server listens at the URL. Raises TransportError."""
 
     async def get(self, url: str) -> Answer:
-        """Send one GET, and read the whole response. Raises TransportError."""
+        """Send a GET request and read the whole response. Raises TransportError."""
 
 
 class HttpTransport:
-    """Kept-alive HTTP/1.1 connections, one per concurrent request.
+    """HTTP/1.1 client with kept-alive connections, one per concurrent request.
 
-    Redirects are responses, and bodies are discarded. A GET whose connection is closed before any
-    response is sent again, as kept connections require (RFC 9112, section 9.3.1); its latency goes
-    on. The caller limits duration and concurrency. by_proxy: use the proxy of http_proxy.
+    Redirects count as responses, and bodies are discarded. A GET whose connection is closed before
+    any response is sent again, as kept connections require (RFC 9112, section 9.3.1); its latency
+    goes on. The caller limits duration and concurrency. `by_proxy` uses the proxy of http_proxy.
     """
 
     def __init__(self, *, by_proxy: bool = False) -> None:
@@ -84,7 +84,7 @@ class HttpTransport:
 
 
 def _acknowledge_data(response: aiohttp.ClientResponse) -> None:
-    """Acknowledge immediately: a server that writes in pieces waits for it (Nagle's algorithm).
+    """Send the TCP acknowledgement now: a server that writes in pieces waits for it (Nagle).
 
     The kernel would delay the acknowledgement by 40 ms, unrelated to the server. Linux only;
     elsewhere the delay stays.
@@ -98,7 +98,7 @@ def _acknowledge_data(response: aiohttp.ClientResponse) -> None:
 
 
 async def _try_connect(url: URL) -> None:
-    """Connect to the first address that accepts connections; else raise the last OSError."""
+    """Connect to the first address that accepts; raise the last OSError if none does."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     refused: OSError | None = None

@@ -4,7 +4,7 @@ from yarl import URL
 
 
 def url_problem(url: str) -> str | None:
-    """Return an explanation why the URL is no valid HTTP endpoint; None for a valid one."""
+    """Return why the text is no valid HTTP URL; None for a valid URL."""
     try:
         parsed = URL(url)
         host, port = parsed.raw_host or "", parsed.port

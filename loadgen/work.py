@@ -1,4 +1,4 @@
-"""Synthetic work of a request, each kind dominated by one resource, as in the load-aware paper.
+"""Synthetic work of a request: CPU, memory, network or disk load, as in the load-aware paper.
 
 Decimals of pi load the CPU, memory is held, bytes are returned, bytes are written to a disk.
 """
@@ -29,7 +29,7 @@ class Work:
     #: CPU seconds per request, and calculated decimals of pi
     cpu: float = 0.0
     pi_decimals: int = 0
-    #: bytes: allocated permanently; of a response; written for a request
+    #: bytes allocated permanently; bytes of a response; bytes written per request
     memory: int = 0
     net: int = 0
     disk: int = 0
@@ -41,9 +41,9 @@ class Work:
         return bool(self.cpu or self.pi_decimals or self.disk)
 
     def do(self, pause: Callable[[], None]) -> None:
-        """Load CPU and disk in the calling thread. Raises OSError.
+        """Load CPU and disk, in the calling thread. Raises OSError.
 
-        pause: called repeatedly; returns when CPU time is left.
+        `pause` is called repeatedly; it returns once the CPU quota permits to continue.
         """
         burn(self.cpu, pause)
         pause()
@@ -52,7 +52,10 @@ class Work:
 
 
 def pi(decimals: int) -> int:
-    """Return floor(π · 10^decimals), by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
+    """Return floor(π · 10^decimals), computed to load the CPU.
+
+    Machin's formula: 16 arctan(1/5) - 4 arctan(1/239).
+    """
     one: int = 10**decimals * _GUARD
     return (16 * _scale_arctan(5, one) - 4 * _scale_arctan(239, one)) // _GUARD
 
@@ -69,7 +72,7 @@ def _scale_arctan(inverse: int, one: int) -> int:
 
 
 def burn(seconds: float, pause: Callable[[], None]) -> None:
-    """Consume the specified CPU time of this thread."""
+    """Use the given CPU seconds in this thread; `pause` enforces the quota meanwhile."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pause()
@@ -77,7 +80,7 @@ def burn(seconds: float, pause: Callable[[], None]) -> None:
 
 
 def write(size: int) -> None:
-    """Write bytes to a temporary file on disk. Raises OSError."""
+    """Write `size` bytes to a temporary file. Raises OSError."""
     if not size:
         return
     with tempfile.TemporaryFile(buffering=0) as file:
@@ -87,8 +90,7 @@ def write(size: int) -> None:
 
 
 class Quota:
-    """Upper bound on the CPU consumption of this process: simulation of the kernel's CFS quota of a
-    container.
+    """CPU limit of this process: simulation of a container's CFS quota.
 
     All threads together use up to `cores` times the period in each period, then wait for the next.
     So concurrent requests share the cores of the limit. Only the work of requests waits; other CPU
@@ -102,7 +104,7 @@ class Quota:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """used: accumulated CPU time. All durations are in seconds."""
+        """Create a quota; `used` returns the accumulated CPU time. All durations are in seconds."""
         self._share = cores * PERIOD
         self._used, self._now, self._sleep = used, now, sleep
         self._lock = threading.Lock()
@@ -110,14 +112,12 @@ class Quota:
         self._ends, self._allowed = now(), used()
 
     def wait(self) -> None:
-        """Wait until CPU time is available; excess consumption of a period is deducted from the
-        next.
-        """
+        """Wait until the quota permits to continue; excess use is deducted from the next period."""
         while (left := self._wait_seconds()) is not None:
             self._sleep(max(left, _SHORTEST))
 
     def _wait_seconds(self) -> float | None:
-        """Return the seconds until the next period, if the current quota is exhausted."""
+        """Return the seconds until the next period if this one's quota is exhausted, or 0."""
         with self._lock:
             now, used = self._now(), self._used()
             if now >= self._ends:

@@ -1,4 +1,5 @@
-"""Plans whose every step is proved by observations, never by the response to a call alone.
+"""Plan state machines: every step of a bind or migration is verified by observations.
 
-Pure: ids and times go in, effects come out. Nothing here knows Kubernetes.
+An API response alone proves nothing. Pure: ids and times go in, effects come out. Independent of
+Kubernetes.
 """

@@ -1,4 +1,4 @@
-"""`advance`: the only way a plan changes."""
+"""Transition function of plans: apply one event, and return the new plan with its effects."""
 
 from collections.abc import Iterator, Sequence
 
@@ -86,7 +86,7 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
 
 
 def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
-    """Fill in the replacement or the timeout of a later step, as determined by the event."""
+    """Complete a later step with the replacement pod or timeout that the event provides."""
     match event:
         case ReplacementClaimed(move, pod) if step.replacement_of == move:
             return attrs.evolve(step, pod=pod)

@@ -1,16 +1,16 @@
-"""Events of a plan."""
+"""Events of a plan: inputs of the transition function `advance`."""
 
 import attrs
 
 
 @attrs.frozen(slots=True)
 class Begun:
-    """The plan may start."""
+    """Event: the plan may start."""
 
 
 @attrs.frozen(slots=True)
 class PodSeen:
-    """An observation of a pod."""
+    """Event: observed state of a pod, by watch or live read."""
 
     pod: str
     #: node of the binding; empty for a pending pod
@@ -30,7 +30,7 @@ class PodGone:
 
 @attrs.frozen(slots=True)
 class MoveAccepted:
-    """The migration passed the live check, and target capacity is reserved."""
+    """Event: a migration passed the live check, and target capacity is reserved."""
 
     move: str
     #: seconds of continuous readiness of the replacement before the eviction
@@ -41,7 +41,7 @@ class MoveAccepted:
 
 @attrs.frozen(slots=True)
 class ReplacementClaimed:
-    """The owner created a replacement, assigned to the migration by the mirror."""
+    """Event: the owner created a replacement pod, which the mirror assigned to the migration."""
 
     move: str
     pod: str
@@ -49,7 +49,7 @@ class ReplacementClaimed:
 
 @attrs.frozen(slots=True)
 class CallRefused:
-    """The call was certainly not applied, and will not be."""
+    """Event: an API call was certainly not applied, and will not be."""
 
     step: int
     reason: str
@@ -57,7 +57,7 @@ class CallRefused:
 
 @attrs.frozen(slots=True)
 class OutcomeLost:
-    """The outcome of the call is unknown: verification starts before the deadline."""
+    """Event: the outcome of an API call is unknown; verification starts before the deadline."""
 
     step: int
     #: error of the call, if any
@@ -66,19 +66,19 @@ class OutcomeLost:
 
 @attrs.frozen(slots=True)
 class TimePassed:
-    """Some deadline may be over."""
+    """Event: the clock advanced, so deadlines may have expired."""
 
 
 @attrs.frozen(slots=True)
 class Cancelled:
-    """Start no further migrations; migrations in progress continue."""
+    """Event: start no further migrations of the plan; migrations in progress continue."""
 
     reason: str
 
 
 @attrs.frozen(slots=True)
 class Abandoned:
-    """An internal error prevents the plan: all steps end, or only the given step."""
+    """Event: an internal error prevents the plan; all steps end, or only the given step."""
 
     reason: str
     step: int | None = None

@@ -46,7 +46,10 @@ class MoveOrder:
 
 
 def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
-    """Compose the steps; a migration starts after deletion of its predecessors' old pods."""
+    """Compose the plan of a migration group from steps.
+
+    A migration starts after deletion of the old pods of its predecessors.
+    """
     steps: list[Step] = []
     freed: dict[str, int] = {}
     finished: dict[str, int] = {}

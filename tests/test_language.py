@@ -57,9 +57,9 @@ GOALS = {
 }
 #: not written in docstrings and comments, with occurrences that are left: lower them only
 WORDS = {
-    r"anew": 4,
-    r"anybody|nobody|somebody|whoever": 2,
-    r"beside": 5,
+    r"anew": 0,
+    r"anybody|nobody|somebody|whoever": 0,
+    r"beside": 0,
     r"beyond the bounds": 0,
     r"by leave of": 0,
     r"dealt out|evened out": 0,
@@ -68,14 +68,14 @@ WORDS = {
     r"hears?": 0,
     r"held room|left behind": 0,
     r"in haste|not steady": 0,
-    r"is said": 1,
+    r"is said": 0,
     r"let pass|set apart|bring back": 0,
     r"likes|minds": 0,
-    r"points of QoS": 1,
+    r"points of QoS": 0,
     r"so many": 0,
     r"story|house|lanes?": 0,
     r"thinking|thoughts?|thought about": 0,
-    r"told": 3,
+    r"told": 0,
 }
 
 

@@ -1,4 +1,1 @@
-"""Parts of `lab emulated` besides shell: objects created without kubectl, and the check of a run.
-
-The configurations of its Prometheus and its scheduler are here as well.
-"""
+"""Python parts of `k3s-lab/lab emulated`: creation of objects, check of a run, configuration."""

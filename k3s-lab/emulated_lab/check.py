@@ -1,7 +1,7 @@
-"""python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER: checks of a run.
+"""Check of a lab run: `python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER`.
 
-Prints a line per check; exit code 1 if a check fails. The cluster still runs, and its recording is
-in the folder.
+Prints a line per check; exit code 1 if a check fails. The cluster must still run, and its recording
+be in the folder.
 """
 
 import json
@@ -18,16 +18,16 @@ from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.echo import echo
 
 PATIENCE = 30
-#: tolerated proportion of failed requests. Services fail none; requests of a terminated pod would.
+#: tolerated proportion of failed requests: those in flight to a terminated pod
 MOST_FAILED = 0.01
 
 #: queries of the scheduler that must have a result
 CONDITIONS = {
-    "it caught no mistake of its own": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
-    "it knows the load of its nodes": "kubedsm_load_nodes > 0",
-    "and not one of long ago": "kubedsm_load_age_seconds < 15",
+    "no internal error occurred": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
+    "the load of the nodes is known": "kubedsm_load_nodes > 0",
+    "the load is recent": "kubedsm_load_age_seconds < 15",
     # Under load only: services have no requests afterwards.
-    "it knew what services answer in": "count_over_time(kubedsm_response_time_seconds[5m]) > 0",
+    "response times were measured": "count_over_time(kubedsm_response_time_seconds[5m]) > 0",
 }
 
 #: result and description
@@ -46,7 +46,7 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def check_pods(server: str) -> Iterator[Check]:
-    """Wait until all pods are Ready, including replicas that an autoscaler has just created."""
+    """Check that all pods are Ready, waiting for replicas that an autoscaler has just created."""
     ends = time.monotonic() + PATIENCE
     while True:
         pods = fetch(f"{server}/api/v1/namespaces/lab/pods")["items"]
@@ -74,7 +74,7 @@ def check_results(results: dict[str, Any]) -> Iterator[Check]:
 
 
 def list_queries(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    """Yield name and expression of each Prometheus query of the scheduler."""
+    """Yield name and PromQL expression of each Prometheus query of the scheduler."""
     load = configuration.load_aware
     for of, queries in (
         ("loadAware.queries.node", load.queries.node),

@@ -1,4 +1,4 @@
-"""python -m emulated_lab.create SERVER: creates the objects on stdin, YAML documents.
+"""Creation of Kubernetes objects from YAML on stdin: `python -m emulated_lab.create SERVER`.
 
 Replaces kubectl, which may be missing.
 """

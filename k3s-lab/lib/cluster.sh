@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The cluster: made by one of two ways, and then reached by its kubeconfig.
+# Cluster of the lab: created by k3d or by ssh, then accessed by its kubeconfig.
 
 kube() { kubectl --kubeconfig "$KUBECONFIG_OF_LAB" "$@"; }
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What runs on the cluster: KubeDSM, Prometheus and Grafana, the services and their autoscalers.
+# Deployment of KubeDSM, Prometheus, Grafana, and the services with their autoscalers.
 
 need_image() {
   if [[ $IMAGE == */* ]]; then return; fi
@@ -46,7 +46,7 @@ deploy_all() {
   kube wait --for=condition=Available --timeout=180s apiservice/v1beta1.custom.metrics.k8s.io
 }
 
-# Onto every node, as no registry serves it; an image with a / in its name is pulled from there.
+# Import the image on every node, unless its name has a /: then nodes pull it from a registry.
 bring_image() {
   local target
   if [[ $IMAGE == */* ]]; then return; fi
@@ -59,7 +59,7 @@ bring_image() {
   fi
 }
 
-# apply WHAT NAMESPACE [SCHEDULER]
+# apply WHAT NAMESPACE [SCHEDULER]: apply manifests; fail if the namespace belongs to others.
 apply() {
   if ! made applied "$1"; then
     ! kube get namespace "$2" >/dev/null 2>&1 ||
@@ -70,12 +70,12 @@ apply() {
 }
 
 undo_applied() {
-  # With a cluster of the lab's own it goes in any case.
+  # A failure is ignored if the lab also removes the cluster.
   rendered "$1" any | kube delete --ignore-not-found -f - ||
     grep -qE '^(k3d|server) ' "$(journal)"
 }
 
-# rendered WHAT SCHEDULER: its objects. The manifests name the image kubedsm:0.1.0.
+# rendered WHAT SCHEDULER: print manifests, with the configured image for kubedsm:0.1.0.
 rendered() {
   case $1 in
     services) rendered_services "$2" ;;
@@ -90,7 +90,7 @@ rendered_services() {
   cat "$HERE/manifests/namespace.yaml"
   while read -r name cpu memory port; do
     echo ---
-    # shellcheck disable=SC2016 # the words of the manifest
+    # shellcheck disable=SC2016 # placeholders of the manifest
     sed -e 's|\$NAME|'"$name|" -e 's|\$CPU|'"$cpu|" -e 's|\$MEMORY|'"$memory|" \
       -e 's|\$PORT|'"$port|" -e 's|\$SCHEDULER|'"$1|" "$HERE/manifests/service.yaml"
   done < <(services)

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The whole lab on this machine, in minutes: the emulated cluster, whose pods are real processes, a
-# real Prometheus, and the scheduler. All of it listens on loopback only.
+# Lab on this machine, in minutes: emulated cluster with pods as processes, a real Prometheus, and
+# the scheduler. All programs listen on loopback only.
 
 need_emulated() {
   local command
@@ -44,14 +44,14 @@ emulated_over() {
   exit "$status"
 }
 
-# of_lab MODULE ARGUMENTS...: a program of this folder.
+# of_lab MODULE ARGUMENTS...: run a Python module of this directory.
 of_lab() { PYTHONPATH=$HERE${PYTHONPATH:+:$PYTHONPATH} python3 -m "$@"; }
 
 answers() { python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)' "$1"; }
 
-# filled FILE: a configuration, its words filled in.
+# filled FILE: write a configuration with its placeholders filled in.
 filled() {
-  # shellcheck disable=SC2016 # the words
+  # shellcheck disable=SC2016 # placeholders
   sed -e 's|\$SCHEDULER|'"127.0.0.1:$SCHEDULER|" -e 's|\$CLUSTER|'"127.0.0.1:$CLUSTER_METRICS|" \
     -e 's|\$MACHINE|'"127.0.0.1:$MACHINE|" -e 's|\$WORK|'"$WORK|" \
     -e 's|\$PROMETHEUS|'"http://127.0.0.1:$PROMETHEUS|" "$HERE/emulated_lab/$1" >"$WORK/$1"
@@ -59,7 +59,7 @@ filled() {
 
 start_measuring() {
   filled prometheus.yml
-  # It watches the folder for what there is to ask.
+  # Prometheus discovers scrape targets in this directory (file_sd).
   mkdir "$WORK/pods"
   start "$LOGS/node-exporter" prometheus-node-exporter \
     --web.listen-address="127.0.0.1:$MACHINE" --log.level=warn --no-collector.systemd
@@ -90,7 +90,7 @@ start_scheduler() {
   until_so "the scheduler leading" 60 answers "http://127.0.0.1:$SCHEDULER/readyz"
 }
 
-# The endpoint of each service, NAME=URL.
+# Print the endpoint of each service as NAME=URL.
 proxies() {
   python3 - "$WORK/pods/services.json" <<'END'
 import json, sys

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the lab has made, a line each, written before it is made: so that whatever happens, what is
-# there is known, and nothing else is ever taken away.
+# Journal of what the lab creates, one line each, written before the creation. After any failure the
+# lab therefore removes everything that it created, and nothing else.
 
 journal() { echo "$STATE/made"; }
 
 made() { [[ -f $(journal) ]] && grep -qxF -- "$*" "$(journal)"; }
 
-# making KIND WHAT...
+# making KIND WHAT...: record a creation in the journal.
 making() {
   mkdir -p "$STATE"
   made "$@" || printf '%s\n' "$*" >>"$(journal)"
@@ -19,8 +19,8 @@ forget() {
 
 journal_length() { if [[ -f $(journal) ]]; then wc -l <"$(journal)"; else echo 0; fi; }
 
-# undo_after COUNT: takes away what was made after the first COUNT lines, the last thing first. What
-# cannot be taken away stays in the journal, and makes it fail.
+# undo_after COUNT: remove what is recorded after the first COUNT lines, last one first. What cannot
+# be removed stays in the journal, and the exit code is 1.
 undo_after() {
   local lines=() line index failed=0
   [[ ! -f $(journal) ]] || mapfile -t lines <"$(journal)"
@@ -30,18 +30,18 @@ undo_after() {
     if "undo_"$line; then
       forget "$line"
     else
-      say "could not take away: $line"
+      say "could not remove: $line"
       failed=1
     fi
   done
   return "$failed"
 }
 
-# whole COMMAND...: either it succeeds, or what it made is taken away again.
+# whole COMMAND...: run a command; if it fails, remove everything that it created.
 whole() {
   local before
   before=$(journal_length)
-  # shellcheck disable=SC2064 # as it is now
+  # shellcheck disable=SC2064 # expand now
   trap "broken_off $before" EXIT
   trap 'exit 130' INT TERM
   "$@"
@@ -52,13 +52,13 @@ broken_off() {
   local status=$?
   trap - EXIT INT TERM
   [[ $status != 0 ]] || status=1
-  say "broken off; taking away what it made"
+  say "interrupted or failed; removing what was created"
   undo_after "$1" || say "run it again, or: $0 down"
   exit "$status"
 }
 
 lab_down() {
-  [[ -s $(journal) ]] || say "nothing is there that the lab made"
-  undo_after 0 || die "not all could be taken away; try again"
+  [[ -s $(journal) ]] || say "the lab has created nothing"
+  undo_after 0 || die "some parts could not be removed; try again"
   rm -f "$(journal)" "$STATE"/{kubeconfig,token,policy}
 }

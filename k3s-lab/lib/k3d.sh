@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Nodes as containers of this machine, by k3d.
+# Nodes as containers on this machine, by k3d.
 
-#: where the services of manifests/services are found on any node
+#: node ports of the services, as in the file `services`
 NODE_PORTS=30181-30184
 
 need_k3d() {
@@ -25,7 +25,7 @@ k3d_create() {
   local index host arguments=() kept edge
   host=$(docker info --format '{{.NCPU}} {{.MemTotal}}')
   for index in "${!NAMES[@]}"; do
-    # Each node would offer all of this machine.
+    # Without a reservation, each node would report this machine's full capacity.
     kept=$(reserved "$index" "$((${host% *} * 1000))" "$((${host#* } / 1000000))")
     [[ -z $kept ]] || arguments+=(--k3s-arg "--kubelet-arg=$kept@agent:$index")
   done

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The distance between the tiers: what a cloud node sends to an edge node comes late, by tc netem. So
-# a round trip takes that much longer, whoever began it.
+# Network latency between the tiers: tc netem delays packets from cloud to edge nodes. Round trips
+# take that much longer in both directions.
 
 lab_latency() {
   local time=${1:-60ms} index addresses
@@ -17,9 +17,9 @@ lab_latency() {
     return
   fi
   addresses=$(edge_addresses)
-  # shellcheck disable=SC2086 # words
+  # shellcheck disable=SC2086 # split into words
   whole delay_all "$time" $addresses
-  say "what the cloud sends to the edge comes $time later; mind latency.queries in manifests/kubedsm/config.yaml"
+  say "packets from cloud to edge are delayed by $time; adjust latency.queries in manifests/kubedsm/config.yaml"
 }
 
 edge_addresses() {
@@ -27,7 +27,7 @@ edge_addresses() {
   for index in $(of_tier edge); do
     found=$(kube get node "$(node_name "$index")" \
       -o 'jsonpath={.status.addresses[?(@.type=="InternalIP")].address}')
-    # With two families, the IPv4 one: what K3s' tunnels are made between.
+    # In a dual-stack cluster, the IPv4 address, which K3s' tunnels use.
     echo "${found%% *}"
   done
 }
@@ -41,10 +41,10 @@ delay_all() {
   done
 }
 
-# Where a node is: ssh:TARGET, or docker:CONTAINER.
+# Print the location of a node: ssh:TARGET, or docker:CONTAINER.
 place() { if by_ssh; then echo "ssh:${TARGETS[$1]}"; else echo "docker:$(node_name "$1")"; fi; }
 
-# netem PLACE TIME ADDRESS... | netem PLACE off
+# netem PLACE TIME ADDRESS... | netem PLACE off: run netem.sh on a node.
 netem() {
   local place=$1 script=$HERE/lib/on-node/netem.sh
   shift
@@ -58,6 +58,6 @@ netem() {
 }
 
 undo_latency() {
-  # A container takes its network with it, and may be gone.
+  # A deleted container has no network left to restore.
   netem "$1" off || [[ $1 == docker:* ]]
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Nodes on machines of one's own: K3s' server and agents, installed by ssh.
+# Nodes on your own machines: K3s server and agents, installed by ssh.
 
 need_machines() {
   local target
@@ -33,7 +33,7 @@ machines_up() {
   done
 }
 
-# install_k3s INDEX KIND ARGUMENTS...: K3s' installer changes nothing where all is as it says.
+# install_k3s INDEX KIND ARGUMENTS...: install K3s; idempotent, as K3s' installer is.
 install_k3s() {
   local index=$1 kind=$2 target=${TARGETS[$1]} size kept
   shift 2
@@ -48,7 +48,7 @@ install_k3s() {
   kept=$(reserved "$index" "${size% *}" "${size#* }")
   [[ -z $kept ]] || set -- "$@" "--kubelet-arg=$kept"
   say "$target: K3s $K3S_VERSION, $kind"
-  # The token goes by standard input: arguments can be seen by others.
+  # The token is passed by standard input: other users can see arguments.
   {
     printf 'export K3S_TOKEN=%s INSTALL_K3S_VERSION=%s\n' "$(<"$STATE/token")" "$K3S_VERSION"
     cat "$K3S_INSTALLER"
@@ -56,7 +56,7 @@ install_k3s() {
 }
 
 uninstall() {
-  # Where it was never installed there is nothing to run.
+  # Without the uninstaller, K3s was never installed.
   on_machine "$1" sh -c "'! [ -x $2 ] || $2'" </dev/null
 }
 

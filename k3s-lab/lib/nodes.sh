@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# The table of nodes, and how to run something on one of them.
+# Table of nodes, and commands on a node.
 
-# of the nodes, in their order
+# columns of the table, one entry per node
 NAMES=() TIERS=() CPUS=() MEMORIES=() TARGETS=()
 
 read_nodes() {
@@ -36,20 +36,20 @@ of_tier() {
   done
 }
 
-# The name that the cluster knows it by.
+# Print the node's name in the cluster.
 node_name() { if by_ssh; then echo "${NAMES[$1]}"; else echo "k3d-$CLUSTER-agent-$1"; fi; }
 
-# on_machine SSH WORDS...: as root, with our standard input. The words have nothing in them to quote.
+# on_machine SSH WORDS...: run a command as root, with this standard input. Words need no quoting.
 on_machine() {
   local target=$1
   shift
-  # shellcheck disable=SC2029 # it is to be expanded here
+  # shellcheck disable=SC2029 # expand on this side
   ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "$target" \
     "if [ \$(id -u) = 0 ]; then $*; else sudo -n $*; fi"
 }
 
-# reserved INDEX CORES(m) MEMORY(MB): of what a machine has, that which is not for pods; as an
-# argument of the kubelet, or nothing.
+# reserved INDEX CORES(m) MEMORY(MB): print the kubelet argument that reserves the part of the
+# machine that is not for pods; empty if there is none.
 reserved() {
   local cpu=0 memory=0
   [[ ${CPUS[$1]} == - ]] || cpu=$(($2 - CPUS[$1]))

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Scenarios played against the services, and their reports.
+# Load scenarios sent to the services, and their reports.
 
 need_playing() {
   local command
@@ -8,28 +8,28 @@ need_playing() {
   done
 }
 
-# A file in the form of docs/how-to/generate-load.md; without one, the short one.
+# Print the scenario file, by default the short one. Format: docs/how-to/generate-load.md.
 scenario_file() {
   local given=${1:-$HERE/scenarios/short.json}
   [[ -r $given ]] || die "$given: no such scenario; loadgen generate makes one"
   echo "$given"
 }
 
-# played SCENARIO POLICY KUBECONFIG PORT FOLDER ENDPOINT...: plays and records it, and leaves the report
-# in the folder. At that port of this machine the scheduler tells what its moves brought. Needs
-# somebody who calls stop_all in the end.
+# played SCENARIO POLICY KUBECONFIG PORT FOLDER ENDPOINT...: send and record the load of a scenario;
+# write the report to the directory. The scheduler reports effects of migrations at this local port.
+# The caller must call stop_all at the end.
 played() {
   local scenario=$1 policy=$2 kubeconfig=$3 port=$4 folder=$5 endpoint endpoints=() recorder
   shift 5
   for endpoint; do endpoints+=(--endpoint "$endpoint"); done
   mkdir -p "$folder"
-  # It ends with the load.
+  # The recording ends with the load.
   start "$folder/recording" kubedsm record --scenario "$scenario" --policy "$policy" \
     --kubeconfig "$kubeconfig" --namespace lab --server "http://127.0.0.1:$port" \
     --requests "$folder/requests.json" --out "$folder"
   recorder=${PIDS[-1]}
   loadgen run "$scenario" "${endpoints[@]}" -o json >"$folder/requests.json"
-  wait "$recorder" || die "nothing was recorded: $(tail -n 1 "$folder/recording")"
+  wait "$recorder" || die "the recording failed: $(tail -n 1 "$folder/recording")"
   cat "$folder/recording"
 }
 
@@ -42,7 +42,7 @@ lab_run() {
   nothing_missing
   [[ -r $STATE/policy ]] || die "nothing is deployed; $0 deploy"
   policy=$(<"$STATE/policy")
-  # Requests come in at the edge, where the users are.
+  # Requests enter at the edge, where the users are.
   if by_ssh; then read -r address < <(edge_addresses); fi
   while read -r name _ _ port; do
     endpoints+=("$name=http://$address:$port/")
@@ -56,7 +56,7 @@ lab_run() {
   played "$scenario" "$policy" "$KUBECONFIG_OF_LAB" "$told" "$folder" "${endpoints[@]}"
 }
 
-# ask_leader PORT FOLDER: the replica that acts, at that port of this machine.
+# ask_leader PORT FOLDER: forward a local port to the scheduler replica that leads.
 ask_leader() {
   local leader
   leader=$(kube -n kubedsm get lease kubedsm -o 'jsonpath={.spec.holderIdentity}')

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Processes that the lab starts, and ends again.
+# Background processes of the lab.
 
 PIDS=()
-#: tenths of a second that one has to end by itself
+#: tenths of a second from SIGTERM to SIGKILL
 GRACE=300
 
-# start LOG COMMAND...
+# start LOG COMMAND...: start a background process with a log file.
 start() {
   local log=$1
   shift
@@ -13,7 +13,7 @@ start() {
   PIDS+=($!)
 }
 
-# The last one first, as they need one another.
+# Stop all processes, last one first, as later ones depend on earlier ones.
 stop_all() {
   local index waited pid
   for ((index = ${#PIDS[@]} - 1; index >= 0; index--)); do
@@ -28,7 +28,7 @@ stop_all() {
   PIDS=()
 }
 
-# until_so WHAT SECONDS COMMAND...: or it ends with a line.
+# until_so WHAT SECONDS COMMAND...: wait until the command succeeds; fail after the deadline.
 until_so() {
   local what=$1 ends=$((SECONDS + $2)) pid
   shift 2
@@ -41,7 +41,7 @@ until_so() {
   done
 }
 
-# That many ports on which nobody listens.
+# free_ports COUNT: print unused ports.
 free_ports() {
   python3 - "$1" <<'END'
 import socket, sys

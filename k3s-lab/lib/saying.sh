@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Words to the user, and what is missing.
+# Messages to the user, and missing requirements.
 
 say() { printf 'lab: %s\n' "$*" >&2; }
 
@@ -10,14 +10,14 @@ die() {
 
 MISSING=
 
-# missing WHAT HOW: one line for each thing that is missing, with how to get it.
+# missing WHAT HOW: report a missing requirement once, with its remedy.
 missing() {
   [[ $MISSING == *"|$1|"* ]] || say "missing: $1; $2"
   MISSING+="|$1|"
 }
 
-# need COMMAND HOW
+# need COMMAND HOW: report the command as missing unless it is installed.
 need() { command -v "$1" >/dev/null || missing "$1" "$2"; }
 
-# Ends it if anything was missing.
+# Exit if any requirement is missing.
 nothing_missing() { [[ -z $MISSING ]] || exit 1; }

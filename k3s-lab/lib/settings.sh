@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# What can be set from outside.
-# shellcheck disable=SC2034 # the other parts use it
+# Settings, from environment variables.
+# shellcheck disable=SC2034 # used by the other files
 
-# The lab's own memory: what it made, how to reach it, and its reports.
+# State directory: journal, kubeconfig, and reports.
 STATE=${LAB_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/kubedsm-lab}
 NODES=${LAB_NODES:-$HERE/nodes}
 CLUSTER=${LAB_CLUSTER:-kubedsm-lab}
-# A cluster of one's own; else the one that `up` makes.
+# Kubeconfig of your own cluster; by default of the one that `up` creates.
 KUBECONFIG_OF_LAB=${LAB_KUBECONFIG:-$STATE/kubeconfig}
-# With a / in it the nodes pull it; else it is brought to them.
+# An image with a / in its name is pulled by the nodes; others are imported.
 IMAGE=${LAB_IMAGE:-kubedsm:0.1.0}
 K3S_VERSION=${LAB_K3S_VERSION:-v1.33.1+k3s1}
 K3S_INSTALLER=${LAB_K3S_INSTALLER:-$STATE/install-k3s.sh}
-# Has sh, ip and tc, for nodes that are containers.
+# Image with sh, ip and tc, for nodes that are containers.
 NETSHOOT=${LAB_NETSHOOT:-nicolaka/netshoot:v0.13}
 REPORTS=${LAB_REPORTS:-$STATE/reports}

@@ -27,7 +27,6 @@ from kubedsm.explain.listener import Listener, Listeners
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster, ObjectName
-from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -98,7 +97,7 @@ class Runtime:
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, mirror, lambda: current.current.policy)
         self.sites = Sites(mirror, current, clock, self.synced)
-        changes = WorkloadChanges(clock, name, followed, mirror.claimant)
+        changes = WorkloadChanges(clock, name, followed, mirror.claimed)
 
         # Planner.
         self.planner: Planner
@@ -120,18 +119,9 @@ class Runtime:
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
         writer = EventWriter(cluster, clock, said, instance, timeout, listener)
-        self.recorder = EventRecorder(
-            cluster,
-            clock,
-            mirror,
-            followed,
-            binds.none_under_way,
-            self.supervisor,
-            said,
-            writer,
-            self.decisions.summary,
-        )
-        recorder = self.recorder
+        idle, why = binds.none_under_way, self.decisions.summary
+        recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
+        self.recorder = recorder
         self.workload_events = WorkloadEvents(writer, self.supervisor)
         self.preemptor = Preemptor(
             mirror=mirror,
@@ -225,7 +215,7 @@ class Runtime:
             mirror,
             self.queue,
             self.supervisor,
-            on_pod=(binds.observe, *of_pods, ignored.observe),
+            on_pod=of_pods,
             on_gone=(*of_pods, recorder.forget),
             on_other=(
                 self.sites.observe,
@@ -235,6 +225,8 @@ class Runtime:
                 SlowerEdges(self.workload_events).observe,
                 listener.mirror_changed,
             ),
+            on_request=(ignored.observe,),
+            on_owner=(binds.observe,),
         )
         handle = self.handler.handle
         self.followed = FollowedCluster(cluster, clock, rng, mirror, current, handle, self.synced)
@@ -284,7 +276,6 @@ class Runtime:
                 mirror=mirror,
                 queue=self.queue,
                 manager=self.manager,
-                moves=self.manager.migrations,
                 preemptor=self.preemptor,
                 recorder=recorder,
                 record=record,
@@ -303,13 +294,8 @@ class Runtime:
                 self.packer = Packer(self.migrator)
                 self._deciding.append(("packer", self.packer.run))
             if not dry_run:
-                approvals_name, approvals_rng = (
-                    live.config_map.name.approvals,
-                    random.Random(instance),
-                )
-                approvals = FollowedConfigMap(cluster, approvals_name, clock, approvals_rng)
                 self._requests = MigrationRequests(
-                    cluster, live.config_map, approvals, self.migrator, instance
+                    cluster, live.config_map, live.approvals, self.migrator, instance
                 )
                 self._deciding.append(("move requests", self._requests.run))
         self.explanations = Explanations(

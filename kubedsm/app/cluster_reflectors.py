@@ -30,7 +30,8 @@ class EventHandler:
     """Apply an event to the mirror, then notify the observers, the queue last.
 
     `on_pod` observes added and changed pods, `on_gone` deleted pods, `on_other` everything else.
-    Synchronous from end to end: all observers see the same state.
+    Of the first, `on_request` observes pods with tenant annotations, and `on_owner` pods with
+    another owner than before. Synchronous from end to end: all observers see the same state.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class EventHandler:
         on_pod: Iterable[Observer] = (),
         on_gone: Iterable[Observer] = (),
         on_other: Iterable[Observer] = (),
+        on_request: Iterable[Observer] = (),
+        on_owner: Iterable[Observer] = (),
     ) -> None:
         self._mirror = mirror
         self._supervisor = supervisor
@@ -48,14 +51,21 @@ class EventHandler:
         self._on_pod = (*on_pod, last)
         self._on_gone = (*on_gone, last)
         self._on_other = (*on_other, last)
+        self._on_request = tuple(on_request)
+        self._on_owner = tuple(on_owner)
 
     def handle(self, event: ClusterEvent) -> None:
         with self._supervisor.catch_errors("event", story=event):
             change = self._mirror.apply(event)
-            if change.pod_after is not None:
-                observers = self._on_pod
+            before, after = change.pod_before, change.pod_after
+            if after is None:
+                observers = self._on_gone if before is not None else self._on_other
             else:
-                observers = self._on_gone if change.pod_before is not None else self._on_other
+                observers = self._on_pod
+                if after.wishes is not None:
+                    observers = self._on_request + observers
+                if before is not None and before.workload != after.workload:
+                    observers = self._on_owner + observers
             self._supervisor.notify_observers("event", observers, change, story=event)
 
 

@@ -72,7 +72,7 @@ class MismatchWarnings:
     _matched: set[str] = attrs.field(factory=set, init=False)
 
     async def run(self) -> NoReturn:
-        """Compare forever; to be started when the mirror is synced."""
+        """Compare configuration and cluster until cancelled, once the mirror is synced."""
         while True:
             self._check_tiers()
             await self._check_services()
@@ -92,7 +92,7 @@ class MismatchWarnings:
         if not keys:
             return
         snapshot = self.mirror.snapshot()
-        missed = list_unmatched(services, snapshot.shares())
+        missed = list_unmatched(services, snapshot.census.shares)
         self._matched = (self._matched & keys) | (keys - set(missed))
         self._since = {key: self._since.get(key, now) for key in missed}
         self._told = {key: told for key, told in self._told.items() if key in keys}
@@ -118,7 +118,7 @@ class MismatchWarnings:
 class SlowerEdges:
     """Report workloads whose requests take longer at the edge than in the cloud.
 
-    `objective.slower_edge` decides the consequences.
+    `objective.qos_targets` decides the consequences.
     """
 
     events: WorkloadEvents

@@ -52,12 +52,12 @@ LONG_WAIT = 60.0
 
 
 class NotLeadingError(Problem):
-    """Another process leads, or the leader cannot be determined."""
+    """Error: another process holds the Lease, or the leader cannot be determined."""
 
 
 @attrs.frozen(slots=True)
 class LeaseTimes:
-    """In seconds; kube-scheduler's defaults."""
+    """Durations of leader election in seconds, with kube-scheduler's defaults."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -189,7 +189,7 @@ class Elector:
         self.since = None
 
     async def _stand_by(self) -> None:
-        """Return after successful election."""
+        """Wait as a standby until this process acquires the Lease."""
         told, warned = "", None
         while True:
             wait = self._times.look
@@ -322,7 +322,7 @@ class Elector:
             return None
 
     async def _write_term(self, known: Lease | None, term: Term) -> None:
-        """Write the term, if the Lease is unchanged. Raises ClusterError, WireError."""
+        """Write a term to the Lease with optimistic concurrency. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         self._lease = await leases.write(self._cluster, self._name, known, term, timeout=timeout)
         self._seen, self.holder = term, term.holder

@@ -21,10 +21,10 @@ FLUSHING = 2.0
 async def serve(
     runtime: Runtime, elector: Elector | None, stopping: asyncio.Event, grace: float
 ) -> None:
-    """Follow, and act once elected, or at once without election, until `stopping` is set.
+    """Run the scheduler: follow the cluster, and schedule while leading, until `stopping` is set.
 
-    Then plans end within `grace` seconds, and the Lease is released last.
-    Raises NotLeadingError, in a group, when another process leads.
+    Then plans end within `grace` seconds, and the Lease is released last. Raises NotLeadingError,
+    in a group, when another process leads.
     """
     async with asyncio.TaskGroup() as tasks:
         beside = [tasks.create_task(runtime.follow())]

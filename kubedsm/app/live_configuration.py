@@ -123,7 +123,10 @@ def _file_state(path: Path) -> object:
 
 
 class LiveConfiguration:
-    """Follow the source. The pause switch is in the source's ConfigMap, or else in `kubedsm`."""
+    """Follow the configuration source (a file or ConfigMap), and the pause switch.
+
+    The pause switch is in the source's ConfigMap, or else in `kubedsm`.
+    """
 
     def __init__(
         self,
@@ -139,6 +142,8 @@ class LiveConfiguration:
         self._is_source = isinstance(source, ObjectName)
         name = source if isinstance(source, ObjectName) else ObjectName(namespace, "kubedsm")
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
+        #: followed by the loop that takes requests
+        self.approvals = FollowedConfigMap(cluster, name.approvals, clock, rng)
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
         #: last existing state of the ConfigMap, for Events

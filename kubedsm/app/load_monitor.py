@@ -48,7 +48,7 @@ _MOST_SHOWN = 3
 
 @attrs.frozen
 class Known:
-    """Usable result of a query, with the time in seconds since the epoch."""
+    """Usable result of a Prometheus query, with the time in seconds since the epoch."""
 
     query: str
     vector: Vector
@@ -70,7 +70,7 @@ class Round:
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
-        """Return causes and consequence of missing results; empty without missing results."""
+        """Summarise causes and consequence of missing query results; empty if complete."""
         by_cause: dict[str, list[str]] = {}
         for name in sorted(missing):
             by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
@@ -90,7 +90,7 @@ def combine_answers(
     now: Callable[[], float],
     answers: Answers,
 ) -> Round:
-    """Combine new with earlier answers. Pure, and therefore safe in any thread."""
+    """Combine new with earlier query results. Pure, and therefore safe in any thread."""
     at, oldest = now(), STALE * load.period
     known = {
         name: was

@@ -33,7 +33,7 @@ QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), SECOND
 
 
 def queries_of(configuration: Configuration) -> dict[str, str]:
-    """Return the non-empty queries, by name."""
+    """Return the non-empty PromQL queries of the configuration, by name."""
     load, answers = configuration.load_aware, configuration.latency.queries
     of_nodes, of_pods = (attrs.asdict(q) for q in (load.queries.node, load.queries.pod))
     given = (*of_nodes.values(), *of_pods.values(), answers.seconds, answers.requests)
@@ -42,7 +42,7 @@ def queries_of(configuration: Configuration) -> dict[str, str]:
 
 
 def select_usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
-    """Return the valid current samples, and the reasons against the others; empty without others.
+    """Return the valid current samples of a vector, and the reasons against the others.
 
     oldest: maximal age of a sample in seconds.
     """
@@ -132,7 +132,7 @@ def read_load(
     named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
 
     def values_of(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
-        """Return the values by object."""
+        """Return the values of a query by measured object, without ambiguous series."""
         found: dict[K, float] = {}
         twice = set()
         for sample in vectors.get(query, ()):

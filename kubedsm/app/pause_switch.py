@@ -71,6 +71,6 @@ def _value_in(found: ConfigMap | None) -> str:
 
 
 def _is_on(value: str) -> bool | None:
-    """Parse the value; None if invalid."""
+    """Parse the pause switch's value; None if invalid."""
     said = value.strip().lower()
     return True if said in ON else False if said in OFF else None

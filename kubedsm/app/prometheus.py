@@ -39,7 +39,7 @@ _OK, _REDIRECTS, _REFUSES = 200, 300, 400
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """Sample of a series, exempt from cyclic garbage collection."""
+    """Sample of a Prometheus series, exempt from cyclic garbage collection."""
 
     labels: Mapping[str, str]
     value: float
@@ -52,10 +52,13 @@ Vector = tuple[Sample, ...]
 
 @attrs.frozen(slots=True)
 class Failure:
-    """Reason of a missing vector in a line; `nobody`: the server answers no query at all."""
+    """Failed Prometheus query, with a one-line reason.
+
+    `unreachable`: the server responds to no query at all.
+    """
 
     reason: str
-    nobody: bool = False
+    unreachable: bool = False
 
 
 #: results by query name
@@ -71,7 +74,7 @@ class Asker(Protocol):
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all queries within `seconds` and `most` bytes of answers; return `then` of them."""
+        """Run all Prometheus queries within `seconds` and `most` bytes; return `then` of them."""
 
 
 #: sends a request; streaming reads the body later
@@ -93,7 +96,7 @@ class InAThread:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """As `Asker.ask`. Exceptions of `then` propagate."""
+        """Run all queries in the thread, as `Asker.ask`. Exceptions of `then` propagate."""
         if self._hangs.is_set():
             return then(_fail_all(queries, "what was asked before has not come to an end yet"))
         future: Future[T] = Future()
@@ -124,7 +127,7 @@ class InAThread:
 
 
 def _fail_all(queries: Mapping[str, str], why: str) -> Answers:
-    return dict.fromkeys(queries, Failure(why, nobody=True))
+    return dict.fromkeys(queries, Failure(why, unreachable=True))
 
 
 def ask_all(
@@ -142,23 +145,25 @@ def ask_all(
     import requests  # noqa: PLC0415 - see above
 
     found: dict[str, Vector | Failure] = {}
-    nobody: Failure | None = None
+    unreachable: Failure | None = None
     left = most
     with requests.Session() as session:
         try:
             client, adapter = _make_client(session, whom, credentials, due, send)
         except (OSError, UnicodeError) as error:
-            nobody = Failure(f"credentials in {credentials}: {_one_line(error)}", nobody=True)
+            unreachable = Failure(
+                f"credentials in {credentials}: {_one_line(error)}", unreachable=True
+            )
         for name, query in queries.items():
-            if nobody is None:
+            if unreachable is None:
                 adapter.left, adapter.most = left, most
                 answer = _run_query(client, query, due)
                 left = adapter.left
-                if isinstance(answer, Failure) and answer.nobody:
-                    nobody = answer  # the remaining queries would fail as well
+                if isinstance(answer, Failure) and answer.unreachable:
+                    unreachable = answer  # the remaining queries would fail as well
                 found[name] = answer
             else:
-                found[name] = nobody
+                found[name] = unreachable
     return found
 
 
@@ -266,7 +271,7 @@ def _make_adapter(due: float, send: Send | None) -> Any:
 
 
 def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
-    """Read the body. Raises _SaidError if it has more than `left` bytes, and TimeoutError."""
+    """Read the response body, up to `left` bytes. Raises _SaidError above, and TimeoutError."""
     read = bytearray()
     with response:
         if response.headers.get("Content-Encoding", "identity") != "identity":
@@ -305,7 +310,7 @@ _ANSWER, _SERIES = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Series)
 
 
 class _SaidError(Exception):
-    """The server answered without a vector."""
+    """Error: the Prometheus server responded without a vector."""
 
 
 def _error_in(body: bytes) -> str:
@@ -322,7 +327,7 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     import requests  # noqa: PLC0415 - see above
 
     left = due - time.monotonic()
-    late = Failure("no answer in time", nobody=True)
+    late = Failure("no answer in time", unreachable=True)
     if left <= 0:
         return late
     try:
@@ -332,22 +337,25 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     except (TimeoutError, requests.Timeout):
         return late
     except requests.ConnectionError as error:
-        return Failure(_innermost_cause(error), nobody=True)
+        return Failure(_innermost_cause(error), unreachable=True)
     except (msgspec.ValidationError, RecursionError, _NoVectorError):
         return Failure("no vector in the answer")
     except (msgspec.DecodeError, UnicodeError):
         return Failure("no JSON in the answer")
     except (requests.RequestException, OSError, ValueError) as error:
-        return Failure(_one_line(error), nobody=True)
+        return Failure(_one_line(error), unreachable=True)
     return cast(Vector, result)  # the result of Read.json
 
 
 class _NoVectorError(Exception):
-    """A sample is not a number."""
+    """Error: a sample of the vector is not a number."""
 
 
 def _decode_vector(body: bytes) -> Vector:
-    """Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError if it is none."""
+    """Decode the samples of a Prometheus response.
+
+    Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError for other content.
+    """
     return tuple(map(_decode_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
 
 
@@ -360,7 +368,7 @@ def _decode_sample(series: _Series) -> Sample:
 
 
 def _innermost_cause(error: Exception) -> str:
-    """Return the innermost reason: outer ones name the query, and objects by their addresses."""
+    """Return the root cause of an exception chain: outer messages only repeat addresses."""
     reason: Any = error
     for _ in range(8):
         inner = getattr(reason, "reason", None) or next(

@@ -67,7 +67,7 @@ def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     targets = configuration.policy.qos_targets_in(snapshot)
     pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_requesting_pods(snapshot)
     found = []
-    for workload in snapshot.shares():
+    for workload in snapshot.census.shares:
         pod, target = pods[workload], targets(workload)
         mode = migration_mode(pod, configuration)
         values = {

@@ -24,7 +24,7 @@ def print_json(value: object) -> None:
 
 
 def remark(text: str) -> None:
-    """Print one line on stderr."""
+    """Print a one-line remark on stderr."""
     echo(f"kubedsm: {' '.join(text.split())}", err=True)
 
 

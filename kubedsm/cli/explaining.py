@@ -88,7 +88,7 @@ async def _ask(
     kubeconfig: Path | None,
     context: str | None,
 ) -> Explanations:
-    """Ask the scheduler of the named cluster, or else the cluster itself."""
+    """Request explanations from the scheduler of the named cluster, or else read the cluster."""
     if names_scheduler(kubeconfig, context):
         explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
         if explanations is not None:

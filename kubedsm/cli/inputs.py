@@ -41,7 +41,7 @@ def read_dump(path: str, *, decide: bool = True) -> dumps.Dump:
 
 
 def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
-    """Return a mirror containing every object of the dump."""
+    """Construct a cluster mirror containing every object of the dump."""
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
     for event in dump.events:
         mirror.apply(event)
@@ -49,7 +49,7 @@ def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
 
 
 def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
-    """Return the cluster of the dump; report unmatched names in the configuration."""
+    """Construct the snapshot of a dump; report unmatched names in the configuration."""
     snapshot = mirror_of(dump, configuration).snapshot()
     for line in list_mismatches(snapshot, configuration):
         remark(line)

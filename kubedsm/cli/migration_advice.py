@@ -55,7 +55,7 @@ class Advice:
 
 
 def _limits(configuration: Configuration) -> dict[str, Any]:
-    """Return the limits within which `proven` is meant."""
+    """Return the suggestion limits within which optimality is proven, as JSON."""
     suggester = configuration.suggester
     return {
         "maxMoves": suggester.max_moves,

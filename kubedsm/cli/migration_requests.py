@@ -103,7 +103,7 @@ class Requests:
             return None
 
     async def _put(self, request: MoveRequest, where: ObjectName) -> ConfigMap:
-        """Write the request, unless another client's request is there."""
+        """Write the request to the ConfigMap, unless another client's request is present."""
         for _ in range(TRIES):
             found = await self._find(where)
             try:
@@ -137,7 +137,7 @@ class Requests:
     async def _await_answer(
         self, holder: ConfigMap, request: MoveRequest, taken_within: float = TAKEN_WITHIN
     ) -> RequestAnswer | None:
-        """Return None if no scheduler takes the request."""
+        """Wait for the scheduler's response to the request; None if no scheduler responds."""
         began, taken = self.clock.monotonic(), False
         while True:
             waited = self.clock.monotonic() - began
@@ -161,7 +161,7 @@ class Requests:
             await self.clock.sleep(POLL)
 
     async def _withdraw(self, request: MoveRequest, where: ObjectName) -> None:
-        """Remove the request; schedulers ignore expired requests."""
+        """Remove the request from the ConfigMap; schedulers ignore expired requests."""
         try:
             for _ in range(TRIES):
                 found = await self._find(where)

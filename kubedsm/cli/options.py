@@ -36,7 +36,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class DurationType(click.ParamType[float]):
-    """Seconds, written as `15s`."""
+    """Command option type: a duration such as `15s`, in seconds."""
 
     name = "duration"
 
@@ -50,7 +50,7 @@ class DurationType(click.ParamType[float]):
 
 
 class OneOf(click.Choice[str]):
-    """Choice whose error message suggests the nearest name."""
+    """Command option type: a choice whose error message suggests the nearest name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
@@ -151,7 +151,7 @@ config_map_name = _config_map(
 
 
 def combine(*options: Decorator) -> Decorator:
-    """Add all options, in order."""
+    """Combine several option decorators into one decorator."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -162,7 +162,7 @@ def combine(*options: Decorator) -> Decorator:
 
 
 def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
-    """Add options; the command receives a single argument, made of all options by `make`."""
+    """Combine options into one command argument, constructed by `make`."""
     names = signature(make).parameters
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +278,7 @@ def read_page_options(
     page_token_file: Path | None,
     page_hosts: tuple[str, ...],
 ) -> PageOptions | None:
-    """Return None for no page. Raises UsageError."""
+    """Validate the page options; None for no page. Raises UsageError."""
     if page_address is None and page_token_file is not None:
         raise click.UsageError("--page-token-file is about --page-address: loopback needs no token")
     if page_hosts and page_address is None and not page:

@@ -107,12 +107,12 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     """
     policy = configuration.policy
     waiting = snapshot.schedulable(snapshot.pods.values())
-    scheduled = policy.decide(snapshot, waiting, start_batch_deadline(configuration)).bindings
+    scheduled = policy.decide_batch(snapshot, waiting, start_batch_deadline(configuration)).bindings
     snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
     away = Away.from_snapshot(snapshot, configuration.site.label)
     kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     settings = configuration.optimiser
-    packed = policy.pack(
+    packed = policy.pack_pods(
         seen,
         lambda pod: kept(pod) or reason_to_stay(pod, configuration),
         start_deadline(settings.budget),

@@ -80,7 +80,7 @@ def place_pods(
     ours = configuration.scheduler_name
     snapshot = snapshot_of(dump, configuration)
     batch = snapshot.schedulable(snapshot.pods.values())
-    decision = configuration.policy.decide(snapshot, batch, deadline)
+    decision = configuration.policy.decide_batch(snapshot, batch, deadline)
     unreadable = tuple(
         each
         for each in dump.malformed

@@ -93,7 +93,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
                 options.diagnostics_port,
                 dry_run=options.dry_run,
                 leader=lambda: None if find_leader().leading else find_leader().leader,
-                beside=page_app,
+                mandatory=page_app,
             ) as diagnostics,
             asyncio.TaskGroup() as tasks,
         ):

@@ -18,7 +18,7 @@ _TOLD = 10
 
 
 def as_given(configuration: Configuration) -> Configuration:
-    """Return the configuration unchanged."""
+    """Identity transformation of a configuration."""
     return configuration
 
 

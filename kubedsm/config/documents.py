@@ -51,7 +51,7 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Prepend keys to the location of a validation error."""
+    """Prefix the location of validation errors with keys, such as `services.shop`."""
     try:
         yield
     except DocumentError as error:
@@ -61,7 +61,7 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Attach the source to a validation error without a source."""
+    """Attach the source (a file or ConfigMap) to validation errors without a source."""
     try:
         yield
     except DocumentError as error:
@@ -75,7 +75,7 @@ def source_of(path: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the value on one short line, recognisable for its author."""
+    """Format a configuration value on one short line for an error message."""
     match value:
         case bool():
             return str(value).lower()
@@ -94,13 +94,13 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: object) -> str:
-    """Return the printable form of a key."""
+    """Format a configuration key for an error message."""
     plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= SHOWN
     return str(key) if plain else shown(key)
 
 
 def content(path: str | Path, most: int = -1) -> bytes:
-    """Read the file, up to one byte more than `most`. Raises DocumentError."""
+    """Read a document file, up to one byte more than `most` bytes. Raises DocumentError."""
     size = most if most < 0 else most + 1
     with reading(path):
         try:

@@ -29,7 +29,7 @@ _SHOWN = 40
 
 
 class DurationError(ValueError):
-    """The text is not a duration."""
+    """Error: the text is not a duration in Go's notation."""
 
 
 def parse_duration(text: str) -> float:

@@ -40,9 +40,10 @@ def _return_unchanged(value: Any) -> Any:
 
 @attrs.frozen
 class Kind:
-    """Kind of a field: `read` parses a YAML or JSON value, `check` validates, `write` serialises.
+    """Type of a configuration field: `read` parses a YAML or JSON value, `check` validates.
 
-    `read` and `check` raise DocumentError. The schema is for editors, and may accept more.
+    `write` serialises. `read` and `check` raise DocumentError. The schema is for editors, and may
+    accept more.
     """
 
     check: Callable[[Any], object]
@@ -196,7 +197,7 @@ def duration(low: str, high: str) -> Kind:
 
 
 def percentage() -> Kind:
-    """From `0%` to `100%`, as a fraction."""
+    """Field kind: percentage from `0%` to `100%`, stored as a fraction."""
 
     def read_percentage(value: object) -> float:
         if not isinstance(value, str) or not _PERCENTAGE.fullmatch(value):
@@ -257,7 +258,7 @@ LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:
-    """Single value, or list of at least `least` different values; becomes a tuple."""
+    """Field kind: single value, or list of at least `least` distinct values; stored as a tuple."""
 
     def read_several(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -284,7 +285,7 @@ def several(one: Kind, *, least: int = 1) -> Kind:
 
 
 def by_name(name: Kind, one: Kind) -> Kind:
-    """Values by the names of their subjects; a mapping."""
+    """Field kind: mapping from names to values."""
 
     def read_by_name(value: object) -> dict[Any, Any]:
         values = {}

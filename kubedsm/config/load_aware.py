@@ -45,7 +45,7 @@ _SUFFIXES = (("G", 10**9), ("M", 10**6), ("k", 10**3), ("", 1))
 
 
 def _per_second() -> Kind:
-    """Bytes a second, a quantity with `B/s` behind it: `125MB/s`."""
+    """Field kind: bytes per second as a quantity with `B/s`, such as `125MB/s`."""
     what = "bytes a second, such as 125MB/s"
 
     def read_rate(value: object) -> int:
@@ -67,7 +67,10 @@ def _per_second() -> Kind:
 
 
 def _server_url() -> Kind:
-    """URL of an HTTP server, or empty. Messages never repeat the URL, which may contain secrets."""
+    """Field kind: URL of an HTTP server, or empty.
+
+    Messages never repeat the URL, which may contain secrets.
+    """
     what = "an address such as http://prometheus.monitoring:9090, or empty"
 
     def check_url(value: object) -> None:
@@ -166,7 +169,10 @@ class NodeCapacity:
 
 @attrs.frozen(field_transformer=validate_fields)
 class LoadAware:
-    """See `objective.load` and `app.load_monitor`. Off without a URL."""
+    """Configuration section of load-aware scheduling; disabled without a Prometheus URL.
+
+    See `objective.load` and `app.load_monitor`.
+    """
 
     #: writers of the ConfigMap must not choose files for transmission to a server
     REMOVED: ClassVar[Mapping[str, str]] = dict.fromkeys(("tokenFile", "caFile"), _CREDENTIALS)
@@ -205,7 +211,10 @@ class LoadAware:
 
 @attrs.frozen(field_transformer=validate_fields)
 class AnswerQueries:
-    """Queries by namespace and pod, or by namespace, workload and tier; empty: not sent."""
+    """PromQL queries for response times of workloads; an empty query is not sent.
+
+    Series are identified by namespace and pod, or by namespace, workload and tier.
+    """
 
     #: seconds spent on requests, per second
     seconds: str = setting("", _QUERY)

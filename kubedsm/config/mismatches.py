@@ -28,7 +28,7 @@ def list_unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> li
 
 def why_unmatched(key: str, snapshot: Snapshot) -> str:
     """Return the message about an unmatched key of `services`, with a similar key if any."""
-    ours = snapshot.shares()
+    ours = snapshot.census.shares
     theirs = {pod.workload for pod in snapshot.pods.values()} - ours.keys()
     if any(key in keys_for(workload) for workload in theirs):
         return (
@@ -82,7 +82,7 @@ def _label_command(tier: Tier, tiers: Tiers) -> str:
 def list_mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
     """Yield every mismatch, a line each."""
     yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
-    keys = list_unmatched(configuration.services, snapshot.shares())
+    keys = list_unmatched(configuration.services, snapshot.census.shares)
     yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])
     if more := keys[TOLD:]:
         yield f"{len(more)} more keys of services match no workload that has pods"

@@ -75,7 +75,7 @@ class Origins:
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Return the origins for a configuration and the corresponding text."""
+        """Locate the values of a configuration in its document text."""
         return cls(configuration, source, list_key_lines(text))
 
     @property

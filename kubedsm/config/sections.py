@@ -50,7 +50,7 @@ _APPLY_MODE = choice(*get_args(ApplyMode))
 
 @attrs.frozen(field_transformer=validate_fields)
 class _TierLabels:
-    """Document form of `Tiers`, whose sets have no order."""
+    """Node labels that define the edge and cloud tiers, in document form."""
 
     label: tuple[str, ...] = setting(Tiers().labels, _LABEL_KEYS)
     edge: tuple[str, ...] = setting(("edge",), _LABEL_VALUES)
@@ -79,7 +79,7 @@ TIERS = Kind(_write_tiers, section_schema(_TierLabels), _read_tiers, _write_tier
 
 @attrs.frozen(field_transformer=validate_fields)
 class SiteSettings:
-    """Settings of `model.sites` and `scheduling.site_monitor`."""
+    """Configuration section of edge sites: site label, and stabilisation after a partition."""
 
     #: none: no node is at a site
     label: tuple[str, ...] = setting(SITE_LABELS, several(LABEL_KEY, least=0))
@@ -89,7 +89,7 @@ class SiteSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class BatchSettings:
-    """Limits of the batch window and of the solving time, in seconds and pods."""
+    """Configuration section of batches: window and solving time in seconds, size in pods."""
 
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
@@ -115,7 +115,10 @@ class EdgeSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class CloudSettings:
-    """Sampled share of a large cloud; see `optimizer.placing.cloud_window`."""
+    """Configuration section of cloud sampling: percentage of cloud nodes examined for a batch.
+
+    See `optimizer.placing.cloud`.
+    """
 
     #: equivalent of kube-scheduler's percentageOfNodesToScore; 0: adaptive formula
     percentage_of_nodes: int = setting(100, whole(0, 100))
@@ -136,7 +139,7 @@ class SuggesterSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class OptimiserSettings:
-    """Settings of capacity packing; see `rebalancing.packer`."""
+    """Configuration section of capacity packing; see `rebalancing.packer`."""
 
     #: None: as the suggester's
     mode: ApplyMode | None = setting(None, _APPLY_MODE)
@@ -165,7 +168,7 @@ class MigrationSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class SolverSettings:
-    """Solver above the exact-search limit, with a time limit."""
+    """Configuration section of the integer-programming solver above the exact-search limit."""
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
@@ -174,9 +177,10 @@ class SolverSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class ObjectiveSettings:
-    """Settings of `objective.objective`. Alpha, beta and gamma belong to the kind `share`.
+    """Configuration section of the objective function: kind, parameters, and namespace fairness.
 
-    The bounds keep sums of scores in nano-units within 64 bits.
+    See `objective.objective`. Alpha, beta and gamma belong to the kind `share`. The bounds keep
+    sums of scores in nano-units within 64 bits.
     """
 
     kind: ObjectiveKind = setting("share", choice(*get_args(ObjectiveKind)))
@@ -194,7 +198,7 @@ class ObjectiveSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class TenantSettings:
-    """Limits of tenants' annotations on their own pods."""
+    """Configuration section of tenants: limits of tenant annotations on their own pods."""
 
     #: upper bound, but never below the operator's own target
     max_qos: float = setting(0.0, number(0, 1))
@@ -204,7 +208,10 @@ class TenantSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class Fairness:
-    """Weights of namespaces; see `objective.fairness`."""
+    """Configuration section of namespace fairness: weights of namespaces.
+
+    See `objective.qos_targets`.
+    """
 
     per_namespace: bool = setting(True, flag())
     #: namespaces with weights other than 1
@@ -213,7 +220,7 @@ class Fairness:
 
 @attrs.frozen(field_transformer=validate_fields)
 class Latency:
-    """Response times of the tiers in seconds, which turn a latency target into a QoS factor."""
+    """Configuration section of response times by tier, for latency targets, in seconds."""
 
     edge: float = setting(0.02, duration("0s", "1m"))
     cloud: float = setting(0.08, duration("0s", "1m"))

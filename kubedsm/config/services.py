@@ -66,7 +66,7 @@ def keys_for(workload: Workload) -> tuple[str, str, str, str]:
 def entries_for(
     services: Mapping[str, Service], workload: Workload
 ) -> dict[str, tuple[str, Service]]:
-    """Return the deciding entry of each field for the workload, with the entry's key."""
+    """Return the most specific `services` entry for each field of the workload, with its key."""
     deciding: dict[str, tuple[str, Service]] = {}
     for key in keys_for(workload):
         entry = services.get(key)
@@ -81,7 +81,7 @@ def entries_for(
 
 
 def service_of(services: Mapping[str, Service], workload: Workload) -> Service:
-    """Return the combined entry of the workload; fields of no entry are None."""
+    """Return the workload's combined `services` entry; unspecified fields are None."""
     deciding = entries_for(services, workload)
     return Service(**{name: getattr(entry, name) for name, (_, entry) in deciding.items()})
 

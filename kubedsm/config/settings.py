@@ -103,7 +103,7 @@ class Configuration:
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def promise(self, workload: Workload) -> QosTarget:
-        """Return the workload's QoS factor and weight; a latency target becomes a factor."""
+        """Return the QoS target (factor and weight) of the workload, also for latency targets."""
         return self._look_up(workload)[1]
 
     def _look_up(self, workload: Workload) -> tuple[Service, QosTarget]:
@@ -123,7 +123,7 @@ class Configuration:
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
-        """Cache of combined entries and promises by workload."""
+        """Cache of service entries and QoS targets by workload."""
         return {}
 
     def _entry_of(self, workload: Workload) -> Service:
@@ -189,7 +189,7 @@ class Configuration:
 
 
 def load(text: str | bytes, source: str) -> Configuration:
-    """Return the configuration of a YAML or JSON text; an empty document means defaults.
+    """Parse the configuration from YAML or JSON; an empty document means defaults.
 
     Raises DocumentError, which names the source.
     """

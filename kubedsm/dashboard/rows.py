@@ -29,7 +29,7 @@ class _Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeRow(_Row, frozen=True):
-    """Node, by name."""
+    """Row of a node on the page, keyed by node name."""
 
     #: None: KubeDSM schedules nothing there
     tier: Tier | None
@@ -51,7 +51,7 @@ class NodeRow(_Row, frozen=True):
 
 
 class PodRow(_Row, frozen=True):
-    """Pod, by namespace/name. Finished pods have no row."""
+    """Row of a pod on the page, keyed by namespace/name. Finished pods have no row."""
 
     #: key of its workload's row
     workload: str
@@ -74,7 +74,7 @@ class PodRow(_Row, frozen=True):
 
 
 class WorkloadRow(_Row, frozen=True):
-    """Opted-in workload, by namespace/name."""
+    """Row of an opted-in workload on the page, keyed by namespace/name."""
 
     kind: str
     #: number of edge pods, and of all pods including pending pods
@@ -96,7 +96,7 @@ class WorkloadRow(_Row, frozen=True):
 
 
 class MoveRow(_Row, frozen=True):
-    """Migration, identified by id or, for a proposed migration, by pod."""
+    """Row of a migration on the page, keyed by id or, for a proposed migration, by pod."""
 
     pod: str
     workload: str
@@ -130,7 +130,7 @@ class MoveRow(_Row, frozen=True):
 
 
 class NewsRow(_Row, frozen=True):
-    """News, by number: a decision, a migration, an Event, or a change of state."""
+    """Row of the page's news: a decision, a migration, an Event, or a change of state."""
 
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]
@@ -146,7 +146,7 @@ class NewsRow(_Row, frozen=True):
 
 
 class StatusRow(_Row, frozen=True):
-    """Scheduler status, under the key `now`."""
+    """Row with the scheduler's status on the page, under the key `now`."""
 
     #: current activity: "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str
@@ -188,7 +188,7 @@ Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit_defaults=True):
-    """All rows."""
+    """Message with all rows of the page, sent to a new viewer."""
 
     version: int
     #: seconds since the epoch
@@ -199,7 +199,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit
 
 
 class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
-    """Differing rows since the previous version; None for deleted rows."""
+    """Message with the rows that differ from the previous version; None for deleted rows."""
 
     version: int
     at: float
@@ -211,12 +211,12 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode as JSON, on one line, with unprintable characters escaped."""
+    """Encode a message of the page as one line of JSON, escaping unprintable characters."""
     return escape_strings(_encoder.encode(message))
 
 
 class _Tables(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tables with the type of their rows; tables of later versions are ignored."""
+    """Decoding schema of the page's tables; unknown tables of later versions are ignored."""
 
     nodes: dict[str, NodeRow | None] = {}
     pods: dict[str, PodRow | None] = {}
@@ -238,7 +238,7 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 def decode_message(line: bytes) -> Message:
-    """Decode a message. Raise msgspec.DecodeError."""
+    """Decode a message of the page from JSON. Raise msgspec.DecodeError."""
     found = _decoder.decode(line)
     rows: Rows = msgspec.structs.asdict(found.rows)  # type: ignore[assignment]  # by its tables
     if found.type == "snapshot":

@@ -30,7 +30,7 @@ _AS_IT_IS = " !$'()*+,-./:;=?@[]^_`{|}~&"
 
 
 class Recorded(NamedTuple):
-    """A recording, and its title."""
+    """Recording with a title, to be embedded in a page."""
 
     title: str
     #: messages, one a line
@@ -38,7 +38,7 @@ class Recorded(NamedTuple):
 
 
 def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
-    """Return the HTML. about: a sentence on the recordings."""
+    """Render the page with embedded recordings as one HTML file; about: short description."""
     contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))

@@ -25,7 +25,6 @@ from kubedsm.explain.event_notes import (
 )
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
-    Cluster,
     ClusterError,
     Conflict,
     Forbidden,
@@ -38,8 +37,6 @@ from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.process.backoff import TokenBucket
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
 
 log = structlog.get_logger()
@@ -66,7 +63,7 @@ _NUMBER = re.compile(r"\d+")
 
 @attrs.frozen(slots=True)
 class Notice:
-    """Event about a pod or a ConfigMap."""
+    """Event about a pod or a ConfigMap, waiting to be written."""
 
     about: Pod | ConfigMap
     reason: str
@@ -96,7 +93,7 @@ class Notice:
 
 @attrs.frozen(slots=True)
 class Retiered:
-    """Tier labels and annotations of a pod whose node changed tier."""
+    """Pending update of tier labels and annotations, for a pod whose node changed tier."""
 
     topic: ClassVar[str] = "tier"
     about: Pod
@@ -149,19 +146,16 @@ def merge_counters(entry: Entry, older: Entry | None) -> Entry:
 
 @attrs.define(eq=False)
 class EventRecorder:
-    """Queue of unwritten entries.
+    """Queue of unwritten Events, conditions and tier labels, written in the background.
 
     `why` explains a placement in one line, if possible. `followed` contains pods of running plans,
     whose binds are reported on completion. `binds_idle` is set without bind requests in flight.
     """
 
-    _cluster: Cluster
-    _clock: Clock
     _mirror: ClusterMirror
     _followed: Container[Uid]
     _binds_idle: asyncio.Event
     _supervisor: Supervisor
-    _said: SaidByCause
     _events: EventWriter
     _why: Callable[[Pod], str]
     #: newest unwritten entry by key
@@ -260,7 +254,7 @@ class EventRecorder:
         if entry is None or key in self._writing:
             return
         due = self._due_time(key, entry)
-        if due > self._clock.monotonic() + RESOLUTION:
+        if due > self._events.clock.monotonic() + RESOLUTION:
             self._postpone(due, key)
         else:
             self._ready[key] = None
@@ -295,7 +289,7 @@ class EventRecorder:
     async def await_flush(self) -> None:
         """Wait for all entries, except postponed retries."""
         while self._ready or self._writing:
-            await self._clock.sleep(FLUSH_POLL)
+            await self._events.clock.sleep(FLUSH_POLL)
 
     async def _write_forever(self) -> None:
         while True:
@@ -326,18 +320,20 @@ class EventRecorder:
             is_written = await self._write(entry)
         except (ClusterError, WireError) as error:
             about = entry.reason if isinstance(entry, Notice) else "Retiered"
-            self._said.log(log.warning, "not written", error, pod=str(entry.about), about=about)
+            self._events.said.log(
+                log.warning, "not written", error, pod=str(entry.about), about=about
+            )
             # A newer entry supersedes the failed entry.
             if not (isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest):
                 self._newest[key], self._failures[key] = entry, failures + 1
-                self._postpone(self._clock.monotonic() + RETRY * 2**failures, key)
+                self._postpone(self._events.clock.monotonic() + RETRY * 2**failures, key)
             return
         if not isinstance(entry, Notice):
             return
         if entry.node is not None or self._mirror.pod(key[0]) is None:
             self._events.series.forget_object(key[0])
         elif is_written and entry.once:
-            self._written[key] = entry, self._clock.monotonic()
+            self._written[key] = entry, self._events.clock.monotonic()
 
     def _is_namespace_ending(self, entry: Entry) -> bool:
         """Return True for a terminating namespace, which rejects Events; log once per namespace."""
@@ -363,10 +359,12 @@ class EventRecorder:
         if isinstance(entry, Retiered):
             timeout = self._events.timeout
             await self._await_rate()
-            known_by = await reads.owner_knows_by(self._cluster, entry.about, timeout=timeout)
+            known_by = await reads.owner_knows_by(
+                self._events.cluster, entry.about, timeout=timeout
+            )
             labels = {key: value for key, value in entry.labels.items() if key not in known_by}
             await writes.annotate(
-                self._cluster, entry.about, labels, dict(entry.annotations), timeout=timeout
+                self._events.cluster, entry.about, labels, dict(entry.annotations), timeout=timeout
             )
             return True
         pod, text, is_shown = entry.about, entry.text, False
@@ -390,19 +388,19 @@ class EventRecorder:
 
     async def _await_rate(self) -> None:
         """Wait for permission of the rate limiter."""
-        pause = self._rate.take(self._clock.monotonic())
+        pause = self._rate.take(self._events.clock.monotonic())
         if pause:
-            await self._clock.sleep(pause)
+            await self._events.clock.sleep(pause)
 
     async def _write_condition(self, pod: Pod, reason: str, text: str) -> bool:
         """Set the PodScheduled condition; return False without permission."""
         await self._await_rate()
-        now = self._clock.wall()
+        now = self._events.clock.wall()
         try:
             await writes.set_pod_condition(
-                self._cluster, pod, reason, text, since=now, timeout=self._events.timeout
+                self._events.cluster, pod, reason, text, since=now, timeout=self._events.timeout
             )
         except Forbidden as error:
-            self._said.log(log.warning, "condition not written", error, pod=str(pod))
+            self._events.said.log(log.warning, "condition not written", error, pod=str(pod))
             return False
         return True

@@ -67,7 +67,7 @@ class BindCalls:
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
-        """Notice owners that released a pod after the pod got the tier label.
+        """Detect owners that release labelled pods, and stop labelling the pods of these owners.
 
         A selector may exclude the label, or some label value, without prior indication. A restored
         pod, detached before, has no owner until adoption by the ReplicaSet.

@@ -48,7 +48,7 @@ def suggest_only(configuration: Configuration) -> Configuration:
 
 @attrs.frozen(slots=True)
 class Underway:
-    """Migration under way."""
+    """Migration in progress, as counted by the migration limits."""
 
     workload: Workload
     source: str

@@ -118,7 +118,7 @@ class MigrationCalls:
     async def await_replacement(
         self, step: Step, _: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Report immediately, before the deadline, the impossibility of a replacement.
+        """Report a replacement that can never appear, immediately instead of at the deadline.
 
         The old pod may be deleted meanwhile: the owner is known from the start of the migration.
         """
@@ -173,7 +173,7 @@ class MigrationCalls:
             refusals = refusals + 1 if refused else 0
 
     def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
-        """Log RBAC denials here: per-migration failure reasons are too fine-grained."""
+        """Log RBAC denials: per-migration failure reasons are too fine-grained to be noticed."""
         if isinstance(error, Forbidden) and not error.namespace_terminating:
             self.said.log(log.warning, event, error, pod=str(pod))
 
@@ -220,7 +220,7 @@ class MigrationCalls:
             await self.clock.sleep(pause)
 
     async def _restore_once(self, found: LivePod, refused: str) -> str:
-        """Return the reason if an eviction was refused.
+        """Evict, reattach or abandon a detached pod once; return the reason of a refused eviction.
 
         `refused`: that reason of the last attempt. After a refusal the pod is better reattached, or
         left to the garbage collector, than left detached for ever.
@@ -322,7 +322,7 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
 
 
 class Fate(enum.Enum):
-    """Action for a detached pod whose migration has ended."""
+    """Action for a detached pod whose migration has ended: evict, reattach, collect or wait."""
 
     EVICT = "evict"
     #: leave the pod to the garbage collector, without PodDisruptionBudgets
@@ -332,13 +332,12 @@ class Fate(enum.Enum):
 
 
 def fate(owner: LiveOwner, *, eviction_refused: bool) -> Fate:
-    """Evict the pod if the owner has sufficient Ready pods or is deleted; otherwise reattach.
+    """Choose the action for a detached pod after its migration has ended.
 
-    If the owner is gone and a budget refuses the eviction, the garbage collector gets the pod:
-    without the migration it would have deleted the pod together with its owner.
-
-    A ReplicaSet that is scaled to zero would delete the pod at once: then the pod has to wait until
-    the new pods are Ready.
+    Evict the pod if the owner has sufficient Ready pods or is deleted; otherwise reattach. If the
+    owner is gone and a budget refuses the eviction, the garbage collector gets the pod: without the
+    migration it would have deleted the pod together with its owner. A ReplicaSet that is scaled to
+    zero would delete the pod at once: then the pod has to wait until the new pods are Ready.
     """
     if owner.gone:
         return Fate.COLLECT if eviction_refused else Fate.EVICT

@@ -142,7 +142,7 @@ class Migrations:
             self._moves[order.id] = Migration(order, planned, plan_id)
 
     def find(self, move: str) -> Migration | None:
-        """Return the migration; None within restoring plans."""
+        """Return the migration in progress with this id; None for plans that only restore pods."""
         return self._moves.get(move)
 
     def under_way(self, plan_ids: Iterable[str]) -> bool:

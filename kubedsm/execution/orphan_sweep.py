@@ -39,13 +39,13 @@ MOST_REPORTED = 10
 
 
 class Plans(Protocol):
-    """Runner of plans."""
+    """Protocol of the plan runner, as the orphan sweep uses it."""
 
     def follows(self, pod: Uid) -> bool:
-        """Return whether a plan is about the pod."""
+        """Return True if a running plan is about the pod."""
 
     def begin(self, plan: Plan) -> None:
-        """Begin the plan."""
+        """Begin a plan that restores a detached pod."""
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
         """Run work outside of plans as a background task."""

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -67,7 +67,7 @@ MigrationCall = Callable[[Step, Pod, Accepted | None, IsPending, Report], Corout
 
 @attrs.define(slots=True)
 class Running:
-    """Plan in progress, with a bounded history."""
+    """Plan in progress, with a bounded history of its steps."""
 
     plan: Plan
     begun: float
@@ -282,7 +282,7 @@ class PlacementManager:
         if plan_id is not None:
             self.report(plan_id, PodGone(pod.uid) if gone else observation(pod))
             return
-        name = None if gone else self._mirror.claimant(pod.uid)
+        name = None if gone else self._mirror.claimed.get(pod.uid)
         migration = self.migrations.find(name) if name else None
         if name and migration:
             self._followed[pod.uid] = migration.plan_id
@@ -292,7 +292,10 @@ class PlacementManager:
             self._orphans.inspect(pod, self)
 
     def report(self, plan_id: str, event: PlanEvent, due: float = 0.0) -> None:
-        """Have a plan handle an event; by rounding, the clock may show a moment before `due`."""
+        """Deliver an event to a plan, and process the consequences.
+
+        due: by rounding, the clock may show a moment before this deadline.
+        """
         self._inbox.append((plan_id, event, due))
         if self._handling:
             return
@@ -343,39 +346,32 @@ class PlacementManager:
 
     def _apply_effect(self, running: Running, step: Step) -> None:
         plan_id = running.plan.id
-        match step.state:
-            case StepState.ASKED:
-                self._ask(plan_id, step)
-            case StepState.VERIFYING:
+        pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
+        match step.state, step.kind:
+            case StepState.ASKED, StepKind.START:
+                self.migrations.queue_start(step)
+                self._admit()
+            case StepState.ASKED, StepKind.BIND:
+                if step.move:
+                    self._mirror.hand_over(step.move, step.pod)
+                bind = partial(self._binds.bind, step, pending, report)
+                self._spawn(self._run_step(plan_id, step, bind))
+            case StepState.ASKED, _:
+                self._call_migration(plan_id, step, pending, report)
+            case StepState.VERIFYING, _:
                 self._spawn(self._run_step(plan_id, step, partial(self._verify, plan_id, step)))
             case _:
                 self._end_step(running, step)
 
-    def _ask(self, plan_id: str, step: Step) -> None:
-        """Carry out an asked step."""
-        pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
-        match step.kind:
-            case StepKind.START:
-                self.migrations.queue_start(step)
-                self._admit()
-                return
-            case StepKind.BIND:
-                if step.move:
-                    self._mirror.hand_over(step.move, step.pod)
-                self._spawn(
-                    self._run_step(plan_id, step, partial(self._binds.bind, step, pending, report))
-                )
-                return
-            case StepKind.DETACH:
-                call: MigrationCall | None = self._calls.detach
-            case StepKind.AWAIT_REPLACEMENT:
-                call = self._calls.await_replacement
-            case StepKind.EVICT:
-                call = self._calls.evict
-            case StepKind.RESTORE:
-                call = self._calls.restore
-            case StepKind.AWAIT_READY | StepKind.SETTLE | StepKind.AWAIT_GONE:
-                call = None
+    def _call_migration(self, plan_id: str, step: Step, pending: IsPending, report: Report) -> None:
+        """Make the API call of a migration's step, or observe the pod if the step has no call."""
+        calls: Mapping[StepKind, MigrationCall] = {
+            StepKind.DETACH: self._calls.detach,
+            StepKind.AWAIT_REPLACEMENT: self._calls.await_replacement,
+            StepKind.EVICT: self._calls.evict,
+            StepKind.RESTORE: self._calls.restore,
+        }
+        call = calls.get(step.kind)
         migration = self.migrations.find(step.move)
         # A replacement is awaited without a pod: then the old pod describes the owner.
         old = migration.pod if migration is not None else None

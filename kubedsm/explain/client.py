@@ -29,11 +29,11 @@ _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
 
 
 class RequestRefusedError(Exception):
-    """Request refused by the scheduler, with the reason as message."""
+    """Error: the scheduler refused the request, with the reason as message."""
 
 
 class SilentError(Exception):
-    """Listening process without response."""
+    """Error: a process listens at the address, but does not respond."""
 
 
 class _Pending(msgspec.Struct):
@@ -45,7 +45,7 @@ class _QosTargets(msgspec.Struct):
 
 
 class Answering(msgspec.Struct, rename="camel"):
-    """Self-description of a running scheduler."""
+    """Self-description of a running scheduler, from its diagnostics port."""
 
     #: workloads whose response time is longer at the edge
     slower: frozenset[Workload]
@@ -69,7 +69,7 @@ class _Decided(msgspec.Struct):
 
 
 async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:
-    """Return the scheduler's explanation; None without a scheduler, or if it knows nothing.
+    """Request an explanation from the running scheduler; None without scheduler or knowledge.
 
     Raise RequestRefusedError, or SilentError.
     """
@@ -84,7 +84,10 @@ async def explain_pending(server: str) -> list[PodFacts] | None:
 
 
 async def answering(server: str) -> Answering | None:
-    """Return the scheduler that answers there, if one does. Raise SilentError."""
+    """Return the description of the scheduler responding at `server`, if any.
+
+    Raise SilentError.
+    """
     try:
         return await _get(server, "scheduler", Answering)
     except RequestRefusedError:
@@ -106,7 +109,7 @@ async def effects_since(server: str, at: float, namespace: str) -> list[Effect] 
 
 
 async def promises_at(server: str) -> list[QosTargetFacts] | None:
-    """Return the QoS target of each workload; None if no scheduler answers there."""
+    """Request the QoS target of each workload from the scheduler at `server`; None without any."""
     found = await _get_if_understood(server, "promises", _QosTargets)
     return None if found is None else found.promises
 

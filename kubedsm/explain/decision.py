@@ -25,7 +25,7 @@ from kubedsm.planner.plurals import counted
 def explain_decision(
     entry: Entry, basis: Basis | None, states: Sequence[str]
 ) -> Explanation[DecisionFacts]:
-    """`states`: of the decision's migrations."""
+    """Explain a recorded decision; states: of its migrations, such as `moving`."""
     title = f"Outcome of decision {entry.number}"
     lines, sections = (
         tuple(_describe_decision(entry, states)),

@@ -40,7 +40,7 @@ class Kind(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class Entry:
-    """One decision."""
+    """Recorded decision: a batch of new pods, or a suggestion of migrations."""
 
     number: int
     #: seconds since the epoch
@@ -75,7 +75,7 @@ class Entry:
         return any(is_named(pod, name) for _, pod in self.about())
 
     def about(self) -> Iterator[tuple[Uid, str]]:
-        """Yield the pods that the decision is about, replacements included."""
+        """Yield the pods concerned by the decision, including replacement pods."""
         for choice in self.pods:
             yield choice.uid, choice.pod
         yield from ((pod.uid, str(pod)) for move in self.moves for pod in move.pods)
@@ -113,7 +113,7 @@ class Chosen(NamedTuple):
 
 @attrs.define
 class DecisionRecord(Listener):
-    """Owner of the last decisions, and of the progress of their migrations."""
+    """Bounded record of recent decisions, and of the progress of their migrations."""
 
     _clock: Clock
     _next: int = attrs.field(default=1, init=False)

@@ -106,7 +106,7 @@ class Decisions:
     def _recall_pod(
         self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
     ) -> Recalled | None:
-        chosen = self.record.find_choice(uid, self.mirror.claimant(uid))
+        chosen = self.record.find_choice(uid, self.mirror.claimed.get(uid))
         if chosen is None:
             return None
         pod = self.mirror.pod(uid)
@@ -174,7 +174,7 @@ class Decisions:
 
     def summary(self, pod: Pod) -> str:
         """Return a single-line reason for the pod's node; empty for unrecorded decisions."""
-        chosen = self.record.find_choice(pod.uid, self.mirror.claimant(pod.uid))
+        chosen = self.record.find_choice(pod.uid, self.mirror.claimed.get(pod.uid))
         basis = self.record.basis(chosen.entry) if chosen is not None else None
         if chosen is None or basis is None:
             return ""
@@ -243,7 +243,7 @@ class Decisions:
 def _reason(
     recalled: Recalled, policy: KubeDSM, basis: Basis, nodes: Sequence[NodeVerdict]
 ) -> Words:
-    """Return the clause with the reason for the selected node."""
+    """Explain in one clause why the pod's node was selected."""
     chosen, pod = recalled.chosen, recalled.pod
     promises = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:

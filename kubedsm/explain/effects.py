@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Around(msgspec.Struct, Generic[T], frozen=True):
-    """A value before and after a migration."""
+    """Measured value before and after a migration."""
 
     before: T
     after: T

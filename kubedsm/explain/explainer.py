@@ -33,7 +33,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.placing.cloud import LookedAt, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, Rejection
@@ -42,7 +42,7 @@ from kubedsm.plugins.plugins import BY_NAME, rejections
 
 
 class NodeScore(NamedTuple):
-    """Ranking of a usable node: the last fields of NodeVerdict."""
+    """Scores of a feasible node for a pod: replicas, penalty, load, fragmentation, allocation."""
 
     score: float | None = None
     penalty: int | None = None
@@ -69,7 +69,10 @@ class Explainer:
     def __init__(
         self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
     ) -> None:
-        """looked_at: sampled cloud nodes of the decision; None for the complete cloud."""
+        """Prepare the evaluation of a snapshot under a policy.
+
+        looked_at: sampled cloud nodes of the decision; None for the complete cloud.
+        """
         self._snapshot = snapshot
         self._looked_at = looked_at
         self._tiers = has_tiers(snapshot)
@@ -125,7 +128,7 @@ class Explainer:
         return self._judge_nodes(self._without_pod(self._snapshot.pods[uid]))
 
     def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
-        """Return the rejecting nodes for the pod. Raise KeyError for an unknown pod.
+        """Return the nodes rejecting the pod, with reasons. Raise KeyError for an unknown pod.
 
         `plain`: the pod has a node, and verdicts of other nodes depend only on the pod's class.
         """
@@ -197,7 +200,7 @@ class Explainer:
 
     def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
-        share = snapshot.shares().get(pod.workload, Share())
+        share = snapshot.census.shares.get(pod.workload, Share())
         promise = self._policy.qos_targets_in(snapshot)(pod.workload)
         won = self._policy.objective.gain(share, promise) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
@@ -245,7 +248,7 @@ class Explainer:
         With a single zone, replicas of the zone are not counted.
         """
         workload = case.pod.workload
-        if not (self._policy.default_spread and spreads(case.pod)):
+        if not (self._policy.default_spread and has_default_spread(case.pod)):
             return {}
         spread = ReplicaSpread.of(case.snapshot, {workload})
         zones = {spread.zones[name] for name in case.usable}
@@ -264,7 +267,7 @@ class Explainer:
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
         # The next sample of a large cloud is known only to the running scheduler.
         policy = attrs.evolve(self._policy, cloud_percentage=100)
-        decision = policy.decide(
+        decision = policy.decide_batch(
             attrs.evolve(snapshot, nodes=nodes, free=free, counted=None), [case.pod]
         )
         return decision.bindings[0].node if decision.bindings else None
@@ -272,7 +275,7 @@ class Explainer:
 
 @attrs.frozen(slots=True)
 class _Case:
-    """A pod to be placed alone, and the cluster without the pod."""
+    """Pod to be evaluated as pending, with the cluster excluding the pod."""
 
     pod: Pod
     snapshot: Snapshot

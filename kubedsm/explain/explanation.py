@@ -74,7 +74,7 @@ def decision_link(number: int, text: str = "decision") -> Link:
 
 
 def moment(at: float | str) -> Link | str:
-    """Link a moment, in seconds since the epoch or as RFC 3339; return other text unchanged."""
+    """Link a moment (seconds since the epoch, or RFC 3339); return other text unchanged."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if isinstance(at, str) else at
     except ValueError:
@@ -102,7 +102,7 @@ def percent(part: float) -> str:
 
 
 def amount(resource: str, number: int, of: int | None = None) -> str:
-    """Format an amount of a resource, to be read at a glance; `of`: the total."""
+    """Format a resource amount for people, such as `1.5 of 4 cpu`; `of`: the total."""
     scale, unit = 1.0, resource
     if resource == "cpu":
         scale = 1000.0
@@ -113,7 +113,10 @@ def amount(resource: str, number: int, of: int | None = None) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str | Link | Words]]) -> Table | None:
-    """Return a table; None without rows. A cell may be one word."""
+    """Build a table section of an explanation; None without rows.
+
+    A cell may be one word.
+    """
     found = tuple(
         tuple(cell if isinstance(cell, tuple) else (cell,) for cell in row) for row in rows
     )

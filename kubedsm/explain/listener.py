@@ -24,74 +24,74 @@ DecisionKind = Literal["batch", "suggestion", "packing"]
 
 
 class Listener:
-    """Callbacks that do nothing by default.
+    """Observer of scheduler activity, with callbacks that do nothing by default.
 
     Callbacks must neither raise nor block the caller. Times are in seconds.
     """
 
     def mirror_changed(self, change: Change) -> None:
-        """The mirror changed, and all other observers were notified."""
+        """Callback: the mirror changed, and all other observers were notified."""
 
     def batch_begun(self, pods: Sequence[Pod]) -> None:
-        """A scheduling attempt for the pods begins."""
+        """Callback: a scheduling attempt for the pods begins."""
 
     def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:
-        """The batch was decided after `seconds`, and the binds are requested."""
+        """Callback: the batch was decided after `seconds`, and the binds are requested."""
 
     def attempt_ended(self, pod: Pod, result: Result) -> None:
-        """The scheduling attempt for the pod ended."""
+        """Callback: the scheduling attempt for the pod ended."""
 
     def pod_waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
-        """The pod remains pending; rules: rejecting Filter plugins for the pod."""
+        """Callback: the pod remains pending; rules: Filter plugins rejecting the pod."""
 
     def preemption_begun(self, pod: Pod) -> None:
-        """A search for victims of lower priority begins in favour of the pod."""
+        """Callback: a search for victims of lower priority begins in favour of the pod."""
 
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:
-        """The victims are evicted in favour of the pod, unless sufficient capacity becomes free."""
+        """Callback: victims are evicted in favour of the pod, unless capacity is free earlier."""
 
     def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
-        """A suggestion with the migrations was computed in `seconds`."""
+        """Callback: the suggester proposed these migrations after `seconds`."""
 
     def optimality_unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
-        """A decision is not proven optimal; the certificates bound its gap."""
+        """Callback: a decision is not proven optimal; the certificates bound its gap."""
 
     def cloud_sampled(self, nodes: int) -> None:
-        """A batch was decided on a sample of cloud nodes, with the specified size."""
+        """Callback: a batch was decided on a sample of cloud nodes, with the given size."""
 
     def packing_ended(self, result: Packing, seconds: float) -> None:
-        """Packing for unschedulable pods finished after `seconds`, with the specified result."""
+        """Callback: packing for unschedulable pods finished after `seconds` with this result."""
 
     def bind_ended(self, seconds: float) -> None:
-        """A bind of no migration was observed, or failed, `seconds` after its request."""
+        """Callback: a bind outside migrations was observed or failed, `seconds` after request."""
 
     def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
-        """The plan advanced: the steps are requested, under verification, or finished."""
+        """Callback: the plan advanced; the steps are requested, under verification, or finished."""
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
-        """Every step of the plan is over, `seconds` after its begin."""
+        """Callback: every step of the plan is finished, `seconds` after its begin."""
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        """A planned migration is over, or is dropped before its begin."""
+        """Callback: a planned migration is finished, or is dropped before its begin."""
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
-        """The effect of a completed migration is known, or known to be unknowable."""
+        """Callback: the effect of a completed migration is known, or cannot be measured."""
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
-        """An Event was created; increased counts of existing Events are not reported."""
+        """Callback: an Event was created; increased counts of existing Events are not reported."""
 
     def worker_started(self) -> None:
-        """A worker process was started and is up to date."""
+        """Callback: a planner process was started, with an up-to-date mirror replica."""
 
     def request_unanswered(self, question: str) -> None:
-        """A request without response: the worker process terminated, or exceeded the deadline."""
+        """Callback: a planner request failed; the process terminated, or exceeded the deadline."""
 
     def load_asked(self, query: str, result: LoadResult) -> None:
-        """The specified Prometheus query finished."""
+        """Callback: a Prometheus query finished."""
 
 
 class Listeners(Listener):
-    """Forwards each callback to several listeners, in order."""
+    """Composite listener that forwards each callback to several listeners, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = listeners

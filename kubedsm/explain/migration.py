@@ -161,7 +161,7 @@ class MigrationExplainer:
         workload, effect = self.outcome.move.pod.workload, self.outcome.effect
         if effect is not None:
             yield (f"Mean response time of the service: {effect}.",)
-        share = self.snapshot.shares().get(workload)
+        share = self.snapshot.census.shares.get(workload)
         if share is not None:
             now = f" has {share.edge} of its {share.total} pods at the edge now."
             yield (workload_link(workload), now)

@@ -42,7 +42,10 @@ class Names(NamedTuple):
 
 @attrs.define
 class Progress:
-    """Previous steps of a migration; times are seconds since the epoch, 0 for not yet."""
+    """Progress of a migration by steps.
+
+    Times are seconds since the epoch, 0 for unfinished steps.
+    """
 
     steps: Sequence[Step] = ()
     #: request time of each step; finished and failed steps with completion times
@@ -65,7 +68,7 @@ class Progress:
 
     @property
     def current(self) -> Step | None:
-        """The step in progress."""
+        """Migration step in progress."""
         states = (StepState.ASKED, StepState.VERIFYING)
         return next((step for step in self.steps if step.state in states), None)
 

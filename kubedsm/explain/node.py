@@ -133,7 +133,7 @@ class NodeExplainer:
             yield (f"Measured use: {' and '.join(measured)}.",)
 
     def _describe_free(self, *names: str) -> str:
-        """Describe how much can still be requested."""
+        """Describe the unrequested capacity of the node."""
         size = self.node.allocatable
         parts = [amount(name, max(0, self._free.amount(name)), size.amount(name)) for name in names]
         return f"{' and '.join(parts)} are free for requests"
@@ -167,7 +167,7 @@ class NodeExplainer:
         return ("to ", node_link(move.target))
 
     def _describe_target(self, workload: Workload, pods: Sequence[Pod]) -> str:
-        share = self.snapshot.shares().get(workload)
+        share = self.snapshot.census.shares.get(workload)
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
         qos = self.policy.qos_targets_in(self.snapshot)(workload).qos

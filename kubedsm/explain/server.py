@@ -42,11 +42,12 @@ class Diagnostics:
         *,
         dry_run: bool = False,
         leader: Callable[[], str | None] = lambda: None,
-        beside: web.Application | None = None,
+        mandatory: web.Application | None = None,
     ) -> None:
-        """`beside`: application with additional mandatory routes.
+        """Prepare the diagnostics routes.
 
-        `leader`: returns None for a leading process, otherwise the leading host, or "" for unknown.
+        `mandatory`: application with additional routes. `leader`: returns None for a leading
+        process, otherwise the leading host, or "" for unknown.
         """
         self._explanations = explanations
         self._decisions = explanations.decisions
@@ -55,8 +56,8 @@ class Diagnostics:
         #: uid of the cluster's namespace kube-system, once known
         self.cluster_uid = ""
         self._port = port
-        self._required = beside is not None
-        app = beside if beside is not None else web.Application()
+        self._required = mandatory is not None
+        app = mandatory if mandatory is not None else web.Application()
         app.router.add_get("/decisions", self._list_decisions)
         app.router.add_get("/decisions/explain", self._explain_subject)
         app.router.add_get("/decisions/pending", self._list_pending)

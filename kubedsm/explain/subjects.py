@@ -86,7 +86,7 @@ def find_workload(snapshot: Snapshot, name: str) -> Workload | None:
         owner = workload.kind.lower()
         yield from (f"{owner}/{workload}", f"{owner}/{workload.name}")
 
-    found = [workload for workload in snapshot.shares() if name in names(workload)]
+    found = [workload for workload in snapshot.census.shares if name in names(workload)]
     if len(found) > 1:
         several = ", ".join(sorted(f"{w.kind.lower()}/{w}" for w in found))
         raise SubjectError(f"several workloads are called {name}: {several}")

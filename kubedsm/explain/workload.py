@@ -31,7 +31,7 @@ _SHOWN = 20
 
 
 def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
-    """Return the QoS target of a workload, with the underlying response times."""
+    """Return the QoS target of one workload, with the underlying response times."""
     promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
     answers = snapshot.measured.answers.get(workload, {})
     measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))
@@ -45,7 +45,7 @@ def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTa
 
 def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
     """Return the QoS target of every opted-in workload."""
-    return [qos_target(workload, snapshot, policy) for workload in snapshot.shares()]
+    return [qos_target(workload, snapshot, policy) for workload in snapshot.census.shares]
 
 
 @attrs.frozen(slots=True)
@@ -60,7 +60,7 @@ class WorkloadExplainer:
 
     def explain(self) -> Explanation[WorkloadFacts]:
         snapshot, workload = self.snapshot, self.workload
-        share = snapshot.shares().get(workload, Share())
+        share = snapshot.census.shares.get(workload, Share())
         promise = self.configuration.policy.qos_targets_in(snapshot)(workload)
         wanted = count_target_pods(promise.qos, share.total)
         missing = max(0, wanted - share.edge)

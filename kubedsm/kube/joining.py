@@ -38,7 +38,7 @@ class NotJoinedError(ClusterError):
 
 
 async def greet(cluster: Cluster, *, timeout: float) -> str:
-    """Check the rights to list nodes and pods; return the server's version, if readable.
+    """Check rights to list nodes and pods; return the API server's version, if readable.
 
     Raises MissingRightError, ClusterError, or WireError for servers other than API servers.
     """
@@ -62,7 +62,7 @@ async def join(
     *,
     in_pod: bool,
 ) -> str:
-    """Retry `greet` until success; return the server's version.
+    """Wait for the API server: retry `greet` until success, and return the server's version.
 
     `report` gets a log line at the first failure, and at a change of cause. Raises NotJoinedError
     at the end of the patience.
@@ -89,7 +89,7 @@ async def join(
 
 
 def _patience_for(error: ClusterError | WireError, *, in_pod: bool) -> float:
-    """Return the seconds for which a retry may help."""
+    """Return how many seconds an error may be retried, by cause."""
     if isinstance(error, MissingRightError):
         return PATIENCE if in_pod else 0.0
     if in_pod:

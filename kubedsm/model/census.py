@@ -39,7 +39,7 @@ class Census:
 
 @attrs.define(eq=False)
 class Tally:
-    """Mutable census."""
+    """Mutable census, updated pod by pod."""
 
     scheduler_name: str
     _shares: dict[Workload, Share] = attrs.field(factory=dict, init=False)
@@ -100,7 +100,7 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Return True if two states of a pod contribute equally, regardless of the node."""
+    """Return True if two states of a pod contribute equally to the census, except for the node."""
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)

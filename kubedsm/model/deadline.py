@@ -10,7 +10,7 @@ import attrs
 
 
 class OutOfTimeError(Exception):
-    """A strict deadline has passed. Never leaves the optimizer."""
+    """Error: a strict deadline has passed. Never leaves the optimizer."""
 
 
 @attrs.frozen(slots=True)
@@ -26,11 +26,11 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Remaining seconds, for solvers."""
+        """Remaining seconds until the deadline, for solvers."""
         return max(0.0, 1 - self.spent()) * self.seconds
 
     def part(self, fraction: float) -> "Deadline":
-        """Return an earlier deadline, after this part of the remaining time."""
+        """Return an earlier deadline, after the given part of the remaining time."""
         begun = self.spent()
         share = max(1 - begun, 0.0) * fraction
         if not share:
@@ -39,7 +39,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """True if time is up. Raises OutOfTimeError if strict."""
+        """True if the deadline has passed. Raises OutOfTimeError if strict."""
         passed = self.spent() >= 1
         if passed and self.strict:
             raise OutOfTimeError

@@ -11,14 +11,14 @@ from kubedsm.model.surroundings import Key, Surrounding
 
 @attrs.frozen(slots=True)
 class PodApplied:
-    """A pod was created or changed."""
+    """Event: a pod was created or changed."""
 
     pod: Pod
 
 
 @attrs.frozen(slots=True)
 class PodDeleted:
-    """A pod is gone: deleted, or missing from a new list."""
+    """Event: a pod was deleted, or is missing from a new list."""
 
     uid: Uid
     namespace: str
@@ -27,7 +27,7 @@ class PodDeleted:
 
 @attrs.frozen(slots=True)
 class HistoryRewound:
-    """The cluster was restored from a backup: resource versions seen so far are void."""
+    """Event: the cluster was restored from a backup, so observed resource versions are void."""
 
 
 @attrs.frozen(slots=True)
@@ -42,7 +42,7 @@ class NodeDeleted:
 
 @attrs.frozen(slots=True)
 class SurroundingApplied:
-    """A namespace, claim, volume, storage class or CSI node was created or changed."""
+    """Event: a namespace, claim, volume, storage class or CSI node was created or changed."""
 
     thing: Surrounding
 
@@ -55,14 +55,14 @@ class SurroundingDeleted:
 
 @attrs.frozen(slots=True)
 class KindKnown:
-    """All objects of this kind are known from now on."""
+    """Event: all objects of this kind have been listed."""
 
     kind: type[Surrounding]
 
 
 @attrs.frozen(slots=True)
 class MeasuredApplied:
-    """A sample was taken, or measurements are lost (`NOTHING_MEASURED`)."""
+    """Event: a measurement was taken, or measurements are lost (`NOTHING_MEASURED`)."""
 
     measured: Measured
 
@@ -113,7 +113,7 @@ class Change:
 
     @property
     def matters(self) -> set[Matter]:
-        """Kinds of change for others than the pod itself; empty for no change."""
+        """Kinds of change that may affect other pods; empty for no change."""
         matters: set[Matter] = set()
         if self.freed is not None:
             matters.add("room")
@@ -132,7 +132,7 @@ class Change:
 
     @property
     def there_before(self) -> Pod | None:
-        """The pod, if rules between pods counted it."""
+        """Pod before the change, if rules between pods counted it."""
         return _keep_holding(self.pod_before)
 
     @property
@@ -141,7 +141,7 @@ class Change:
 
     @property
     def gone(self) -> Pod | None:
-        """The pod that has left its node."""
+        """Pod that has left its node by the change."""
         return self.there_before if self.there_after is None else None
 
     @property

@@ -37,7 +37,7 @@ class Answers:
     seconds: float
 
     def smooth_answers(self, before: "Answers | None") -> "Answers":
-        """Return these values, with former values in place of small changes."""
+        """Return the measured values, retaining former values in place of small changes."""
         if before is None:
             return self
         return Answers(
@@ -51,7 +51,7 @@ def _smooth_value(before: float, now: float) -> float:
 
 @attrs.frozen(slots=True)
 class Measured:
-    """One sample."""
+    """Measurement of the cluster at one moment: usage of nodes and workloads, response times."""
 
     #: seconds since the epoch
     at: float = 0.0
@@ -80,7 +80,7 @@ class Measured:
         return self.at
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
-        """Return this sample as successor of another, with the present placement.
+        """Return this measurement as successor of another, with the present placement.
 
         `NOTHING_MEASURED` stays unchanged, and has no successor.
         """

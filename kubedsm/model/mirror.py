@@ -55,7 +55,7 @@ Held = tuple[NodeName, Resources]
 
 
 class ReservationError(Exception):
-    """The capacity is not free."""
+    """Error: the requested capacity cannot be reserved."""
 
 
 @attrs.frozen(slots=True)
@@ -98,7 +98,7 @@ class ReplacementClaim:
 
 
 class ClusterMirror:
-    """Cluster mirror of one scheduler.
+    """Mirror of the cluster for one scheduler: observed objects and capacity reservations.
 
     followed: pods of running plans, if there are plans. on_released: called for released
     reservations.
@@ -140,7 +140,8 @@ class ClusterMirror:
         self._uids: dict[tuple[str, str], Uid] = {}
         self._reservations: dict[str, Reservation] = {}
         self._claims: dict[str, ReplacementClaim] = {}
-        self._claimed: dict[Uid, str] = {}
+        #: migration that claimed each replacement; for others to read
+        self.claimed: dict[Uid, str] = {}
         #: pods with the migration label
         self._marked: set[Uid] = set()
         #: number of changes of any kind
@@ -220,7 +221,7 @@ class ClusterMirror:
             claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
             if claimant is not None:
                 del self._claims[claimant]
-                self._claimed[pod.uid] = claimant
+                self.claimed[pod.uid] = claimant
         return Change(pod_before=before, pod_after=pod, freed=freed)
 
     def _forget_pod(self, uid: Uid) -> Change:
@@ -231,7 +232,7 @@ class ClusterMirror:
         if self._uids.get((pod.namespace, pod.name)) == uid:
             del self._uids[pod.namespace, pod.name]
         self._marked.discard(uid)
-        self._claimed.pop(uid, None)
+        self.claimed.pop(uid, None)
         return Change(pod_before=pod, freed=self._set_pod(uid, None, None))
 
     # Objects.
@@ -255,7 +256,7 @@ class ClusterMirror:
         return list(self._nodes.values())
 
     def free(self, name: NodeName) -> Resources:
-        """Return the free capacity. Raise KeyError for an unknown node."""
+        """Return the free capacity of a node. Raise KeyError for an unknown node."""
         return self._free[name]
 
     # Reservations and claims.
@@ -281,7 +282,7 @@ class ClusterMirror:
         self._add_reservation(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
-        """Release the reservation, if any."""
+        """Release a capacity reservation, if any."""
         reservation = self._give_back(holder)
         if reservation is None or self._on_released is None:
             return
@@ -324,7 +325,7 @@ class ClusterMirror:
 
     @property
     def held(self) -> list[str]:
-        """Holders of reservations and claims."""
+        """Holders of capacity reservations and replacement claims."""
         return [*self._reservations, *self._claims]
 
     def has_reservation(self, holder: str) -> bool:
@@ -355,24 +356,22 @@ class ClusterMirror:
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Assign the next pod matching the description to the claimant."""
+        """Claim a future replacement pod: the next pod matching the description is assigned."""
         self._claims[claimant] = claim
 
     def end_claim(self, claimant: str) -> None:
-        """End a claim, and release the pod it got."""
+        """End a replacement claim, and release the assigned pod."""
         self._claims.pop(claimant, None)
-        self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
-
-    def claimant(self, uid: Uid) -> str | None:
-        return self._claimed.get(uid)
+        for uid in [uid for uid, by in self.claimed.items() if by == claimant]:
+            del self.claimed[uid]
 
     def leaves_to_place(self, pod: Pod) -> bool:
-        """Return True if the scheduler, and no migration, is responsible for the placement."""
-        return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
+        """Return True if the scheduler must place the pod, False if a migration does."""
+        return pod.scheduler_name == self._scheduler_name and pod.uid not in self.claimed
 
     def find_replacement(self, claimant: str) -> Pod | None:
         """Return the replacement assigned to the claimant, if existing."""
-        uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
+        uid = next((uid for uid, by in self.claimed.items() if by == claimant), None)
         return None if uid is None else self._pods.get(uid)
 
     # Accounting.
@@ -479,7 +478,10 @@ class ClusterMirror:
         )
 
     def _list_unproven(self) -> dict[Uid, Pod]:
-        """Return labelled pods without a plan as usual pods: any client may label pods."""
+        """Return pods with a migration label but no plan, treated as usual pods.
+
+        Any client may label pods.
+        """
         if self._followed is None:
             return {}
         doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
@@ -498,7 +500,8 @@ class ClusterMirror:
             placed = standing(self._pods, self._placed)
             known = Residents.of(index, self.surroundings, keys, placed)
         else:
-            known = known.with_nodes(index, self.surroundings)
+            if known.nodes is not index or known.surroundings is not self.surroundings:
+                known = known.with_nodes(index, self.surroundings)
             steps = list(self._list_steps(known)) if self._touched else ()
             if steps:
                 known = known.after(steps)
@@ -507,7 +510,7 @@ class ClusterMirror:
         return known
 
     def _list_steps(self, known: Residents) -> Iterator[Step]:
-        """Yield arrivals and departures of the pods that count in these residents."""
+        """Yield arrivals and departures of pods since the residents were counted."""
         for uid, (was, source) in self._touched.items():
             pod, node = self._pods.get(uid), self._placed.get(uid)
             if source == node and was is not None and pod is not None and is_seen_alike(was, pod):
@@ -549,7 +552,7 @@ class ClusterMirror:
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require_truth(all(uid in self._pods for uid in self._claimed), "a claim outlives its pod")
+        _require_truth(all(uid in self._pods for uid in self.claimed), "a claim outlives its pod")
 
 
 def _nomination_holder(uid: Uid) -> str:

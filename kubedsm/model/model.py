@@ -117,7 +117,10 @@ class Taint:
 
 @attrs.frozen(slots=True)
 class Toleration:
-    """Operator `Exists` or `Equal`; an empty key with Exists, or an empty effect, means any."""
+    """Toleration of taints, with operator `Exists` or `Equal`.
+
+    An empty key with Exists, or an empty effect, matches any.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -238,6 +241,11 @@ class SchedulingRules:
         """Return True if feasibility depends on other pods or volumes, in addition to the node."""
         of_pods = self.affinity or self.anti_affinity or self.spread
         return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Return True if feasibility and preference depend on the node alone."""
+        return not (self.speaks_of_others or self.preferences)
 
     @property
     def claim_keys(self) -> list[tuple[str, str]]:
@@ -400,6 +408,6 @@ def serving_order(pod: Pod) -> tuple[int, float, str, str]:
 
 
 def levels_of(priorities: Iterable[tuple[Workload, int]]) -> dict[Workload, int] | None:
-    """Return the highest priority of each workload; None if all priorities are equal."""
+    """Return the highest pod priority of each workload; None if all priorities are equal."""
     ranked = sorted(priorities, key=itemgetter(1))
     return dict(ranked) if ranked and ranked[0][1] != ranked[-1][1] else None

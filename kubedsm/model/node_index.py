@@ -129,7 +129,7 @@ def _clip_amount(amount: int) -> int:
 
 
 def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
-    """Return the amounts of the resource."""
+    """Return the amounts of one resource as an array."""
     read = _READERS.get(resource) or methodcaller("amount", resource)
     column = list(map(read, amounts))
     if column and not (-_LARGEST <= min(column) <= max(column) <= _LARGEST):
@@ -138,10 +138,10 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
 
 
 class NodeIndex:
-    """Nodes in name order, immutable; columns are made on first use."""
+    """Index of nodes in name order, with properties as columns (arrays); immutable."""
 
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
-        """nodes: must not change any more."""
+        """Index the nodes; the mapping must not change afterwards."""
         self._by_name = nodes
         self._labels: dict[str, Column] = {}
         self._sizes: dict[str, Ints] = {}
@@ -281,19 +281,14 @@ class NodeIndex:
 _SINGLE: dict[int, NodeIndex] = {}
 
 
+@attrs.frozen(slots=True, eq=False)
 class Room:
-    """Free capacity by node position, immutable; columns are made on first use."""
+    """Free capacity of all nodes of an index, with a column for each resource; immutable."""
 
-    def __init__(
-        self,
-        nodes: NodeIndex,
-        free: Mapping[NodeName, Resources],
-        columns: Mapping[str, Ints] | None = None,
-    ) -> None:
-        """free: must not change any more."""
-        self._nodes = nodes
-        self._free = free
-        self._columns = dict(columns or {})
+    _nodes: NodeIndex
+    #: must not change any more
+    _free: Mapping[NodeName, Resources]
+    _columns: dict[str, Ints] = attrs.field(factory=dict)
 
     def of(self, position: int) -> Resources:
         return self._free[self._nodes.names[position]]
@@ -308,19 +303,19 @@ class Room:
 
     def short(self, requests: Resources) -> Mask:
         """Return the nodes that lack some requested resource."""
-        short = self._nodes.none()
+        short = np.zeros(len(self._nodes), dtype=np.bool_)
         for resource, amount in requests.items():
             if amount:
                 short |= self.column(resource) < amount
         return short
 
     def with_free(self, position: int, free: Resources) -> Self:
-        """Return the capacity with another amount on one node."""
+        """Return the capacity with a different free amount on one node."""
         name = self._nodes.names[position]
         return self.now(Map(self._free).set(name, free), (name,))
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
-        """Return the capacity with new amounts on the changed nodes."""
+        """Return the capacity with new free amounts on the changed nodes."""
         columns = {resource: column.copy() for resource, column in self._columns.items()}
         for name in changed:
             position, amounts = self._nodes.positions[name], dict(free[name].items())
@@ -331,7 +326,7 @@ class Room:
 
 @attrs.frozen(eq=False)
 class NodeRows:
-    """N nodes of an index in filling order, and the free capacity of all."""
+    """Candidate nodes of an index in filling order, with their free capacity."""
 
     index: NodeIndex
     room: Room
@@ -340,7 +335,7 @@ class NodeRows:
 
     @classmethod
     def of(cls, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> Self:
-        """Build in the given order."""
+        """Index the nodes with their free capacity, in the given order."""
         listed = list(nodes)
         index = NodeIndex.of(listed)
         positions = [index.positions[node.name] for node in listed]
@@ -353,21 +348,21 @@ class NodeRows:
 
     @cached_property
     def mask(self) -> Mask:
-        """Mask of these nodes."""
+        """Mask of the selected nodes over the whole index."""
         mask = self.index.none()
         mask[self.positions] = True
         return mask
 
     def only(self, chosen: Mask) -> Self:
-        """Restrict to chosen nodes of the index."""
+        """Restrict the selected nodes to a mask of the index."""
         return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
 
     def free(self, axes: Sequence[str]) -> Ints:
-        """Return N x R; negative capacity counts as zero."""
+        """Return free capacity (nodes x resources); negative capacity counts as zero."""
         return self._column_matrix([self.room.column(axis) for axis in axes])
 
     def allocatable(self, axes: Sequence[str]) -> Ints:
-        """Return N x R."""
+        """Return allocatable amounts (nodes x resources)."""
         return self._column_matrix([self.index.size(axis) for axis in axes])
 
     def _column_matrix(self, columns: Iterable[Ints]) -> Ints:
@@ -375,5 +370,5 @@ class NodeRows:
         return np.clip(np.stack(chosen, axis=1), 0, MOST_OF_A_NODE)
 
     def __add__(self, others: Self) -> Self:
-        """Append other rows of the same index."""
+        """Append other selected nodes of the same index."""
         return attrs.evolve(self, positions=np.concatenate((self.positions, others.positions)))

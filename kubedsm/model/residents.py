@@ -41,7 +41,7 @@ _BOOKS = (
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Selection:
-    """Selected pods in these namespaces or in selected ones."""
+    """Pod selector of an inter-pod rule, with explicit or selected namespaces."""
 
     selector: Selector
     namespaces: tuple[str, ...]
@@ -127,7 +127,7 @@ def standing(
 
 @attrs.frozen(slots=True, eq=False)
 class Residents:
-    """Immutable counts of running pods, with cached query results."""
+    """Immutable counts of running pods by node, with cached query results."""
 
     nodes: NodeIndex
     surroundings: Surroundings
@@ -166,9 +166,7 @@ class Residents:
 
     def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
         """Return the same pods with the present nodes and other objects."""
-        before, afresh = self.surroundings, len(self._known) > _REMEMBERED
-        if nodes is self.nodes and surroundings is before and not afresh:
-            return self
+        before = self.surroundings
         same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, known={}, covering={})
         if surroundings.claims is before.claims and surroundings.volumes is before.volumes:
             return same
@@ -187,7 +185,7 @@ class Residents:
         return pod.namespace, tuple([(key, labels[key]) for key in self.keys if key in labels])
 
     def after(self, steps: Iterable[Step]) -> Self:
-        """Return the counts after these arrivals and departures."""
+        """Return the pod counts after arrivals and departures."""
         drafts: dict[str, _Draft[Any]] = {name: _Draft(getattr(self, name)) for name in _BOOKS}
         known = {selections: column.copy() for selections, column in self._known.items()}
         for pod, node, by in steps:
@@ -221,6 +219,9 @@ class Residents:
         """Return the number of pods per node that satisfy all selections."""
         known = self._known.get(selections)
         if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+                self._covering.clear()
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
                 if self.is_covered(selections, peer):
@@ -229,7 +230,7 @@ class Residents:
         return known
 
     def column(self, counts: Counts) -> Ints:
-        """Return the counts by node position."""
+        """Return pod counts as an array by node position."""
         column = np.zeros(len(self.nodes), dtype=np.int64)
         self._add_pod(column, counts)
         return column
@@ -241,7 +242,7 @@ class Residents:
                 column[positions[node]] += number
 
     def where(self, counts: Counts) -> Positions:
-        """Return the positions of existing nodes."""
+        """Return the node positions of counted pods, without deleted nodes."""
         positions = self.nodes.positions
         return np.array([positions[name] for name in counts if name in positions], dtype=np.intp)
 

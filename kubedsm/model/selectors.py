@@ -31,7 +31,7 @@ class Requirement(NamedTuple):
     values: tuple[str, ...] = ()
 
     def accepts(self, value: str | None) -> bool:
-        """Return whether the label's value is accepted; None: the label is missing."""
+        """Return True if the requirement accepts the label's value; None: the label is missing."""
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -61,7 +61,7 @@ def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
 
 
 def keys_of(selector: Selector) -> frozenset[str]:
-    """Return the labels that the selector uses."""
+    """Return the label keys used by the selector."""
     return frozenset(requirement.key for requirement in selector or ())
 
 

@@ -1,7 +1,7 @@
-"""Edge sites, and what is unreachable during a network partition.
+"""Edge sites, and the consequences of a network partition.
 
-All nodes of a site unreachable together do not mean that anything has died: kubelets go on running
-their pods. Single nodes are not partitions, nor nodes that report Ready False.
+All nodes of a site unreachable together do not mean that anything has died: kubelets continue to
+run their pods. Single nodes are not partitions, nor nodes that report Ready False.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 #: key of a taint in snapshots only, which keeps pods away and explains why
 AWAY_TAINT = "kubedsm.io/site"
-#: a site of fewer nodes cannot be told from a lost node
+#: a site of fewer nodes cannot be distinguished from a lost node
 _FEWEST = 2
 
 
@@ -49,7 +49,7 @@ def _is_unreachable(node: Node) -> bool:
 
 @attrs.frozen(slots=True)
 class Away:
-    """Partitioned sites, and sites that are back and stabilising."""
+    """Partitioned sites, and stabilising sites after a partition."""
 
     #: nodes by site
     cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
@@ -62,7 +62,7 @@ class Away:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
-        """Derive from the snapshot alone, without history."""
+        """Determine partitioned sites from a snapshot alone, without history."""
         sites = sites_of(snapshot.nodes.values(), labels)
         cut = {
             s: frozenset(n.name for n in there) for s, there in sites.items() if is_cut_off(there)
@@ -78,7 +78,7 @@ class Away:
         at_cut: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """at_cut: pods on nodes of partitioned sites."""
+        """Construct from partitioned and stabilising sites; at_cut: pods on partitioned nodes."""
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
         for pod in at_cut:
@@ -99,7 +99,7 @@ class Away:
         return self.cut_nodes.union(*self.unsteady.values())
 
     def close_sites(self, snapshot: Snapshot) -> Snapshot:
-        """Close these sites to new pods, and count pods that go on serving there."""
+        """Return the snapshot with these sites closed to new pods; pods serving there count."""
         why = {
             name: f"{site} {state}"
             for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
@@ -109,17 +109,17 @@ class Away:
         return self._close_nodes(snapshot, why)
 
     def in_cloud(self, snapshot: Snapshot) -> Snapshot:
-        """Leave only the cloud open."""
+        """Return the snapshot in which only cloud nodes accept pods."""
         why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
         return self._close_nodes(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
     def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
-        counted = shares_after(snapshot.shares(), self.serving)
+        counted = shares_after(snapshot.census.shares, self.serving)
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:
-        """As `close_sites`, and pending pods that wait for these sites get no capacity made."""
+        """Close the sites as `close_sites`, and release no capacity for pods waiting for them."""
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

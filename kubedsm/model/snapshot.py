@@ -18,7 +18,7 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Aggregates of one snapshot, counted along by the mirror."""
+    """Aggregates of one snapshot, maintained incrementally by the mirror."""
 
     census: Census
     index: NodeIndex
@@ -45,7 +45,7 @@ class Snapshot:
     #: time in seconds since the epoch; 0 if unknown
     at: float = 0.0
 
-    #: None: counted from scratch. To be given anew with other nodes, pods, places or capacity.
+    #: None: counted from scratch. Required again with other nodes, pods, placements or capacity.
     counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
@@ -91,10 +91,6 @@ class Snapshot:
     def of_tier(self, tier: Tier) -> list[Node]:
         """Return the tier's nodes in name order."""
         return [node for node in self.index.nodes if node.tier is tier]
-
-    def shares(self) -> Mapping[Workload, Share]:
-        """Return edge and total pods of each opted-in workload, in name order."""
-        return self.census.shares
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return pending pods of ours, oldest first, those of terminating namespaces aside."""
@@ -170,6 +166,6 @@ class Snapshot:
         )
 
     def _replace(self, *, fields: Mapping[str, Any] | None = None, **counted: Any) -> "Snapshot":
-        """Return the snapshot with other fields, and the same aggregates but for those given."""
+        """Return a copy with changed fields, retaining aggregates except those given."""
         known = self.counted or Counted(self.census, self.index, self.room, self.residents)
         return attrs.evolve(self, counted=attrs.evolve(known, **counted), **(fields or {}))

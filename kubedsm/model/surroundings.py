@@ -127,7 +127,7 @@ class Surroundings:
                 yield kind, self.of(kind).values()
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
-        """Return the existing claims."""
+        """Return the existing claims of the given keys."""
         return filter(None, map(self.of(Claim).get, keys))
 
     def volumes_at(self, keys: Iterable[Key]) -> Iterator[Volume]:

@@ -1,1 +1,1 @@
-"""Objective: QoS targets, edge shares, fairness, gains, fragmentation."""
+"""Objective function: QoS targets, edge shares, fairness, migration gains, fragmentation."""

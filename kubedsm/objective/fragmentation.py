@@ -1,9 +1,9 @@
-"""Fragmentation: free capacity of nodes that no workload can use.
+"""Fragmentation: available node capacity that no workload can use.
 
-Two measures from 0 to 1 a node, summed over nodes. `unusable`: the mean, over the requests of
-workloads, of the part of the node left after filling it with pods of that workload ("Beware of
+Two measures from 0 to 1 per node, summed over nodes. `unusable`: the mean, over the requests of
+workloads, of the unusable part of the node after filling it with pods of that workload ("Beware of
 Fragmentation", ATC'23). `product`: 1 - used cpu/allocatable * used memory/allocatable, and 0.9 for
-an empty node (the KubeDSM authors' program). Costs are round(2^32 * measure): exact sums.
+an empty node (program of the KubeDSM authors). Costs are round(2^32 * measure), for exact sums.
 """
 
 import enum
@@ -32,21 +32,21 @@ class Measure(enum.StrEnum):
 
 
 def request_mix(snapshot: Snapshot) -> Mix:
-    """Return the request vectors of opted-in pods and their numbers, in canonical order.
+    """Return the distinct request vectors of opted-in pods with pod counts, in canonical order.
 
-    Pods larger than any node are left out.
+    Pods larger than any node are excluded.
     """
     held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
     return tuple(sorted(held, key=itemgetter(0)))
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
-    """Return the names of all requested resources, as columns of an array."""
+    """Return the names of all requested resources, as column names of an array."""
     return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
 
 
 def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Return the amounts as an array row; negative amounts count as zero."""
+    """Convert resource amounts to an array row; negative amounts count as zero."""
     basic = (amounts.cpu, amounts.memory, amounts.pods)
     other = dict(amounts.other)
     values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
@@ -54,28 +54,28 @@ def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 
 def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
-    """Return T x R."""
+    """Convert resource amounts to an array, a row each and a column for each resource."""
     listed = [row(each, axes) for each in amounts]
     return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
 
 @attrs.frozen(eq=False)
 class _Asked:
-    """One request vector of a mix, prepared for the measure."""
+    """Request vector of a workload mix, prepared for fragmentation measures."""
 
-    #: of all pods of the mix
+    #: proportion of the pods of the mix with this request vector
     part: float
-    #: columns of the requested resources, and amounts, a row each
+    #: requested resources as column numbers, and requested amounts, a row each
     axes: tuple[int, ...]
     amounts: Ints
-    #: the same without pods
+    #: requested resources and amounts, excluding pod slots
     measured: tuple[int, ...]
     measured_amounts: Ints
 
 
 @lru_cache(maxsize=256)
 def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
-    """Return the vectors of the mix, those that request only pods left out."""
+    """Prepare the request vectors of the mix, without vectors that request only pod slots."""
     pods = sum(count for _, count in mix)
     found = []
     for vector, count in mix:
@@ -91,16 +91,16 @@ def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
 
 @attrs.frozen
 class Fragmentation:
-    """Measure and request mix."""
+    """Fragmentation measure with the request mix of the workloads."""
 
     measure: Measure = Measure.UNUSABLE
     mix: Mix = ()
 
     def costs(self, axes: tuple[str, ...], allocatable: Ints, free: Ints) -> Ints:
-        """Return the cost of each of T nodes.
+        """Return the fragmentation cost of each node, from arrays of shape (nodes, resources).
 
-        allocatable, free: T x R, non-negative, with columns `axes`, which include the mix's
-        resources.
+        allocatable, free: non-negative amounts with the columns `axes`, including resources of the
+        mix.
         """
         size = np.maximum(allocatable.T, 1)
         exists = allocatable.T > 0
@@ -110,7 +110,7 @@ class Fragmentation:
         return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
 
     def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
-        """Return the cost of these nodes together."""
+        """Return the total fragmentation cost of the nodes, given available capacity."""
         listed = list(nodes)
         if not listed:
             return 0
@@ -122,7 +122,7 @@ class Fragmentation:
     def added(
         self, requests: Resources, nodes: Sequence[Node], free: Mapping[NodeName, Resources]
     ) -> list[int]:
-        """Return the cost that a pod with these requests adds to each of the nodes."""
+        """Return the additional fragmentation cost of a pod with these requests on each node."""
         axes = axes_of([requests, *(vector for vector, _ in self.mix)])
         size = rows([node.allocatable for node in nodes], axes)
         room = [free[node.name] for node in nodes]
@@ -145,7 +145,7 @@ class Fragmentation:
             whole, present, number = there[measured]
             fitting = (room.take(asked.axes, axis=0) // asked.amounts).min(axis=0)
             unused = (room.take(measured, axis=0) - fitting * asked.measured_amounts) / whole
-            # Sums run row by row: the literal form gives equal bits.
+            # Summation row by row is bitwise identical to the literal implementation.
             total += asked.part * ((unused * present).sum(axis=0) / number)
         return total
 

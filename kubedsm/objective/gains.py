@@ -1,10 +1,10 @@
-"""QoS gains of changes of the edge, and their benefit in pod-seconds.
+"""QoS gains of migrations to and from the edge, and their benefit in pod-seconds.
 
-Gains compare by priority level: a higher level comes before all lower ones. A workload's priority
-is the greatest of its pods. With a migration price, gains are counted in pod-seconds at the edge:
-points are pods of the average workload, times the seconds that the workload is expected to stay
-unchanged. Pods beyond the QoS target are a loss when they leave, and no gain when they come. Of
-equal workloads that with the lower share comes first.
+Gains compare by priority level: a higher level precedes all lower levels. A workload's priority is
+the greatest priority of its pods. With a migration price, gains are pod-seconds at the edge:
+QoS is converted to pods of the average workload, times the expected seconds that the workload
+remains unchanged. Pods beyond the QoS target are a loss when leaving, and no gain when arriving.
+Among equivalent workloads, the workload with the lower edge share comes first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,15 +20,15 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.lasting import Lasting
 from kubedsm.objective.objective import NANO, Objective, QosTargets
 
-#: Nano-units of QoS by level, the highest priority first: tuples compare as gains should.
+#: QoS in nano-units by priority level, highest first: tuples compare lexicographically.
 Gain = tuple[int, ...]
 
-#: Points of QoS a migration; less is no gain.
+#: Smallest QoS gain of a migration; smaller differences are ignored.
 LEAST_GAIN = 1e-6
 
 
 class Gains:
-    """QoS as a function of changes, in nano-units, by workload."""
+    """QoS gains, in nano-units, of additional or fewer edge pods of each workload."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Gains:
         objective: Objective,
         priorities: Mapping[Workload, int] | None = None,
     ) -> None:
-        """Without priorities all workloads have one level."""
+        """Initialise from current edge shares; without priorities, all workloads have one level."""
         self.shares = shares
         self.qos_targets = qos_targets
         self.objective = objective
@@ -45,17 +45,17 @@ class Gains:
         self._known: dict[tuple[Workload, int], int] = {}
         of = dict.fromkeys(shares, 0) | dict(priorities or {})
         levels = {p: at for at, p in enumerate(sorted(set(of.values()), reverse=True))}
-        #: of each workload, 0 for the highest priority
+        #: priority level of each workload, 0 for the highest priority
         self.level = {workload: levels[priority] for workload, priority in of.items()}
         self._nothing = [0] * max(1, len(levels))
 
     @classmethod
     def of(cls, snapshot: Snapshot, qos_targets: QosTargets, objective: Objective) -> Self:
-        shares = snapshot.shares()
+        shares = snapshot.census.shares
         return cls(shares, qos_targets, objective, snapshot.census.levels)
 
     def of_workload(self, workload: Workload, change: int) -> int:
-        """Return the QoS gained by `change` further edge pods of the workload."""
+        """Return the QoS gained by `change` additional edge pods of the workload."""
         key = (workload, change)
         if key not in self._known:
             share, qos_target = self.shares[workload], self.qos_targets(workload)
@@ -69,7 +69,10 @@ class Gains:
         return tuple(total)
 
     def of_vectors(self, workloads: Sequence[Workload], vectors: Ints) -> Ints:
-        """Return X x L: gains of changes, X x I, by level; column i is for workload i."""
+        """Return gains by priority level, shape (changes, levels), of changes in edge pod counts.
+
+        vectors: shape (changes, items); column i belongs to workload i.
+        """
         levels = sorted({self.level[workload] for workload in workloads}) or [0]
         total = np.zeros((len(vectors), len(levels)), dtype=np.int64)
         for workload in dict.fromkeys(workloads):
@@ -83,52 +86,57 @@ class Gains:
 
     @property
     def possible(self) -> bool:
-        """True if any workload would gain by having all its pods on the edge."""
+        """True if any workload would gain QoS by having all its pods on the edge."""
         left = ((workload, share.total - share.edge) for workload, share in self.shares.items())
         return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
 
     def urgency_key(self, workload: Workload) -> tuple[int, float]:
-        """Sort key: by priority, then by the distance of the edge share from its target."""
+        """Sort key of workloads: by priority, then by edge share relative to the QoS target."""
         return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
 
-def leading(gain: Iterable[float]) -> float:
-    """Return the gain at the highest level that changes."""
+def leading_gain(gain: Iterable[float]) -> float:
+    """Return the gain at the highest priority level that changes."""
     return next((amount for amount in gain if amount), 0)
 
 
-def leads(gains: Ints) -> Ints:
-    """Return X: the highest level at which each gain, X x L, is not zero; else 0."""
+def find_leading_levels(gains: Ints) -> Ints:
+    """Return the highest priority level with a non-zero gain, for each row of gains; else 0."""
     found: Ints = (gains != 0).argmax(axis=1)
     return found
 
 
-def standing(gains: Ints) -> Ints:
-    """Return X: numbers that compare as the gains, X x L, do."""
+def rank_gains(gains: Ints) -> Ints:
+    """Return ranks that compare as the lexicographic gains do, shape (changes, levels)."""
     if gains.shape[1] == 1:
         return gains[:, 0]
     _, inverse = np.unique(gains, axis=0, return_inverse=True)
     return np.asarray(inverse, dtype=np.int64).reshape(len(gains))
 
 
-def worthwhile(gains: Ints) -> NDArray[np.bool_]:
-    """Return which gains, X x L, are positive at the highest level that changes."""
-    kept: NDArray[np.bool_] = gains[np.arange(len(gains)), leads(gains)] > LEAST_GAIN * NANO
+def select_worthwhile(gains: Ints) -> NDArray[np.bool_]:
+    """Return a mask of changes with a positive gain at the highest priority level that changes."""
+    kept: NDArray[np.bool_] = (
+        gains[np.arange(len(gains)), find_leading_levels(gains)] > LEAST_GAIN * NANO
+    )
     return kept
 
 
-#: Relative decrease of the benefit from the first to the last pod of a workload. Far
-#: more than rounding errors, far less than the benefit of one pod.
+#: Relative decrease of the benefit from the first to the last pod of a workload: greater
+#: than rounding errors, negligible relative to the benefit of one pod.
 _EVENNESS = 1e-4
 
 
 class Worths(Gains):
-    """Benefits in nano-pod-seconds."""
+    """Benefits of changes in edge pod counts, in nano-pod-seconds."""
 
     def __init__(
         self, gains: Gains, lasting: Lasting, waiting: Mapping[Workload, int] | None = None
     ) -> None:
-        """waiting: pending pods that need capacity; they count beyond the target too."""
+        """Convert gains to benefits, by the expected quiet time of each workload.
+
+        waiting: pending pods that need capacity, counted beyond the QoS target as well.
+        """
         super().__init__(gains.shares, gains.qos_targets, gains.objective, gains.priorities)
         self._lasting = lasting
         self._waiting = waiting or {}
@@ -147,19 +155,19 @@ class Worths(Gains):
             wanted = self.qos_targets(workload).count_wanted(share.total)
             change = min(change, max(wanted - share.edge, self._waiting.get(workload, 0), 0))
         points = float(super().of_workload(workload, change))
-        # By the mean share on the way: of equal sums the more even is greater.
+        # Weighted by the mean share: among identical totals, even distributions are preferred.
         points *= 1 - _EVENNESS * (2 * share.edge + change) / (2 * share.total)
         return round(points * self._pods_a_point * self._lasting(workload))
 
 
 def less_price(worths: Ints, cost: Ints) -> Ints:
-    """Return benefits, X x L, less their costs, X, at the leading level."""
+    """Subtract migration costs from benefits (changes x levels) at the highest changed level."""
     left = worths.copy()
-    left[np.arange(len(worths)), leads(worths)] -= cost
+    left[np.arange(len(worths)), find_leading_levels(worths)] -= cost
     return left
 
 
 def net(worth: Gain, cost: int) -> Gain:
-    """Return one benefit less its cost at the leading level."""
+    """Subtract a migration cost from one benefit at the highest changed level."""
     at = next((level for level, amount in enumerate(worth) if amount), 0)
     return tuple(amount - cost * (level == at) for level, amount in enumerate(worth))

@@ -1,7 +1,7 @@
-"""Expected time that a workload stays unchanged, learned from earlier quiet periods.
+"""Expected time that a workload remains unchanged, estimated from earlier quiet periods.
 
-Autoscalers change workloads in clusters. So the estimate depends on how long the workload has been
-quiet: of past periods that lasted as long, how much longer did they last?
+Autoscalers change workloads in clusters. Therefore the estimate is conditional on the current
+quiet time: the mean residual duration of past periods that lasted at least equally long.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,34 +10,34 @@ import attrs
 
 from kubedsm.model.model import Workload
 
-#: Return for how many seconds a workload is expected to stay unchanged.
+#: Expected seconds until a workload changes.
 Lasting = Callable[[Workload], float]
 
-#: Prior expectation in seconds; after a quiet time, that time longer.
-#: (A Lomax distribution of shape 2: many short periods, some very long ones.)
+#: Prior expectation in seconds, increased by the current quiet time.
+#: (Lomax distribution of shape 2: many short periods, some extremely long.)
 ASSUMED = 60.0
 #: Longest estimate in seconds.
 FARTHEST = 3600.0
 #: Weight of a period relative to the next one. The prior counts as the latest.
 _FADING = 0.8
-#: Periods remembered; earlier ones have almost no weight.
+#: Number of remembered periods; earlier periods have negligible weight.
 _REMEMBERED = 16
-#: Seconds within which changes count as one.
+#: Seconds within which successive changes count as simultaneous.
 _AT_ONCE = 1.0
 
 
 def assume_prior(_: Workload) -> float:
-    """Return the prior, without observations."""
+    """Return the prior estimate in seconds, without observations."""
     return ASSUMED
 
 
 @attrs.frozen
 class QuietPeriods:
-    """Lengths of the periods in which a workload stayed unchanged, in seconds."""
+    """Durations of past periods, in seconds, during which a workload remained unchanged."""
 
-    #: when the workload changed last
+    #: timestamp of the latest change of the workload
     since: float
-    #: the latest first
+    #: durations, latest first
     lengths: tuple[float, ...] = ()
 
     def end_period(self, now: float) -> "QuietPeriods":
@@ -47,7 +47,7 @@ class QuietPeriods:
         return QuietPeriods(now, (length, *self.lengths)[:_REMEMBERED])
 
     def lasting(self, now: float) -> float:
-        """Return the mean residual length of a period that has lasted until now."""
+        """Estimate how many seconds the current quiet period will continue (mean residual life)."""
         age = max(0.0, now - self.since)
         left = ASSUMED + age
         counts = (ASSUMED / left) ** 2
@@ -63,14 +63,14 @@ class QuietPeriods:
 
 @attrs.frozen
 class Quiet:
-    """Observations of all workloads, and of the edge, at one moment."""
+    """Observed quiet periods of all workloads, and of the edge, at one moment."""
 
     now: float = 0.0
     workloads: Mapping[Workload, QuietPeriods] = attrs.field(factory=dict)
-    #: of all workloads together: when room on the edge comes free anyway, or is asked for
+    #: all workloads together: capacity on the edge may be released or requested by any
     edge: QuietPeriods | None = None
 
     def lasting(self, workload: Workload) -> float:
-        """Return for how many seconds the workload and the edge are expected to stay unchanged."""
+        """Estimate for how many seconds the workload and the edge will remain unchanged."""
         known = (self.workloads.get(workload), self.edge)
         return min(ASSUMED if each is None else each.lasting(self.now) for each in known)

@@ -1,10 +1,10 @@
-"""Load balance: how evenly a node's CPU, memory, network and disks are used, as measured.
+"""Load balance: evenness of measured CPU, memory, network and disk usage of a node.
 
-Score of the load-aware paper: with r_x = (x_p + x_n) / X_n of each resource x (use of a pod of the
-workload, use of the node, capacity), a node scores (1 - std(r)) 100 for the pod. A node above
-`high_usage` of any resource scores below zero, and gets no migrations. Unknown resources are left
-out; a node with fewer than two known resources has no score. Unmeasured workloads are taken to use
-their requests. Pods that came since the sample are added to it (shadow load).
+Score of the load-aware paper: with r_x = (x_p + x_n) / X_n for each resource x (usage of a pod of
+the workload, usage of the node, capacity), a node scores (1 - std(r)) 100 for the pod. Nodes
+above `high_usage` of any resource score below zero, and receive no migrations. Unknown resources
+are ignored, and nodes with fewer than two known resources have no score. Unmeasured workloads are
+assumed to use their requests. Pods placed after the sample are added (shadow load).
 """
 
 import math
@@ -23,19 +23,19 @@ from kubedsm.model.selectors import Requirement
 from kubedsm.model.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
-#: decimals of a score: rounding makes sums independent of order
+#: decimals of a score: rounding makes floating-point sums independent of order
 _DECIMALS = 6
 
 
 @attrs.frozen
 class Capacity:
-    """Network and disk capacity of nodes with these labels, in bytes/s; None: unknown."""
+    """Network and disk capacity of nodes with the labels, in bytes/s; None: unknown."""
 
     labels: Mapping[str, str] = attrs.field(factory=dict)
     net: float | None = None
     disk: float | None = None
 
-    def selects(self, nodes: NodeIndex) -> Mask:
+    def select_nodes(self, nodes: NodeIndex) -> Mask:
         selected = nodes.every()
         for key, value in self.labels.items():
             selected &= nodes.label(key).match_requirement(Requirement(key, "In", (value,)))
@@ -44,11 +44,11 @@ class Capacity:
 
 @attrs.frozen
 class LoadGoal:
-    """Load balancing as configured."""
+    """Configuration of load balancing: weights, thresholds and node capacities."""
 
     #: weight next to kube-scheduler's scores; 0: no influence on placement
     weight: float = attrs.field(default=1.0, validator=validators.ge(0.0))
-    #: used part of a resource above which a node scores below zero and gets no migrations
+    #: utilisation of any resource above which a node scores below zero and receives no migrations
     high_usage: float = attrs.field(default=0.85, validator=validators.gt(0.0))
     #: whether pods are migrated for load balance
     move: bool = False
@@ -56,15 +56,15 @@ class LoadGoal:
     min_gain: float = attrs.field(default=5.0, validator=validators.gt(0.0))
     #: whether scores are scaled to 0..100 over the candidate nodes
     normalise: bool = False
-    #: the first entry that selects a node and has the amount counts
+    #: configured capacities; the first entry that selects a node and specifies the amount applies
     capacity: tuple[Capacity, ...] = ()
 
     def sizes(self, nodes: NodeIndex) -> Floats:
-        """Return N x 4, capacity of CPU, memory, network and disks; NaN: unknown."""
+        """Return node capacity of CPU, memory, network and disk, shape (nodes, 4); NaN: unknown."""
         sizes = np.full((len(nodes), 4), np.nan)
         sizes[:, 0], sizes[:, 1] = nodes.size("cpu"), nodes.size("memory")
         for each in reversed(self.capacity):
-            selected = each.selects(nodes)
+            selected = each.select_nodes(nodes)
             for column, amount in ((2, each.net), (3, each.disk)):
                 if amount is not None:
                     sizes[selected, column] = amount
@@ -73,7 +73,7 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """Return scores of ratios along the last axis; NaN where fewer than two are known."""
+    """Return evenness scores of usage ratios along the last axis; NaN with fewer than two known."""
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -85,23 +85,23 @@ def evenness(ratios: Floats) -> Floats:
 
 @attrs.define(eq=False)
 class Loads:
-    """Use of nodes by a sample and later pods; mutable, for one owner."""
+    """Node usage from a measured sample and subsequent placements; mutable, for one owner."""
 
     goal: LoadGoal
     nodes: NodeIndex
     sample: Measured
-    #: N x 4, NaN: unknown
+    #: capacity and usage, shape (nodes, 4); NaN: unknown
     sizes: Floats
     used: Floats
-    #: later pods and their nodes
+    #: pods placed after the measurement, with their nodes
     since: dict[Uid, NodeName] = attrs.field(factory=dict)
-    #: cached scores of the nodes as they are, and with one more pod
+    #: cached scores of the nodes, unchanged and with one additional pod
     _own: Floats | None = attrs.field(default=None, init=False)
     _with_one_more: dict[tuple[Workload, Resources], Floats] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def of(cls, goal: LoadGoal, snapshot: Snapshot, sample: Measured | None = None) -> Self | None:
-        """Build from the sample, or the snapshot's; None without measured nodes."""
+        """Construct node usage from the sample, or the snapshot's; None without measured nodes."""
         sample = sample or snapshot.measured
         if not sample.nodes:
             return None
@@ -109,7 +109,7 @@ class Loads:
         used = _amounts_matrix(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
         for uid, at in sorted(sample.came.items()):
-            # The mean over the window has only a part of the pod.
+            # The measurement window includes only a fraction of the pod's usage.
             loads._add_use(
                 snapshot.pods.get(uid), sample.placed[uid], 1 - (sample.at - at) / sample.window
             )
@@ -120,7 +120,7 @@ class Loads:
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        """Add a pod that came after the sample."""
+        """Add the estimated usage of a pod placed after the sample."""
         self._add_use(pod, node)
         self.since[pod.uid] = node
         self._own = None
@@ -131,14 +131,14 @@ class Loads:
             self.used[self.nodes.positions[node]] += part * self.estimate_use(pod)
 
     def estimate_use(self, pod: Pod) -> Floats:
-        """Return the 4 amounts that such a pod uses."""
+        """Estimate the pod's CPU, memory, network and disk usage: measured, or else requested."""
         measured = self.sample.workloads.get(pod.workload)
         found = _amounts_matrix([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """Return K x 4, used parts of these nodes with the pod counted once."""
+        """Return usage ratios of candidate nodes, shape (candidates, 4), counting the pod once."""
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
@@ -146,7 +146,7 @@ class Loads:
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
-        """Return K scores, up to 100, of candidate nodes for the pod; NaN: unknown."""
+        """Return load scores, up to 100, of candidate nodes for the pod; NaN: unknown."""
         ratios = self.ratios(pod, at)
         scores = evenness(ratios)
         too_high = self.too_high(ratios)
@@ -155,11 +155,11 @@ class Loads:
         return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Return where any ratio exceeds the high usage."""
+        """Return a mask of ratio rows with any resource above the high-usage threshold."""
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return N, the score that the pod gains on each node; -inf for unfit or unknown nodes."""
+        """Return the score gained by migrating the pod to each node; -inf: unfit or unknown."""
         key = pod.workload, pod.requests
         if key not in self._with_one_more:
             ratios = (self.used + self.estimate_use(pod)) / self.sizes
@@ -173,26 +173,26 @@ class Loads:
 
     @property
     def own(self) -> Floats:
-        """N, scores of the nodes as they are; NaN: unknown."""
+        """Current load score of each node; NaN: unknown."""
         if self._own is None:
             self._own = evenness(self.used / self.sizes)
         return self._own
 
     @property
     def most_uneven_first(self) -> list[int]:
-        """Positions of the known nodes, ties by name."""
+        """Positions of nodes with known usage, most uneven usage first, ties by name."""
         order: list[int] = np.argsort(self.own, kind="stable").tolist()
         return [position for position in order if not np.isnan(self.own[position])]
 
 
 def _amounts_matrix(usages: Iterable[Usage]) -> Floats:
-    """Return N x 4."""
+    """Convert usages to an array with columns for CPU, memory, network and disk."""
     listed = [(use.cpu, use.memory, use.net, use.disk) for use in usages]
     return np.array(listed, dtype=np.float64).reshape(-1, 4)
 
 
 def _stretch_scores(scores: Floats) -> Floats:
-    """Scale scores to 0..100; all are 100 if equal."""
+    """Scale scores to 0..100; identical scores all become 100."""
     known = scores[~np.isnan(scores)]
     least, greatest = known.min(initial=math.inf), known.max(initial=-math.inf)
     if least >= greatest:

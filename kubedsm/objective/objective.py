@@ -1,17 +1,16 @@
-"""Objective: sum over workloads of weight times the value of the edge share, against a target Q.
+"""Objective function: weighted sum over workloads of the value of edge share against target Q.
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
-- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from it
-  on: concave, so that lower shares count more.
+- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from the
+  target on: concave, so lower shares have greater marginal value.
 - `latency`: of the first version: -ReLU((1 - share)(tC - tE) - (target - tE)), in seconds.
-- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the target, 0.99 at it, up to 1.
+- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the target, 0.99 at the target, up
+  to 1.
 
 A pod beyond a target's cap loses as much as a pod can gain. Scores are integers in nano-points:
-float sums depend on their order, and a gain of 1e-16 would migrate pods for ever.
-
+floating-point sums depend on their order, and a gain of 1e-16 would cause endless migrations.
 Among placements of equal QoS, evenness prefers equal edge shares (least weighted sum of squares).
-It lowers scores by so little that a relevant difference in QoS is never outweighed, and it ignores
-pods that add no QoS.
+Evenness never outweighs a relevant difference in QoS, and ignores pods without QoS gain.
 """
 
 import math
@@ -28,9 +27,9 @@ from kubedsm.model.model import Share, Workload
 from kubedsm.objective.fragmentation import Ints
 
 NANO = 1e9
-#: As floats, 7% of 100 pods is slightly more than 7, and must not require 8.
+#: Floating-point tolerance: 7% of 100 pods is slightly more than 7, and must not require 8.
 _SLACK = 1e-9
-#: Keeps the score of thousands of workloads inside 64 bits.
+#: Upper limit of parameters: scores of thousands of workloads remain within 64 bits.
 GREATEST = 1000.0
 _ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
 
@@ -39,7 +38,7 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 @attrs.frozen(slots=True)
 class QosTarget:
-    """QoS target of a workload: edge share (QoS factor) and weight."""
+    """QoS target of a workload: edge share (QoS factor), weight, and optional cap on edge pods."""
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
@@ -49,33 +48,34 @@ class QosTarget:
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
 
     def count_wanted(self, total: int) -> int:
-        """Return how many of `total` pods are wanted on the edge."""
+        """Return the number of wanted edge pods, of `total` pods, within the cap."""
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
 
 
-#: Return the target of a workload; unconfigured workloads have the default.
+#: Function from workloads to QoS targets; unconfigured workloads have the default.
 QosTargets = Callable[[Workload], QosTarget]
 
 
 def count_target_pods(qos: float, total: int) -> int:
-    """Return how many of `total` pods must be on the edge to meet the target."""
+    """Return the number of edge pods, of `total` pods, that meets the QoS target."""
     return math.ceil(qos * total - _SLACK)
 
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Objective:
-    """`share`: F(x) = alpha x below the target, beta x + gamma from it on; `proportional` alike.
+    """Objective function: value of a workload's edge share, and its parameters.
 
-    0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, targets met count
-    first. `latency`: seconds by which the cloud responds later.
+    `share`: F(x) = alpha x below the target, beta x + gamma from the target on; `proportional`
+    similarly. 0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, meeting
+    targets takes precedence. `latency`: additional response time of the cloud, in seconds.
     """
 
     kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
     alpha: float = 1.0
     beta: float = 0.1
     gamma: float = 0.0
-    #: seconds, tC - tE
+    #: response-time difference tC - tE in seconds
     tier_gap: float = attrs.field(
         default=0.06, validator=[validators.gt(0.0), validators.le(GREATEST)]
     )
@@ -88,18 +88,18 @@ class Objective:
             )
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
-        """Return one workload's part of the QoS in nano-units; 0 without pods."""
+        """Return one workload's contribution to QoS in nano-units; 0 without pods."""
         return round(NANO * weight * _value_of(self, edge, total, qos)) if total else 0
 
     def gain(self, share: Share, qos_target: QosTarget, more: int = 1) -> int:
-        """Return the QoS gained by `more` further edge pods of the workload."""
+        """Return the QoS gained by `more` additional edge pods of the workload."""
         before, after = (
             self.worth(edge, share.total, qos_target) for edge in (share.edge, share.edge + more)
         )
         return after - before
 
     def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
-        """Return the score, less the loss by pods beyond the cap."""
+        """Return the workload's score, reduced by the loss from pods beyond the cap."""
         most = edge if qos_target.most is None else min(edge, qos_target.most)
         score = self.score(most, total, qos_target.qos, qos_target.weight)
         if edge == most or not total:
@@ -109,7 +109,7 @@ class Objective:
     def scores(
         self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
     ) -> NDArray[np.int64]:
-        """Return `worth` for many numbers of edge pods, in this unit."""
+        """Return `worth` for an array of edge pod counts, in multiples of 1 / unit."""
         if not total:
             return np.zeros_like(edge)
         within = edge if qos_target.most is None else np.minimum(edge, qos_target.most)
@@ -119,15 +119,15 @@ class Objective:
         return scores.astype(np.int64)
 
     def values(self, edge: NDArray[np.int64], total: int, qos: float) -> NDArray[np.float64]:
-        """Return F of each number of edge pods, for a weight of 1."""
+        """Return the value F of each edge pod count, for a weight of 1."""
         share = edge / total
         kept = edge >= count_target_pods(qos, total)
-        return np.where(kept, *self._values_around(share, qos))
+        return np.where(kept, *self.values_around(share, qos))
 
-    def _values_around(
-        self, share: NDArray[np.float64], qos: float
+    def values_around(
+        self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
-        """Return the values of edge shares from the target on, and below the target."""
+        """Return the value of edge shares from the target on, and of shares below the target."""
         # Only shares below the target use this part; a larger share by a tiny target overflows.
         reached = np.minimum(share, qos) / (qos or 1.0)
         match self.kind:
@@ -144,7 +144,7 @@ class Objective:
 
     @property
     def most(self) -> float:
-        """Greatest distance of a share's value from 0, for a weight of 1."""
+        """Greatest absolute value of any edge share, for a weight of 1."""
         match self.kind:
             case "share":
                 return max(self.alpha, self.beta + self.gamma)
@@ -158,28 +158,29 @@ class Objective:
 
 @lru_cache(2**13)
 def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
-    # Cached: most of thousands of workloads have one of a few shares.
-    return float(objective.values(np.array(edge), total, qos))
+    # Cached: thousands of workloads typically have only a few distinct shares.
+    kept, below = objective.values_around(edge / total, qos)
+    return float(kept if edge >= count_target_pods(qos, total) else below)
 
 
 def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
-    """Return QoS(u) of these shares in nano-units."""
+    """Return QoS(u), the total score of the edge shares, in nano-units."""
     return sum(
         objective.worth(share.edge, share.total, qos_targets(workload))
         for workload, share in shares.items()
     )
 
 
-#: Units of the greatest score that one workload can have, and that all can have together.
+#: Greatest score of one workload, and of all workloads together, in integer units.
 _FINEST, _GREATEST_SUM = 2.0**52, 2.0**60
-#: Units by which all unevenness together lowers a sum of scores: of up to 256 workloads 2^-30 of
-#: the greatest score.
+#: Greatest reduction of total scores by unevenness, in integer units: with up to 256 workloads
+#: 2^-30 of the greatest score.
 EVENNESS = 2**22
 
 
 @attrs.frozen(eq=False)
 class Prospect:
-    """Possible numbers of edge pods of a workload."""
+    """Alternative edge pod counts of a workload, with its QoS target."""
 
     #: consecutive numbers of edge pods
     edge: Ints
@@ -190,10 +191,10 @@ class Prospect:
 def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
-    """Return scores of each prospect's numbers of edge pods, and their unevenness.
+    """Return scores and unevenness of each workload's alternative edge pod counts.
 
-    All unevenness together is at most EVENNESS. Equal sums of the differences differ by at most one
-    unit a workload.
+    The unevenness of all workloads is at most EVENNESS. Identical sums of the differences deviate
+    by at most one unit per workload.
     """
     greatest = objective.most * max((p.qos_target.weight for p in prospects), default=0.0)
     unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)

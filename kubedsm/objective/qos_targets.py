@@ -1,15 +1,17 @@
-"""QoS targets of workloads, from configuration to decision: steps in the order they apply.
+"""QoS targets of workloads: the steps from configuration to decision, in order of application.
 
 1. A latency target becomes the edge share at which the mean response time is that target:
    Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
-2. Tenants lower the targets of their own workloads, or raise them as far as the operator allows.
-3. If the objective weighs traffic, weights are multiplied by request rates: configured rates, then
-   measured, then declared by tenants. The QoS is then that of requests, not of workloads.
-4. Namespace fairness: the workloads of one namespace share the weight of that namespace. Without
-   this step a tenant that splits one Deployment into four has four terms in the objective.
-5. If the edge answers a workload more slowly than the cloud, the edge gets no further pods of it.
+2. Tenants lower the targets of their own workloads, or raise them within the operator's limit.
+3. If the objective weighs traffic, weights are multiplied by request rates: configured rates,
+   then measured, then declared by tenants. The QoS is then that of requests, not of workloads.
+4. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
+   no other namespace competes for capacity. Without this step, a tenant that divides one Deployment
+   into four has four terms in the objective.
+5. If the edge responds to a workload more slowly than the cloud, the edge receives no further
+   pods of the workload.
 
-Every step takes targets and returns targets.
+Every step is a function from targets to targets.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +24,7 @@ from kubedsm.model.model import Pod, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import GREATEST, QosTarget, QosTargets
 
-#: Requests/s of a workload; None if unknown.
+#: Request rate of a workload in requests/s; None if unknown.
 Rates = Callable[[Workload], float | None]
 
 
@@ -36,16 +38,17 @@ def resolve_qos_targets(
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
 ) -> QosTargets:
-    """Apply all steps to the configured targets; results are cached by workload."""
+    """Resolve the QoS targets by applying all steps to the configured targets; cached."""
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
     if snapshot.census.wishing:
         targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
     if rates is not None:
         rates = complete_rates(rates, snapshot, max_declared_rate)
-        targets = weigh_by_traffic(targets, snapshot.shares(), rates)
-    if namespace_weights is not None:
-        targets = share_namespace_weights(targets, snapshot.shares(), namespace_weights)
+        targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
+    namespaces = {workload.namespace for workload in snapshot.census.shares}
+    if namespace_weights is not None and len(namespaces) > 1:
+        targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
     if snapshot.measured.slower:
         targets = cap_slower_edge(targets, snapshot)
     return cache(targets)
@@ -57,33 +60,33 @@ def _override_targets(targets: QosTargets, changed: Mapping[Workload, QosTarget]
 
 @attrs.frozen(slots=True)
 class ResponseTimes:
-    """Response times of a workload at the tiers in seconds: tE and tC."""
+    """Response times of a workload at the edge and in the cloud, in seconds: tE and tC."""
 
     edge: float
     cloud: float
 
     @classmethod
     def of(cls, seconds: Mapping[Tier, float], configured: "ResponseTimes") -> "ResponseTimes":
-        """Return the measured times; tiers without a measurement have the configured time."""
+        """Return the measured response times, or the configured time for unmeasured tiers."""
         edge, cloud = Tier.EDGE, Tier.CLOUD
         return cls(seconds.get(edge, configured.edge), seconds.get(cloud, configured.cloud))
 
     def qos(self, target: float) -> float:
-        """Return the QoS factor of a latency target. Needs tE < tC."""
+        """Return the QoS factor (edge share) of a latency target; requires tE < tC."""
         return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
 
 
 @attrs.frozen
 class LatencyGoal:
-    """Latency targets by workload, and the response times to assume without measurements."""
+    """Latency targets by workload, and assumed response times for unmeasured workloads."""
 
-    #: seconds; None for workloads with a QoS factor instead
+    #: latency target in seconds; None for workloads with a QoS factor instead
     targets: Callable[[Workload], float | None]
-    #: for workloads without measurements
+    #: assumed response times for workloads without measurements
     configured: ResponseTimes
 
     def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
-        """Return the measured times; the configured ones if the edge is measured no faster."""
+        """Return measured response times, or configured times if the edge is measured no faster."""
         steady = measured.steady.get(workload, {})
         times = ResponseTimes.of(measured.list_reliable_times(steady), self.configured)
         return times if times.edge < times.cloud else self.configured
@@ -101,9 +104,10 @@ def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Meas
 
 
 def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
-    """Return the newest pod of each workload of which any pod carries tenant annotations.
+    """Return the newest pod of each workload with tenant annotations on any pod.
 
-    During a rollout pods may differ: the newest says what the tenant wants now.
+    During a rollout annotations may differ between pods: the newest pod represents the tenant's
+    current request.
     """
     requesting = snapshot.census.wishing
     newest: dict[Workload, Pod] = {}
@@ -128,9 +132,9 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
 
 
 def complete_rates(rates: Rates, snapshot: Snapshot, max_declared: float) -> Rates:
-    """Return the rates; unknown ones as measured at all tiers, or else as tenants declare.
+    """Complete configured request rates by measured rates, or else by tenants' declared rates.
 
-    max_declared: limit of declared rates; 0: they are ignored.
+    max_declared: upper limit of declared rates; 0: declarations are ignored.
     """
     newest = newest_requesting_pods(snapshot) if max_declared else {}
 
@@ -147,10 +151,11 @@ def complete_rates(rates: Rates, snapshot: Snapshot, max_declared: float) -> Rat
 def weigh_by_traffic(
     targets: QosTargets, shares: Mapping[Workload, Share], rates: Rates
 ) -> QosTargets:
-    """Multiply weights by the workload's rate over the mean rate of the present workloads.
+    """Multiply weights by the workload's request rate, relative to the mean of present workloads.
 
-    A workload without a rate counts with the mean rate per pod: replicas follow load. If no rate
-    is known, weights stay.
+    Workloads without a rate are assumed to have the mean rate per pod, because replicas follow
+    load.
+    Without any known rate, weights are unchanged.
     """
     asked = {workload: rates(workload) for workload in shares}
     known = {workload: rate for workload, rate in asked.items() if rate is not None}
@@ -175,17 +180,14 @@ def weigh_by_traffic(
 def share_namespace_weights(
     targets: QosTargets, present: Iterable[Workload], weights: Mapping[str, float]
 ) -> QosTargets:
-    """Scale the weights of present workloads: their sum is the weight of their namespace.
+    """Scale the weights of present workloads to sum up to the weight of their namespace.
 
-    A namespace without a configured weight weighs 1. If all workloads are in one namespace, return
-    the targets unchanged: there is no other namespace to take capacity from.
+    Unconfigured namespaces weigh 1.
     """
     total: dict[str, float] = {}
     for workload in present:
         namespace = workload.namespace
         total[namespace] = total.get(namespace, 0.0) + targets(workload).weight
-    if len(total) <= 1:
-        return targets
 
     def scale_target(workload: Workload) -> QosTarget:
         target, namespace = targets(workload), workload.namespace
@@ -198,11 +200,11 @@ def share_namespace_weights(
 
 
 def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
-    """Cap workloads that the edge answers more slowly at the pods that the edge has of them.
+    """Cap workloads with a slower edge at their current number of edge pods.
 
-    Pods on the edge keep their benefit: none is to leave, and no further pod is to come.
+    Current edge pods keep their benefit: none should leave, and no further pods should arrive.
     """
-    shares = snapshot.shares()
+    shares = snapshot.census.shares
     return _override_targets(
         targets,
         {
@@ -214,10 +216,10 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
 
 
 def without_caps(targets: QosTargets) -> QosTargets:
-    """Return the targets as if the edge were slower for no workload."""
+    """Return the QoS targets without caps for workloads with a slower edge."""
     return lambda workload: attrs.evolve(targets(workload), most=None)
 
 
 def is_capped(targets: QosTargets, workload: Workload) -> bool:
-    """Return whether the edge is to get no further pod of the workload."""
+    """Return True if the edge should receive no further pod of the workload."""
     return targets(workload).most is not None

@@ -1,8 +1,8 @@
-"""Replica spread: pairs of replicas of a workload on one node, and in one zone.
+"""Replica spread: pairs of a workload's replicas on the same node, and in the same zone.
 
-The cost of c replicas is c (c - 1) / 2, so one more replica costs those that it joins, and the
-least sum is the most even spread. It stands for kube-scheduler's default PodTopologySpread
-constraints, for pods without constraints of their own.
+The cost of c replicas is c (c - 1) / 2. One more replica costs the number of replicas that it
+joins, and the least total cost is the most even spread. This cost represents kube-scheduler's
+default PodTopologySpread constraints, for pods without spread constraints.
 """
 
 from collections import Counter
@@ -18,8 +18,8 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 
 
-def spreads(pod: Pod) -> bool:
-    """Return whether the pod has no spread constraints of its own."""
+def has_default_spread(pod: Pod) -> bool:
+    """Return True if the pod has no spread constraints of its own, so default spreading applies."""
     rules = pod.pod_class.rules
     return not (rules.spread or rules.preferences.spread)
 
@@ -30,7 +30,7 @@ def pairs(number: int) -> int:
 
 @attrs.define
 class ReplicaSpread:
-    """Replicas of workloads by node and zone; mutable, for one owner.
+    """Replica counts of workloads by node and zone; mutable, for one owner.
 
     Terminating, finished and detached replicas do not count.
     """
@@ -41,7 +41,7 @@ class ReplicaSpread:
 
     @classmethod
     def of(cls, snapshot: Snapshot, workloads: Iterable[Workload] | None = None) -> Self:
-        """Count bound and reserved pods of these workloads, or of all."""
+        """Count bound and reserved replicas of the given workloads, or of all workloads."""
         found = cls(snapshot.index.zones, {}, {})
         standing = snapshot.census.standing
         for workload in standing if workloads is None else workloads:
@@ -51,7 +51,7 @@ class ReplicaSpread:
         return found
 
     def copy(self) -> Self:
-        """Another that changes by itself."""
+        """Return an independent copy of the replica counts."""
         return attrs.evolve(
             self,
             on_node={workload: Counter(counts) for workload, counts in self.on_node.items()},
@@ -59,20 +59,20 @@ class ReplicaSpread:
         )
 
     def put(self, workload: Workload, node: NodeName, number: int = 1) -> None:
-        """Add replicas to the node; a negative number removes them."""
+        """Add replicas of a workload to the node; a negative number removes replicas."""
         if workload not in self.on_node:
             self.on_node[workload], self.in_zone[workload] = Counter(), Counter()
         self.on_node[workload][node] += number
         self.in_zone[workload][self.zones[node]] += number
 
     def company(self, workload: Workload, node: NodeName) -> int:
-        """Return the cost of one more replica on the node."""
+        """Return the spread cost of another replica on the node: replicas on node and in zone."""
         if workload not in self.on_node:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]
 
     def by_node(self, workload: Workload, nodes: NodeIndex) -> Ints:
-        """Return the cost of one more replica on each node of the index."""
+        """Return the spread cost of another replica on each node of the index."""
         joined = np.zeros(len(nodes), dtype=np.int64)
         if workload not in self.on_node:
             return joined
@@ -84,7 +84,7 @@ class ReplicaSpread:
 
     @property
     def cost(self) -> int:
-        """Total cost: pairs on nodes, and pairs in zones."""
+        """Total spread cost: pairs of replicas on nodes, and pairs in zones."""
         on_nodes = [number for counts in self.on_node.values() for number in counts.values()]
         in_zones = [number for counts in self.in_zone.values() for number in counts.values()]
         return sum(map(pairs, on_nodes)) + sum(map(pairs, in_zones))

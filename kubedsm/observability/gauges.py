@@ -24,10 +24,10 @@ LABELS = ("namespace", "kind", "workload")
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """Yield every gauge, and counters maintained elsewhere."""
+    """Yield every gauge metric, and counters maintained elsewhere."""
     snapshot = reading.snapshot
     yield from _queue_families(reading)
-    yield from workload_families(snapshot.shares(), reading.policy.qos_targets_in(snapshot))
+    yield from workload_families(snapshot.census.shares, reading.policy.qos_targets_in(snapshot))
     yield from answer_families(snapshot)
     yield from _node_families(reading)
     yield from _load_families(reading)
@@ -59,7 +59,7 @@ def _queue_families(reading: Reading) -> Iterator[Metric]:
 
 
 def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
-    """Return the workloads with series: round-robin over namespaces, by name.
+    """Choose the workloads with metric series: round-robin over namespaces, by name.
 
     The selection is stable between scrapes, and fair to small namespaces.
     """
@@ -136,7 +136,7 @@ def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
         " more pods are migrated there.",
         labels=LABELS,
     )
-    for workload in choose_workloads(snapshot.shares()):
+    for workload in choose_workloads(snapshot.census.shares):
         labels = (workload.namespace, workload.kind, workload.name)
         for tier, answers in measured.answers.get(workload, {}).items():
             seconds.add_metric((*labels, tier.value), answers.seconds)
@@ -146,7 +146,7 @@ def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "kubedsm_workloads_edge_slower",
         "Workloads whose response time is longer at the edge.",
-        len(measured.slower & snapshot.shares().keys()),
+        len(measured.slower & snapshot.census.shares.keys()),
     )
 
 

@@ -47,7 +47,7 @@ class Health:
 
 
 def alive(failing: Mapping[str, float]) -> Health:
-    """Check liveness. `failing`: seconds of continuous failure per loop."""
+    """Check liveness of the process. `failing`: seconds of continuous failure per loop."""
     return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 
@@ -67,7 +67,7 @@ def joining() -> Health:
 def ready(
     missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
 ) -> Health:
-    """Check readiness. `missing`: kinds of unlisted objects."""
+    """Check readiness of the process. `missing`: kinds of unlisted objects."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
     return Health(
         "readyz", (synced, _check_leadership(leadership), _check_configuration(configuration))
@@ -82,7 +82,7 @@ def _check_leadership(leadership: Leadership) -> Check:
 
 
 def _check_configuration(state: CurrentConfiguration) -> Check:
-    """A refused configuration leaves the last valid one effective: readiness is unchanged."""
+    """Check the configuration: a refused document is a remark, without effect on readiness."""
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)
 

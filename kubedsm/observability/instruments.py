@@ -57,7 +57,7 @@ class Families:
 
 
 class Registry(CollectorRegistry):
-    """Registry without `_created` samples, which would double the counters."""
+    """Prometheus registry without `_created` samples, which would double the counters."""
 
     def collect(self) -> Iterator[Metric]:
         for family in super().collect():
@@ -66,7 +66,7 @@ class Registry(CollectorRegistry):
 
 
 def format_metrics(*parts: CollectorRegistry | Families) -> bytes:
-    """Format in Prometheus' text format."""
+    """Format metrics in Prometheus' text format."""
     # generate_latest accepts whatever has `collect`.
     return b"".join(generate_latest(part) for part in parts)
 
@@ -81,7 +81,10 @@ class _Waiting:
 
 
 class Instruments(Listener):
-    """`profile`: the schedulerName, as kube-scheduler calls it; `host`: the API server's."""
+    """Prometheus counters and histograms of the scheduler, updated by listener callbacks.
+
+    `profile`: the schedulerName, as kube-scheduler calls it; `host`: the API server's.
+    """
 
     def __init__(self, clock: Clock, profile: str, host: str) -> None:
         self._clock = clock
@@ -361,7 +364,7 @@ class Instruments(Listener):
         self._load_queries.labels(query, result).inc()
 
     def count_request(self, answered: Answered) -> None:
-        """Count a finished request."""
+        """Count a finished API request by verb, resource and status."""
         method = answered.request.method
         self._requests.labels(answered.code, method, self._host).inc()
         self._request_seconds.labels(method, self._host).observe(answered.seconds)

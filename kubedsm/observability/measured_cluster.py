@@ -17,7 +17,7 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 @attrs.frozen(slots=True)
 class Answered:
-    """Completed request; watches are complete after receiving the headers."""
+    """Completed API request with duration; watches are complete after receiving the headers."""
 
     request: Request
     #: status, or NO_ANSWER
@@ -58,14 +58,14 @@ def _names_one(path: str) -> bool:
 
 @attrs.frozen
 class MeasuredCluster:
-    """Wrapper of a cluster; `on_answered` is called for each request."""
+    """Cluster client that reports each finished request to `on_answered`."""
 
     cluster: Cluster
     clock: Clock
     on_answered: Callable[[Answered], None]
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
+        """Send a request, measured; see `Cluster.request`."""
         began, code = self.clock.monotonic(), NO_ANSWER
         try:
             response = await self.cluster.request(request, timeout=timeout)
@@ -79,7 +79,7 @@ class MeasuredCluster:
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As `Cluster.stream`."""
+        """Open a watch, measured until the headers arrive; see `Cluster.stream`."""
         return self._open_stream(request, timeout)
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from kubedsm.scheduling.scheduling_queue import QueueStatistics
 
 @attrs.frozen(slots=True)
 class Leadership:
-    """Leadership; without leader election this process always leads."""
+    """Leadership of this process; permanent without leader election."""
 
     leading: bool = True
     #: identity of the leader; empty if unknown

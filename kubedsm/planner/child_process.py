@@ -39,7 +39,7 @@ class OutOfStepError(Exception):
 
 
 class _Clock(SystemClock):
-    """Clock without an event loop."""
+    """Monotonic system clock for a process without an event loop."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -55,7 +55,7 @@ class Inbox:
 
     @property
     def interrupted(self) -> bool:
-        """Return whether an announced request has not begun or ended yet."""
+        """Return True if the scheduler announced a further request that is still unprocessed."""
         return self._announced > self._arrived
 
     def count_arrival(self) -> None:
@@ -63,7 +63,7 @@ class Inbox:
         self._arrived += 1
 
     def read(self, stdin: BinaryIO) -> None:
-        """Read continuously: the scheduler never waits for a long-running request."""
+        """Read messages continuously, so the scheduler never blocks on a long-running request."""
         while frame := read_frame(stdin):
             if frame == ANNOUNCED:
                 self._announced += 1
@@ -73,7 +73,10 @@ class Inbox:
 
 
 class Child:
-    """State of the process. The first message is the configuration."""
+    """State of the planner process: configuration and mirror replica.
+
+    The first message is the configuration.
+    """
 
     def __init__(self, configured: Configured, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -92,7 +95,10 @@ class Child:
         )
 
     def handle(self, message: Message) -> NumberedResponse | None:
-        """Return the response if the message is a request. Raises OutOfStepError."""
+        """Handle one message of the scheduler; return the response to a request.
+
+        Raises OutOfStepError.
+        """
         if isinstance(message, NumberedRequest):
             return self._respond_to(message)
         if isinstance(message, Configured):
@@ -120,7 +126,7 @@ class Child:
 
 
 def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
-    """Respond to requests for ever; the end of the input ends the process."""
+    """Run the planner process: respond to requests until the end of the input."""
     inbox = Inbox()
     Thread(target=inbox.read, args=(stdin,), daemon=True).start()
     child: Child | None = None

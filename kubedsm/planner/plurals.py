@@ -1,4 +1,4 @@
-"""Numbers of things, and their names, as sentences have them."""
+"""Plurals and abbreviated lists in messages, such as `3 pods` and `a, b and 2 more`."""
 
 from collections.abc import Sequence
 
@@ -11,6 +11,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """List the first names, and the number of the others: `a, b, c and 2 more`."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

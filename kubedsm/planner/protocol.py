@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Call(NamedTuple):
-    """Call of a mirror's method, to be repeated on another mirror."""
+    """Recorded call of a mirror method, to be replayed on the planner's replica."""
 
     method: str
     args: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Configured:
-    """New configuration, as a document."""
+    """Message to the planner process: a new configuration document."""
 
     document: Any
 
@@ -112,7 +112,7 @@ class ReplicatedMirror(ClusterMirror):
     def replay(self) -> Iterator[Call]:
         """Return the calls reproducing the present state on an empty mirror."""
         nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
-        state = (dict(self._reservations), dict(self._claims), dict(self._claimed))
+        state = (dict(self._reservations), dict(self._claims), dict(self.claimed))
         last = Call("take_over", (*state, self.measured, self.changes), {})
 
         def calls() -> Iterator[Call]:
@@ -136,7 +136,7 @@ class ReplicatedMirror(ClusterMirror):
         """Copy the state of another mirror, except already replicated objects."""
         for reservation in reservations.values():
             self._add_reservation(reservation)
-        self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
+        self._claims, self.claimed, self.changes = dict(claims), dict(claimed), changes
         self.measured = measured
 
 

@@ -96,12 +96,12 @@ class SuggestResponse:
 
 @attrs.frozen(slots=True)
 class SuggestRequest(MigrationRequest):
-    """Search for migrations whose benefit exceeds their cost."""
+    """Planner request for migrations whose benefit exceeds their cost."""
 
     name = "suggestion"
 
     def solve(self, context: PlanningContext) -> SuggestResponse:
-        """Raise TypeError if the policy migrates nothing."""
+        """Compute the migration suggestion. Raises TypeError if the policy never migrates."""
         policy = context.policy()
         if not isinstance(policy, MigratingPolicy):
             raise TypeError(f"{policy} moves nothing")
@@ -117,7 +117,7 @@ class SuggestRequest(MigrationRequest):
 
 @attrs.frozen(slots=True)
 class PackResponse:
-    """Migrations and evictions releasing capacity; evictions precede migrations."""
+    """Packing result: evictions and migrations releasing capacity, evictions first."""
 
     #: with the beneficiary pods; None without migrations
     suggestion: Suggestion | None = None
@@ -134,14 +134,14 @@ class PackResponse:
 
 @attrs.frozen(slots=True)
 class PackRequest(MigrationRequest):
-    """Search for a packing of all pods, releasing capacity for unschedulable pods."""
+    """Planner request for a packing of all pods that makes unschedulable pods schedulable."""
 
     name = "packing"
     #: unschedulable pods
     refused: frozenset[Uid] = frozenset()
 
     def solve(self, context: PlanningContext) -> PackResponse:
-        """Raise TypeError if the policy does not pack."""
+        """Compute the packing of the cluster. Raises TypeError if the policy does not pack."""
         policy, configuration = context.policy(), context.configuration()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not pack")
@@ -151,7 +151,7 @@ class PackRequest(MigrationRequest):
         if not waiting:
             return PackResponse(left=left)
         waited_for = set[Workload]()
-        packed = policy.pack(
+        packed = policy.pack_pods(
             _restrict_waiting(snapshot, waiting),
             self.movable(context, waited_for),
             context.deadline(self),
@@ -180,7 +180,7 @@ class PackRequest(MigrationRequest):
 
 
 def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
-    """Return the snapshot without other pending pods."""
+    """Return the snapshot in which only the given pods wait; other pending pods are gated."""
     others = {
         uid: attrs.evolve(pod, gated=True)
         for uid, pod in snapshot.pods.items()
@@ -215,7 +215,7 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    shares, promises = snapshot.shares(), policy.qos_targets_in(snapshot)
+    shares, promises = snapshot.census.shares, policy.qos_targets_in(snapshot)
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
         quality(shares, promises, policy.objective),

@@ -55,7 +55,7 @@ class Request(Protocol[R_co]):
 
     @property
     def name(self) -> str:
-        """Name in metrics and log lines."""
+        """Name of the request type in metrics and log lines."""
 
     @property
     def budget(self) -> float:
@@ -63,15 +63,15 @@ class Request(Protocol[R_co]):
 
     @property
     def urgent(self) -> bool:
-        """Return whether pods wait for the response; urgent requests interrupt other requests."""
+        """True if pods wait for the response; urgent requests interrupt other requests."""
 
     def solve(self, context: PlanningContext) -> R_co:
-        """Compute the response."""
+        """Compute the response to the request in the planner process."""
 
 
 class Planner(Protocol):
     async def solve(self, request: Request[R], *, idle: bool = False) -> R:
-        """Return the response. Raises NoResponseError.
+        """Return the response to a request. Raises NoResponseError.
 
         `idle`: nothing depends on the response, and every other request takes precedence.
         """
@@ -113,7 +113,7 @@ class PlaceResponse:
 
 @attrs.frozen(slots=True)
 class PlaceRequest:
-    """Placement of a batch beyond the time limit of the event loop."""
+    """Planner request for placing a batch that exceeds the time limit of the event loop."""
 
     name = "placing"
     urgent = True
@@ -129,7 +129,7 @@ class PlaceRequest:
     start: int = 0
 
     def solve(self, context: PlanningContext) -> PlaceResponse:
-        """Raise TypeError if the policy is not KubeDSM."""
+        """Compute the placement decision. Raises TypeError if the policy is not KubeDSM."""
         policy = context.policy()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not plan batches")
@@ -156,9 +156,9 @@ class PreemptResponse:
 
 @attrs.frozen(slots=True)
 class PreemptRequest:
-    """Search for victims on `node`, or else on the best node.
+    """Planner request for preemption victims on `node`, or else on the best node.
 
-    Without budgets the request only finds out whether any eviction helps.
+    Without budgets, the request only determines whether any eviction helps.
     """
 
     name = "preemption"

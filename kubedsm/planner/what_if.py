@@ -27,7 +27,7 @@ _ADDED = "what-if/"
 
 
 class NamedMove(NamedTuple):
-    """Migration by names: the pod may be hypothetical."""
+    """Migration of a what-if response, by names: the pod may be hypothetical."""
 
     pod: str
     workload: Workload
@@ -47,7 +47,7 @@ class Placed(NamedTuple):
 
 
 class ShareThen(NamedTuple):
-    """Edge share of a workload at present, and after all placements and migrations."""
+    """Edge share of a workload now, and after all hypothetical placements and migrations."""
 
     now: Share
     then: Share
@@ -82,7 +82,7 @@ class WhatIfRequest(MigrationRequest):
         snapshot = _add_replicas(before, self.replicas)
         waiting = snapshot.schedulable(snapshot.pods.values())
         # The other half of the time is for the migrations.
-        decision = policy.decide(snapshot, waiting, deadline.part(0.5))
+        decision = policy.decide_batch(snapshot, waiting, deadline.part(0.5))
         placed = _run_placed(snapshot, decision)
         movable = self.movable(context, set())
         suggestion = policy.suggest(placed, movable, deadline, self.quiet.lasting)
@@ -97,7 +97,7 @@ class WhatIfRequest(MigrationRequest):
 
 
 def promising(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
-    """Return the configuration with other QoS factors, by keys of `services`."""
+    """Return the configuration with hypothetical QoS factors, by keys of `services`."""
     services = dict(configuration.services)
     for key, factor in qos.items():
         service = services.get(key, Service())
@@ -149,7 +149,7 @@ def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:
 
 
 def _run_placed(snapshot: Snapshot, decision: Decision) -> Snapshot:
-    """Return the snapshot with running instead of placed pods."""
+    """Return the snapshot in which the placed pods are Running and Ready."""
     after = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
     started = {
         pod.uid: attrs.evolve(after.pods[pod.uid], phase="Running", ready=True)
@@ -184,7 +184,7 @@ def _list_moves(suggestion: Suggestion, promises: QosTargets) -> Iterator[NamedM
 def _compare_shares(
     now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
 ) -> dict[Workload, ShareThen]:
-    before, promises = now.shares(), policy.qos_targets_in(placed)
+    before, promises = now.census.shares, policy.qos_targets_in(placed)
     shares = {}
     for workload, share in suggestion.after.shares.items():
         qos = promises(workload).qos

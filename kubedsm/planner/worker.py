@@ -59,19 +59,19 @@ WORKED_AFTER = 60.0
 
 
 class WorkerEndedError(Exception):
-    """The process ended unexpectedly."""
+    """Planner process ended unexpectedly."""
 
 
 class RequestFailedError(Exception):
-    """A bug in the solution of a request, with its traceback."""
+    """Programming error while solving a planner request, with its traceback."""
 
 
 class WorkerListener(Protocol):
     def worker_started(self) -> None:
-        """A planner process has started, with a synchronised replica."""
+        """Callback: a planner process has started, with a synchronised mirror replica."""
 
     def request_unanswered(self, question: str) -> None:
-        """A request got no response: the process terminated, or exceeded the time limit."""
+        """Callback: a request got no response: the process ended, or exceeded its limit."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -106,7 +106,7 @@ class Worker:
         self._configuration.observe(self._send_configuration)
 
     async def run(self) -> None:
-        """Keep a planner process running until cancelled."""
+        """Keep a planner process running, restarted with back-off, until cancelled."""
         backoff = Backoff(self._rng)
         while True:
             began = self._clock.monotonic()
@@ -119,9 +119,10 @@ class Worker:
             await self._clock.sleep(backoff.count_failure())
 
     async def solve(self, request: Request[R], *, idle: bool = False) -> R:
-        """Return the response, with pods as they were at the time of the request.
+        """Send a request to the planner process, and return the response.
 
-        Raises NoResponseError and RequestFailedError.
+        Pods of the response are as they were at the time of the request. Raises NoResponseError and
+        RequestFailedError.
         """
         async with nullcontext() if request.urgent or idle else self._requesting:
             announced = request.urgent or (self._idle > 0 and not idle)
@@ -165,7 +166,10 @@ class Worker:
         return response
 
     async def _run_process(self) -> None:
-        """Start a process, and return when it has ended. Raises WorkerEndedError and OSError."""
+        """Start a planner process, and return after its termination.
+
+        Raises WorkerEndedError and OSError.
+        """
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable,

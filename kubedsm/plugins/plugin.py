@@ -75,7 +75,7 @@ class EquivalenceClass:
 
 @attrs.frozen(slots=True, eq=False)
 class Scene:
-    """Nodes, free capacity, running pods, and other objects."""
+    """Cluster state as the input of plugins: nodes, free capacity, running pods, volumes."""
 
     nodes: NodeIndex
     room: Room
@@ -116,7 +116,7 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
 
 
 class Cluster(Protocol):
-    """Cluster after a change."""
+    """Cluster state after a change, as the input of queueing hints."""
 
     @property
     def surroundings(self) -> Surroundings: ...
@@ -163,7 +163,7 @@ class Plugin:
 
 
 def never(_change: Change, _candidate: EquivalenceClass, _cluster: Cluster) -> bool:
-    """Negative queueing hint, for plugins concerning only the pod."""
+    """Queueing hint that is always negative, for plugins concerning only the pod."""
     return False
 
 

@@ -37,7 +37,7 @@ _ACCEPT_RETRY = "Exception in callback BaseSelectorEventLoop._start_serving"
 
 @attrs.frozen(slots=True)
 class Limits:
-    """Limits of one listener. Times are in seconds."""
+    """Limits of one HTTP listener: connections, request size and timeouts in seconds."""
 
     listener: str
     #: open connections: total, and per client address

@@ -56,7 +56,7 @@ class SaidByCause:
             write(event, **about, error=str(error), **counted)
 
     def count_suppressed(self, event: str, cause: str) -> int | None:
-        """Return the number of suppressed lines; None for suppressing the current line."""
+        """Return the number of suppressed lines; None if the current line is to be suppressed."""
         now = self._clock.monotonic()
         line = self._lines.get((event, cause)) or self._begin_line((event, cause), now)
         if now < line.until:

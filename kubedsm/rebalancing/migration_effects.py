@@ -30,7 +30,7 @@ from kubedsm.process.clock import Clock
 
 log = structlog.get_logger()
 
-#: why nothing can be told
+#: why no effect can be measured
 NOT_MEASURED = "no response times of it are measured"
 TOO_FEW = "too few requests to tell"
 OTHER_MOVES = "others of its pods were moved at that time"
@@ -63,7 +63,7 @@ class _Watched:
 
 @attrs.define
 class MoveEffects:
-    """Migrations whose effect is not known yet; known effects are in the record."""
+    """Effect measurement of migrations: migrations whose measured effect is still unknown."""
 
     _decisions: Decisions
     _clock: Clock
@@ -87,7 +87,7 @@ class MoveEffects:
 
     def _start_watch(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
-        sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
+        sample, share = snapshot.measured, snapshot.census.shares.get(workload, Share())
         untold = _why_unknown(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
@@ -111,15 +111,15 @@ class MoveEffects:
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
-        """Judge finished migrations by a new sample."""
+        """Evaluate the effect of finished migrations by a new measurement."""
         sample = change.measured_after
         if sample is not None:
             for watched in [each for each in self._watched.values() if not each.under_way]:
                 self._judge_if_known(watched, sample)
 
     def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
-        """Judge finished migrations if a new sample, or a change, allows it."""
-        pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
+        """Evaluate finished migrations if a new measurement, or a workload change, permits."""
+        pods = self._decisions.mirror.snapshot().census.shares.get(watched.workload, Share()).total
         why = watched.untold
         if not watched.more:
             del self._watched[watched.workload]

@@ -216,7 +216,7 @@ class MigrationRequests:
                 request.id, "refused", _summarise_answers(answers), "stale", answers
             )
         plans = set(migrator.execute(snapshot, suggestion).values())
-        while migrator.moves.under_way(plans):
+        while migrator.manager.migrations.under_way(plans):
             await migrator.clock.sleep(LOOK)
         outcomes = self._collect_outcomes(suggestion, plans)
         answers = tuple(

@@ -232,7 +232,7 @@ class Execution:
                 return False
             self._plans = migrator.execute(snapshot, self.found, self._is_needed)
             while self._is_in_progress():
-                self.hold_capacity(migrator.moves.still_to_come(self._plans.values()))
+                self.hold_capacity(migrator.manager.migrations.still_to_come(self._plans.values()))
                 await migrator.clock.sleep(CHECK)
         finally:
             self._over = True
@@ -288,7 +288,7 @@ class Execution:
         others = map(self.migrator.mirror.pod, refused - {move.pod.uid for move in waiting})
         if any(pod is not None and pod.pod_class.priority > least for pod in others):
             return False  # a nomination must not block a pod of higher priority
-        if self.migrator.moves.under_way(self._plans.values()):
+        if self.migrator.manager.migrations.under_way(self._plans.values()):
             return True
         return any(move.pod.uid not in refused for move in waiting)
 

@@ -19,7 +19,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.execution.migrations import Group, Migrations
+from kubedsm.execution.migrations import Group
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.listener import Listener
@@ -28,7 +28,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.gains import Gains, leading
+from kubedsm.objective.gains import Gains, leading_gain
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
 from kubedsm.optimizer.moving.within_tier import find_concentrated, is_still_worthwhile
 from kubedsm.optimizer.programming.in_order import describe_unproven
@@ -63,7 +63,6 @@ class Migrator:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    moves: Migrations
     preemptor: Preemptor
     recorder: EventRecorder
     record: DecisionRecord
@@ -85,11 +84,11 @@ class Migrator:
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
         """Return a planner request with everything that restricts migrations now."""
         return request(
-            moving=frozenset(self.moves.moving_each()),
-            resting=self.moves.resting(),
+            moving=frozenset(self.manager.migrations.moving_each()),
+            resting=self.manager.migrations.resting(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
-            arriving=self.moves.arriving(),
+            arriving=self.manager.migrations.arriving(),
             **more,
         )
 
@@ -184,7 +183,7 @@ class Migrator:
         gains = Gains.of(snapshot, policy.qos_targets_in(snapshot), policy.objective)
         after = shares_after(gains.shares, count_edge_changes(moves))
         changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
-        return leading(gains.of_changes(changes)) > 0
+        return leading_gain(gains.of_changes(changes)) > 0
 
     def propose(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
         """Record migrations as proposed, without execution."""
@@ -313,7 +312,7 @@ class Suggester:
 
 
 def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
-    """Yield the legs of each group; a group is a plan."""
+    """Yield the migration legs of each group; each group becomes one plan."""
     legs = sorted(suggestion.legs, key=lambda leg: leg.move.group)
     for number, members in itertools.groupby(legs, key=lambda leg: leg.move.group):
         yield number, list(members)
@@ -325,7 +324,7 @@ def _proposal_text(move: Move, id_: str) -> str:
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
-    """Return the plan's order for a leg."""
+    """Convert a migration leg to the order that a plan executes."""
     return MoveOrder(
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,

@@ -70,7 +70,10 @@ class PlannedBatches:
         scheduler.end_batch(batch, planned.pods, seconds, decision)
 
     async def _request(self, request: PlaceRequest) -> PlaceResponse | None:
-        """Return None without a response; after a bug, fallback scheduling finds the pod."""
+        """Send a placement request to the planner; return None without a response.
+
+        After a programming error, fallback scheduling finds the pod that causes the error.
+        """
         with self.scheduler.supervisor.catch_errors("decision"):
             try:
                 return await self.planner.solve(request)
@@ -99,7 +102,10 @@ class Application:
     _messages: dict[Uid, str] = attrs.field(factory=dict, init=False)
 
     async def apply(self, response: PlaceResponse) -> bool:
-        """Return whether the response stayed valid; otherwise remaining pods are replanned."""
+        """Apply the planner's decision; return True if it stayed valid.
+
+        After an invalidation, the remaining pods are replanned.
+        """
         valid = await self._apply_chunks(response)
         if valid and response.decision.looked_at is not None:
             self.scheduler.advance_sampling(response.decision.looked_at)

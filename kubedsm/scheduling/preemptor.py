@@ -58,7 +58,7 @@ class Nomination:
 
 
 class EvictionRefusedError(Exception):
-    """A victim may not be evicted, with the reason."""
+    """Error: the eviction of a victim is refused, with the reason."""
 
 
 @attrs.define
@@ -93,7 +93,7 @@ class Preemptor:
 
     @property
     def busy(self) -> bool:
-        """Return whether any pod is nominated."""
+        """True if any pod is nominated."""
         return bool(self.nominations)
 
     @property
@@ -149,9 +149,9 @@ class Preemptor:
                 self.mirror.nominate(nomination.pod, nomination.node)
 
     def keep(self, pod: Pod, node: NodeName) -> None:
-        """Nominate a pod for which the caller frees capacity.
+        """Nominate a pod to a node on which the caller frees capacity.
 
-        This lasts until `give_back`, or until the pod is bound or deleted.
+        The nomination lasts until `give_back`, or until the pod is bound or deleted.
         """
         self._kept.add(pod.uid)
         if pod.uid not in self.nominations:
@@ -160,7 +160,7 @@ class Preemptor:
             self._requeue(pod.uid)
 
     def give_back(self, uid: Uid) -> None:
-        """End a nomination by `keep`."""
+        """End the pod's nomination that began with `keep`."""
         self._kept.discard(uid)
         self._end_nomination(uid)
 
@@ -179,9 +179,9 @@ class Preemptor:
             self.mirror.nominate(nomination.pod, nomination.node)
 
     def _find_waiting(self, uid: Uid) -> Pod | None:
-        """Return the pod if still waiting for scheduling."""
+        """Return the pod if it still waits for scheduling."""
         pod = self.mirror.pod(uid)
-        taken = self.mirror.has_reservation(uid) or self.mirror.claimant(uid) is not None
+        taken = self.mirror.has_reservation(uid) or uid in self.mirror.claimed
         return pod if pod is not None and pod.waits_for_node and not taken else None
 
     def _requeue(self, uid: Uid) -> None:
@@ -199,7 +199,10 @@ class Preemptor:
                 self.queue.back_off(pod)
 
     async def _free_capacity(self, uid: Uid) -> None:
-        """Raise NoResponseError if the planner does not respond."""
+        """Find victims for the pod, nominate the pod to their node, and evict the victims.
+
+        Raises NoResponseError if the planner does not respond.
+        """
         pod = self._find_waiting(uid)
         if pod is None or not self.enabled:
             return
@@ -345,7 +348,10 @@ class Preemptor:
                 self._leaving.add(victim.uid)
 
     async def _request_eviction(self, victim: Pod, *, dry_run: bool = False) -> bool:
-        """Return False if the victim seems to be gone. Raises EvictionRefusedError."""
+        """Evict one victim by the API; return False if the victim seems to be deleted already.
+
+        Raises EvictionRefusedError.
+        """
         error: ClusterError | None = None
         for _ in range(TRIES):
             try:
@@ -366,7 +372,7 @@ class Preemptor:
         raise EvictionRefusedError(f"{victim}: {error}")
 
     def _shun(self, pod: Pod, node: NodeName, reason: str) -> None:
-        """Back off from the node for this pod, and report the reason."""
+        """Exclude the node from preemptions for this pod for a while, and report the reason."""
         self._end_nomination(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No room is made on node {node}: {reason}"

@@ -228,7 +228,10 @@ class Scheduler:
     # 2. Take a snapshot, then filter and score.
 
     def _schedule(self, waiting: list[Pod], decide: Decide) -> None:
-        """Run steps 2 to 4. There is no `await`, so no event comes in between."""
+        """Decide on the pods, reserve capacity and begin the binds: steps 2 to 4 of the cycle.
+
+        No `await` occurs, so no event is processed in between.
+        """
         began = self.clock.monotonic()
         pods = self.snapshot().schedulable(waiting)
         if not pods:
@@ -280,7 +283,10 @@ class Scheduler:
         return snapshot if view is None else view(snapshot)
 
     def basis(self) -> Basis:
-        """Return configuration revision and partitioned nodes; a change invalidates decisions."""
+        """Return the basis of decisions: configuration revision and partitioned nodes.
+
+        Any change invalidates decisions in progress.
+        """
         return self.configuration.generation, self.sites.away().nodes
 
     def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:

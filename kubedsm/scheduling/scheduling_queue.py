@@ -14,7 +14,7 @@ import random
 import sys
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Self
 
@@ -67,22 +67,18 @@ class SortedPods:
 
     def __init__(self) -> None:
         self.places: dict[Uid, Place] = {}
-        self._sorted: list[Place] = []
+        self.in_order: list[Place] = []
 
     def add(self, pod: Pod) -> None:
-        """Insert the pod, or move the pod to its present place."""
+        """Insert the pod in serving order, or move the pod after a change of priority."""
         self.discard(pod.uid)
         place = self.places[pod.uid] = serving_order(pod), pod.uid
-        insort(self._sorted, place)
+        insort(self.in_order, place)
 
     def discard(self, uid: Uid) -> None:
         place = self.places.pop(uid, None)
         if place is not None:
-            del self._sorted[bisect_left(self._sorted, place)]
-
-    def first(self, limit: int) -> Sequence[Place]:
-        """Return the places of up to `limit` pods that are served first."""
-        return self._sorted[:limit]
+            del self.in_order[bisect_left(self.in_order, place)]
 
 
 @attrs.define
@@ -134,7 +130,7 @@ class SchedulingQueue:
         return QueueStatistics(active, len(self._backoff), len(self.refused()) - ready)
 
     def refused(self) -> frozenset[Uid]:
-        """Return the pods that every node rejects."""
+        """Unschedulable pods: rejected by every node."""
         return frozenset(self._unschedulable.class_of)
 
     def count_by_plugin(self) -> Counter[str]:
@@ -161,7 +157,7 @@ class SchedulingQueue:
             self.help(change, mirror)
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """Requeue waiting pods according to capacity changes and queueing hints."""
+        """Requeue unschedulable pods after a cluster change: queueing hints, and freed capacity."""
         if change.freed is not None:
             for uid in list(self._awaiting_capacity):
                 self.add(self._pods[uid])
@@ -184,7 +180,7 @@ class SchedulingQueue:
         self._pods[pod.uid] = pod
 
     def update(self, pod: Pod) -> None:
-        """Replace a queued pod; requeue unschedulable pods with different requirements."""
+        """Replace a queued pod by its new state; requeue if its requirements changed."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
@@ -213,7 +209,7 @@ class SchedulingQueue:
             self._unschedulable.discard(uid)
 
     async def wait_active(self) -> None:
-        """Return when at least one pod is ready to be scheduled."""
+        """Wait until the activeQ contains at least one pod."""
         while not len(self):
             self._changed.clear()
             dues = (*self._backoff.values(), *self._unschedulable.asleep.values())
@@ -226,15 +222,16 @@ class SchedulingQueue:
                 self._flush_due(max(due or 0.0, self._clock.monotonic()))
 
     def ready(self, limit: int) -> list[Pod]:
-        """Return up to `limit` pods by serving order, without removing them."""
+        """Return up to `limit` pods of the activeQ in serving order, without removing them."""
         if self._backoff or self._unschedulable.asleep:
             self._flush_due(self._clock.monotonic())
-        lines = [each.pods.first(min(each.awake, limit)) for each in self._unschedulable.awake]
-        first = islice(heapq.merge(self._active.first(limit), *lines), limit)
+        retried = self._unschedulable.awake
+        lines = [each.pods.in_order[: min(each.awake, limit)] for each in retried]
+        first = islice(heapq.merge(self._active.in_order[:limit], *lines), limit)
         return [self._pods[uid] for _, uid in first]
 
     def pop(self, limit: int) -> list[Uid]:
-        """Remove up to `limit` pods by serving order."""
+        """Remove and return up to `limit` pods of the activeQ in serving order."""
         popped = [pod.uid for pod in self.ready(limit)]
         # Equivalence classes with retried pods double the number of permitted retries.
         class_of = self._unschedulable.class_of
@@ -292,7 +289,7 @@ class SchedulingQueue:
         self._planning[pod.uid] = None
 
     def in_planning(self, uid: Uid) -> Pod | None:
-        """Return the present pod if it is still parked for the planner."""
+        """Return the pod's current state if it is still parked for the planner."""
         return self._pods[uid] if uid in self._planning else None
 
     def requeue_planning(self) -> None:
@@ -367,7 +364,7 @@ def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
 
 
 def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Return whether the node that changed, or has capacity freed, rejected and now accepts."""
+    """Return True if the changed node rejected such pods before, and accepts them now."""
     pod_class, freed = candidate.pod_class, change.freed
     before, after = change.node_before, change.node_after
     if after is not None:
@@ -386,9 +383,9 @@ def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Clust
 def count_helped(
     hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
 ) -> int:
-    """Return an upper bound on the pods that a node may accept after the change.
+    """Return an upper bound on the unschedulable pods that a node may accept after the change.
 
-    more: some node may accept some already.
+    more: some node may accept such pods already.
     """
     if hint is not None:
         return EVERY if hint(change, unschedulable.candidate, cluster) else 0
@@ -488,7 +485,7 @@ class UnschedulablePods:
         return False
 
     def wake_all(self) -> bool:
-        """Make all pods ready; return whether there are any."""
+        """Make all unschedulable pods ready for a retry; return True if there are any."""
         for rejected in self.classes.values():
             self._wake(rejected, EVERY)
         return bool(self.classes)

@@ -64,7 +64,7 @@ class Sites:
         self.configuration.observe(lambda _: self._invalidate())
 
     def observe(self, change: Change) -> None:
-        """Invalidate the partitions after node changes, and log changes of readiness."""
+        """Observe node changes: recompute site partitions, and log readiness changes."""
         if change.node_before != change.node_after:
             self._invalidate()
             _log_readiness(change.node_before, change.node_after)

@@ -6,7 +6,7 @@ the creation times of pods bound them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 import attrs
 
@@ -31,8 +31,8 @@ class WorkloadChanges:
     scheduler_name: str
     #: pods of execution plans in progress
     followed: Container[Uid]
-    #: returns the migration that claimed the pod
-    claimant: Callable[[Uid], str | None]
+    #: replacements of migrated pods
+    claimed: Container[Uid]
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
     _all_pods: int = attrs.field(default=0, init=False)
     _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
@@ -59,7 +59,7 @@ class WorkloadChanges:
                 self._edge = _begin_at(self._edge, pod.created)
                 return
             self._starting[pod.uid] = self.clock.monotonic() + SETTLING
-            if self.claimant(pod.uid) is None:
+            if pod.uid not in self.claimed:
                 self._note_change(pod.workload, now)
         elif ends and not (before.terminating or before.finished):
             if not (before.detached or pod.uid in self.followed):
@@ -90,7 +90,7 @@ class WorkloadChanges:
             self._edge = QuietPeriods(now) if self._edge is None else self._edge.end_period(now)
 
     def quiet(self) -> Quiet:
-        """Return the quiet periods known at present."""
+        """Return the quiet periods of all workloads, as observed so far."""
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
@@ -109,14 +109,14 @@ class WorkloadChanges:
         return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
-        """Return the seconds until a quiet period has grown by `_GROWTH`."""
+        """Return the seconds until quiet periods are long enough for another suggestion."""
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))
 
 
 def _begin_at(known: QuietPeriods | None, created: float) -> QuietPeriods:
-    """Begin a period with a pod that existed before this process, unless one began later."""
+    """Begin a quiet period at the creation time of a pod, unless a later change is known."""
     if known is None:
         return QuietPeriods(created)
     return attrs.evolve(known, since=max(known.since, created))

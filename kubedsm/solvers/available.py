@@ -22,7 +22,7 @@ _EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
 
 @attrs.frozen
 class _LibrarySolver:
-    """Solver in a separate process. Limits apply per programme, in addition to the deadline."""
+    """Solver in a separate process, with limits per programme in addition to the deadline."""
 
     name: ClassVar[str]
     seconds: float = math.inf
@@ -47,13 +47,13 @@ class _LibrarySolver:
 
 
 class Highs(_LibrarySolver):
-    """HiGHS: branch and cut; heeds `nodes`."""
+    """HiGHS: branch-and-cut solver for integer programmes; observes the limit `nodes`."""
 
     name = "highs"
 
 
 class CpSat(_LibrarySolver):
-    """CP-SAT: constraint programming with clause learning; heeds `workers` and `effort`."""
+    """CP-SAT: constraint programming with clause learning; observes `workers` and `effort`."""
 
     name = "cp-sat"
 

@@ -26,7 +26,7 @@ _LOOK = 0.05
 
 
 def solve_request(request: Request, stopped: Event) -> Solved:
-    """Return the solution and a claimed bound."""
+    """Solve a programme with CP-SAT; return the solution and the claimed bound."""
     model = cp_model.CpModel()
     variables = [model.new_int_var(0, upper, "") for upper in request.programme.upper.tolist()]
     _add_rows(model, variables, request.programme)
@@ -55,7 +55,7 @@ def solve_request(request: Request, stopped: Event) -> Solved:
 
 
 def _run_solver(solver: cp_model.CpSolver, model: cp_model.CpModel, stopped: Event) -> Any:
-    """Solve, and interrupt the search after STOP."""
+    """Run CP-SAT on the model, and interrupt the search after STOP."""
     over = Event()
 
     def watch() -> None:

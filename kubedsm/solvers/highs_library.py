@@ -50,7 +50,7 @@ _PLAIN: dict[str, bool | float | str] = {
 
 
 def solve_request(request: Request, stopped: Event) -> Solved:
-    """Return the solution, a claimed bound, and dual multipliers of the linear relaxation."""
+    """Solve a programme with HiGHS; return solution, claimed bound, and dual multipliers."""
     until = time.monotonic() + request.seconds
     answer = _Solve(request, stopped, until, 0.0).answer()
     if answer.status is Status.UNKNOWN and answer.values is not None:
@@ -62,7 +62,7 @@ def solve_request(request: Request, stopped: Event) -> Solved:
 
 
 class _Solve:
-    """One run, with rows tighter by a margin."""
+    """Single HiGHS run, with constraint rows tightened by a margin."""
 
     def __init__(self, request: Request, stopped: Event, until: float, tighter: float) -> None:
         self._request, self._stopped, self._until = request, stopped, until
@@ -73,7 +73,7 @@ class _Solve:
         )
 
     def answer(self) -> Solved:
-        """Solve. Status unknown with values: the solution slightly violates a row."""
+        """Run HiGHS. Status unknown with values: the solution slightly violates a row."""
         request = self._request
         highs = self._make_highs()
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / self._scale))

@@ -1,9 +1,9 @@
-"""Parent's end of a solver process: start, ask, kill when late.
+"""Client of solver processes: start the process, send requests, kill after the deadline.
 
-Solver libraries print, exceed time limits, crash, and are not interruptible everywhere. Therefore
-a separate process loads the library, with discarded output and a private pipe for requests. The
-first request starts the process. A process that exceeds the deadline is killed; the next request
-starts a replacement.
+Solver libraries print, exceed time limits, crash, and are not interruptible everywhere. Therefore a
+separate process loads the library, with discarded output and a private pipe for requests. The first
+request starts the process. A process that exceeds the deadline is killed; the next request starts a
+replacement.
 """
 
 import atexit
@@ -51,7 +51,7 @@ class Request:
 
 
 def solve(library: str, request: Request, deadline: Deadline) -> Solved:
-    """Solve with the library's process, within the deadline plus `GRACE`."""
+    """Solve a programme in the library's solver process, within the deadline plus `GRACE`."""
     seconds = min(request.seconds, deadline.left)
     if seconds < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
@@ -59,7 +59,7 @@ def solve(library: str, request: Request, deadline: Deadline) -> Solved:
 
 
 class SolverProcess:
-    """Single child process, restarted after termination."""
+    """Child process running one solver library, restarted after termination."""
 
     def __init__(self, library: str) -> None:
         self._library = library
@@ -150,7 +150,7 @@ class SolverProcess:
         self._line = self._process = None
 
     def forget(self) -> None:
-        """Leave the process to the parent, in a forked child."""
+        """Drop the inherited handle in a forked child, without terminating the parent's process."""
         self._lock = threading.Lock()
         if self._line is not None:
             self._line.close()
@@ -162,7 +162,7 @@ class SolverProcess:
 def _kill_after(
     seconds: float, process: subprocess.Popen[bytes], late: threading.Event
 ) -> threading.Timer:
-    """Kill from a thread: even sending blocks if the process hangs."""
+    """Kill the solver process after the deadline, from a thread: even sending may block."""
 
     def kill() -> None:
         late.set()
@@ -185,7 +185,7 @@ def _process_for(library: str) -> SolverProcess:
 
 
 def pids() -> list[int]:
-    """Return the solver processes of this process."""
+    """Return the process ids of the running solver processes."""
     return [process.pid for process in _PROCESSES if process.pid is not None]
 
 

@@ -103,7 +103,7 @@ class FittedTable:
         return shown
 
     def _distribute(self, measured: Sequence[Measurement], width: int) -> list[int]:
-        """Return column widths: each minimum, and fair parts of the remaining width."""
+        """Distribute the terminal width over columns: minimum widths, then fair parts."""
         widths = [each.minimum for each in measured]
         left = width - self._frame(len(widths)) - sum(widths)
         # No further column can be left out: the widest are folded.
@@ -117,7 +117,7 @@ class FittedTable:
         return [max(1, each) for each in widths]
 
     def _frame(self, columns: int) -> int:
-        """Return the characters next to the cells of a row."""
+        """Return the frame characters next to the cells of a row."""
         each, whole = _FRAME[self.look]
         return columns * each + whole
 

@@ -2,4 +2,4 @@
 
 
 class Problem(Exception):
-    """External failure: single-line message, exit code 1."""
+    """User-facing error with an external cause: single-line message, exit code 1."""

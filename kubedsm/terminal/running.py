@@ -84,7 +84,7 @@ class _Ended(NamedTuple):
 
 
 def _classify(error: BaseException) -> _Ended | None:
-    """Return exit code and message of an error; None for a bug."""
+    """Return exit code and message for an exception; None for a programming error."""
     match error:
         case SystemExit():
             # rich exits this way after the reader of a pipe has disappeared.
@@ -169,6 +169,6 @@ def reserve_stdout() -> None:
 
 
 def _give_up_output() -> None:
-    """Discard remaining buffered output, including at process exit."""
+    """Discard buffered output after a closed pipe, including at process exit."""
     with suppress(OSError):  # streams other than files have no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

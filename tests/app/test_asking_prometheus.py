@@ -223,7 +223,7 @@ async def test_a_token_is_sent_to_its_server_and_never_told(credentials):
         for text in ("very secret", "very\nsecret", "", "ö-secret"):
             credentials(token=text.encode())
             found = (await asked(url, credentials=directory))["up"]
-            assert found.nobody
+            assert found.unreachable
             assert found.reason.startswith(f"credentials in {directory}: ")
             assert "secret" not in found.reason
     assert len(came) == 1
@@ -266,7 +266,7 @@ async def test_a_server_with_a_strange_certificate_gets_neither_token_nor_query(
     with serving(lambda _: (200, {}, GOOD.encode()), tls=True) as (url, came):
         directory = credentials(token=b"very-secret", server=url.encode())
         found = (await asked(url, credentials=directory))["up"]
-        assert found.nobody
+        assert found.unreachable
         assert "CERTIFICATE_VERIFY_FAILED" in found.reason or "certificate" in found.reason
         assert not came
 
@@ -295,7 +295,7 @@ async def test_a_redirect_does_not_carry_the_token(credentials):
 async def test_when_nobody_answers_that_is_said_of_all_queries(url, why):
     found = await asked(url.format(port=free_port()), queries=("a", "b"))
     assert found["a"] == found["b"]
-    assert found["a"].nobody
+    assert found["a"].unreachable
     assert why in found["a"].reason
     assert len(found["a"].reason) <= 300
     assert "0x" not in found["a"].reason
@@ -320,7 +320,7 @@ def silent():
 async def test_one_that_says_nothing_is_given_up_in_time_for_all_queries():
     with silent() as url:
         found = await asked(url, seconds=0.2, queries=("a", "b", "c"))
-    assert found == dict.fromkeys("abc", Failure("no answer in time", nobody=True))
+    assert found == dict.fromkeys("abc", Failure("no answer in time", unreachable=True))
 
 
 async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypatch):
@@ -336,7 +336,7 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     monkeypatch.setattr(prometheus, "GRACE", 0.0)
     asker, whom = InAThread(), LoadAware(prometheus="http://p")
     first = await asker.ask(whom, {"a": "a"}, 0.05, BYTES, dict)
-    assert first == {"a": Failure("no answer within 0.05 s", nobody=True)}
+    assert first == {"a": Failure("no answer within 0.05 s", unreachable=True)}
     second = await asker.ask(whom, {"a": "a"}, 0.05, BYTES, dict)
     assert second["a"].reason == "what was asked before has not come to an end yet"
     assert len(begun) == 1

@@ -38,8 +38,8 @@ def test_a_more_important_pod_preempts_if_it_may():
     assert run([1], [of_priority("one", 1)], [of_priority("other", 1)]) == ({"one": "n1"}, 0)
 
 
-def test_an_evicted_pod_comes_again_and_may_preempt_in_its_turn():
-    """`low` and `middle` fill both nodes; `high` fits on the one of `middle` alone."""
+def test_evicted_pods_and_those_that_wait_are_tried_again():
+    # `low` and `middle` fill both nodes; `high` fits on the one of `middle` alone.
     low, middle = of_priority("low", 1, 2), of_priority("middle", 2, 3)
     high = of_priority("high", 3, 3)
     assert run([2, 3], [low], [middle], [high])[0] == {"low": "n1", "high": "n2"}
@@ -48,10 +48,7 @@ def test_an_evicted_pod_comes_again_and_may_preempt_in_its_turn():
     targets, evictions = run([1, 1], least, [middle], [high])
     assert targets.keys() == {"middle", "high"}
     assert evictions == 2  # each takes the place of the least important pod, whoever has it
-
-
-def test_those_that_wait_are_tried_again_when_pods_have_gone():
-    """For `high` all of `wide` has to go, which leaves room for `small`, that came before."""
+    # For `high` all of `wide` has to go, which leaves room for `small`, that came before.
     wide, small = of_priority("wide", 1, 3), of_priority("small", 1, 1)
     assert run([3], [wide], [small], [of_priority("high", 2, 2)]) == (
         {"high": "n1", "small": "n1"},

@@ -44,19 +44,14 @@ def placed(on, pods, cache=None):
     return {b.pod.name: b.node for b in decision.bindings}, scheduler
 
 
-def test_the_papers_burst():
-    """200 pods on 5 workers: 67 passes, each for 3 pods but the last; then the others are emptier.
-
-    A ranking that was made anew puts those first that have fewer of the Deployment's pods.
-    """
+def test_the_papers_burst_and_one_on_many_nodes():
+    # 200 pods on 5 workers: 67 passes, each for 3 pods but the last; then the others are emptier. A
+    # ranking that was made anew puts those first that have fewer of the Deployment's pods.
     found, scheduler = placed(nodes(5), burst(200))
     assert (scheduler.passes, scheduler.hits) == (67, 133)
     assert scheduler.looks == {Why.COLD: 1, Why.CONSUMED: 66, Why.HIT: 133}
     assert summarize_evenness(list(Counter(found.values()).values()))["jain"] > 0.99
-
-
-def test_a_small_burst_on_many_nodes_gets_the_first_names():
-    """At best one pod a node: Jain over all nodes .20. It is had, on the first 200 of 1,000."""
+    # At best one pod a node: Jain over all nodes .20. It is had, on the first 200 of 1,000.
     on = nodes(1000)
     found, scheduler = placed(on, burst(200))
     got = Counter(found.values())
@@ -65,7 +60,7 @@ def test_a_small_burst_on_many_nodes_gets_the_first_names():
     assert scheduler.passes == 1
 
 
-def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes():
+def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes_and_one_run():
     # Two kinds in turn, as many pods of each as one ranking of 10 nodes serves.
     pods = [
         pod(f"{service}-{at}", cores=cores, memory=16 * MI, service=service, created=float(at))
@@ -87,9 +82,6 @@ def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes():
     ]
     _, scheduler = placed(nodes(5), pods)
     assert scheduler.looks == {Why.COLD: 1, Why.HIT: 1}
-
-
-def test_one_node_alone_is_not_looked_up_and_where_pods_fill_nodes_no_ranking_twice():
     found, scheduler = placed(nodes(1), burst(3))
     assert set(found.values()) == {"n0000"}
     assert not scheduler.looks
@@ -100,6 +92,11 @@ def test_one_node_alone_is_not_looked_up_and_where_pods_fill_nodes_no_ranking_tw
     found, scheduler = placed(on, pods)
     assert list(found.values()) == ["n0", "n1", "n2", "n3", "n4"]
     assert scheduler.looks == {Why.COLD: 1, Why.CHANGED: 3}
+    assert contender(CACHE_SCHEDULER, ()).policy == CACHE_SCHEDULER
+    first, second = (POLICIES[CACHE_SCHEDULER](*PROMISED) for _ in range(2))
+    pods = burst(2)
+    first.place(snapshot(nodes(5), pods), pods, random.Random(0))
+    assert (first.choose.passes, second.choose.passes) == (1, 0)
 
 
 OTHERWISE = {
@@ -150,11 +147,3 @@ def test_no_pod_goes_where_it_must_not_and_without_reuse_each_gets_the_best():
             bound += len(reused.bindings)
     assert bound > 30
     assert hits > 1
-
-
-def test_it_is_the_state_of_one_run():
-    assert contender(CACHE_SCHEDULER, ()).policy == CACHE_SCHEDULER
-    first, second = (POLICIES[CACHE_SCHEDULER](*PROMISED) for _ in range(2))
-    pods = burst(2)
-    first.place(snapshot(nodes(5), pods), pods, random.Random(0))
-    assert (first.choose.passes, second.choose.passes) == (1, 0)

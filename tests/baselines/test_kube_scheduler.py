@@ -90,8 +90,8 @@ def room_of(nodes, *pods):
     return Room.of(snapshot(nodes, pods))
 
 
-def test_an_empty_paper_cluster():
-    """950Mi are .1992, .2490, .1992 and .0586 of the nodes' memory."""
+def test_an_empty_paper_cluster_and_pods_that_even_nodes_out():
+    # 950Mi are .1992, .2490, .1992 and .0586 of the nodes' memory.
     found = scores(pod("a-1"), PAPER, room_of(PAPER))
     assert found == {
         # means of 80 and 80, 75 and 75, 85 and 80, 95 and 94, cut off
@@ -104,9 +104,6 @@ def test_an_empty_paper_cluster():
     }
     # 80 + 74 + 2 * 100 + 3 * 100 + 2 * 100 = 854
     assert total_scores(found) == [854, 849, 855, 668]
-
-
-def test_a_pod_goes_where_it_evens_out_and_not_only_where_it_ends_up_even():
     nodes = (node("e1", Tier.EDGE, 4, 8 * 10**9), node("e2", Tier.EDGE, 4, 8 * 10**9))
     room = room_of(nodes, pod("x", cores=2, memory=0, on="e1", service="x"))
     found = scores(pod("a-1", cores=1, memory=4 * 10**9), nodes, room)
@@ -125,7 +122,7 @@ def test_equally_good_nodes_are_drawn_from():
     assert 70 < chosen["e1"] < 130
 
 
-def test_pods_of_the_same_service_spread_unless_they_terminate():
+def test_pods_of_a_service_spread_over_hostnames_and_zones_unless_they_terminate():
     here = [pod(f"a-{n}", on="n2") for n in range(3)]
     room = room_of(PAPER, *here)
     # 3 * ln(6) + 2 = 7.38, the others 2: 100 * (7 + 2 - s) / 7
@@ -134,8 +131,6 @@ def test_pods_of_the_same_service_spread_unless_they_terminate():
     room = room_of(PAPER, *[pod(f"a-{n}", on="n2", terminating=True) for n in range(3)])
     assert scores(pod("a-9"), PAPER, room)["PodTopologySpread"] == [100] * 4
 
-
-def test_zones_count_beside_hostnames():
     def zoned(name, zone):
         labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
         return node(name, Tier.EDGE, 4, 8 * 10**9, labels=labels)
@@ -173,8 +168,8 @@ def test_each_pod_sees_those_before_it():
     assert decision.bindings[3].node != "n5"
 
 
-def test_above_a_hundred_nodes_some_are_looked_at_and_the_next_pod_begins_after_them():
-    """Of 104 nodes 100 are enough (49 % would be 50, but never below 100)."""
+def test_above_a_hundred_nodes_some_are_looked_at_and_the_best_may_not_be_seen():
+    # Of 104 nodes 100 are enough (49 % would be 50, but never below 100).
     nodes = [node(f"e{n:03}", Tier.EDGE, 4, 8 * 10**9) for n in range(104)]
     choose, room = KubeScheduler(), room_of(nodes)
     starts = []
@@ -183,10 +178,7 @@ def test_above_a_hundred_nodes_some_are_looked_at_and_the_next_pod_begins_after_
         room.put(one, choose(one, room.fitting(one), room, random.Random(number)))
         starts.append(choose.start)
     assert starts == [100, 96, 92]
-
-
-def test_the_best_node_is_not_seen_where_it_is_not_looked_at():
-    """The only node of the edge is the last of them: it is found when its turn comes."""
+    # The only node of the edge is the last of them: it is found when its turn comes.
     far = [node(f"c{n:03}", Tier.CLOUD, 4, 8 * 10**9) for n in range(103)]
     nodes = (*far, node("e", Tier.EDGE, 4, 8 * 10**9))
     pods = [pod("a-0"), pod("a-1", service="b")]

@@ -61,21 +61,6 @@ def test_a_node_of_which_nothing_is_known_counts_as_the_others_on_average():
     assert placed(1, worse, three) == ["n1"]
 
 
-def test_the_weight_is_that_of_the_score():
-    """A node that holds a replica is less liked by PodTopologySpread, by 100."""
-    old = pod("old", "web", resources(), on="n1")
-    web = {Workload("shop", "Deployment", "web"): Usage(0.0, 0.0)}
-    sample = Measured(
-        60.0,
-        {"n0": Usage(3200.0, 0.0), "n1": Usage(0.0, 0.0), "n2": Usage(3200.0, 0.0)},
-        web,
-        placed={old.uid: "n1"},
-    )
-    assert placed(1, ALIKE, sample, old=[old]) == ["n0"]
-    heavy = attrs.evolve(GOAL, weight=9.0)
-    assert placed(1, ALIKE, sample, heavy, old=[old]) == ["n1"]
-
-
 def test_the_descheduler_takes_the_pod_of_greatest_gain_from_the_most_uneven_node():
     # n0 uses .5 of cpu alone, n1 .5 of memory; the larger of two on n0 evens out n1.
     shot = busy(

@@ -106,16 +106,6 @@ def test_scores_are_void_if_the_node_takes_another_one_or_the_next_does_not():
     assert stage.come(large("w-2")) == ("n4", False)
 
 
-@pytest.mark.parametrize("gone", ["n7", "n6"])
-def test_it_is_void_if_one_of_the_two_nodes_is_gone(gone):
-    stage = Stage()
-    stage.come(large("w-0"))
-    del stage.nodes[gone]
-    stage.pods = [there for there in stage.pods if there.node_name != gone]
-    [first, *_] = sorted(stage.nodes.keys() - {"n7"}, reverse=True)
-    assert stage.come(large("w-1")) == (first, True)
-
-
 @pytest.mark.parametrize(
     "rules",
     [
@@ -137,17 +127,14 @@ def test_pods_with_rules_about_pods_are_scored_for_each(rules):
     assert [stage.come(large(f"w-{n}", **rules)) for n in range(2)] == [("n7", True), ("n6", True)]
 
 
-def test_so_are_those_that_pods_on_nodes_have_rules_about():
+def test_pods_that_pods_on_nodes_have_rules_about_are_scored_for_each_and_none_is_spread():
     apart = {"anti_affinity": (NEAR_WEB,)}
     there = attrs.evolve(large("x", cores=0.1, service="x", **apart), node_name="n4")
     stage = Stage(there=[there])
     assert [stage.come(large(f"w-{n}"))[1] for n in range(2)] == [True, True]
     others = Stage(there=[there])
     assert [others.come(large(f"y-{n}", service="y"))[1] for n in range(2)] == [True, False]
-
-
-def test_nothing_is_spread_by_default_in_the_profile_that_it_asks_for():
-    """One of the service is on the best node: by default that would be the worst."""
+    # One of the service is on the best node: by default that would be the worst.
     there = attrs.evolve(pod("w", cores=1, service="web"), node_name="n9")
     for opportunistic, where in ((True, "n9"), (False, "n8")):
         policy = InTurn(KubeScheduler(opportunistic=opportunistic), *PROMISED)

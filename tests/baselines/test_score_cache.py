@@ -2,8 +2,6 @@
 
 import random
 from collections import Counter
-from fractions import Fraction
-from math import ceil, floor
 
 import pytest
 
@@ -37,33 +35,6 @@ def test_a_ranking_is_used_up_from_the_top_to_beyond_the_share():
     cache = cold.seed("k", FIVE)
     assert cold.take("k", frozenset(FIVE))[2] is Why.COLD
     assert cache.take("k", frozenset(FIVE))[1] == cache.take("k", frozenset(FIVE))[1] == "n3"
-
-
-@pytest.mark.parametrize("refresh", REFRESHES)
-def test_passes_while_the_nodes_stay_the_same(refresh):
-    for number in range(2, 21):
-        for pods in (1, 7, 40):
-            cache, looks = ScoreCache(float(refresh)), Counter()
-            for _ in range(pods):
-                cache, _, why = served(cache, "k", [f"n{at}" for at in range(number)])
-                looks[why] += 1
-            served_by_one = floor(Fraction(refresh) * number) + 1
-            assert pods - looks[Why.HIT] == ceil(pods / served_by_one)
-            ended = {Why.EXHAUSTED if served_by_one == number else Why.CONSUMED}
-            assert looks.keys() - {Why.HIT, Why.COLD} == (ended if pods > served_by_one else set())
-
-
-@pytest.mark.parametrize(
-    "now", [["n3", "n1", "n5", "n2"], [*FIVE, "n6"], ["n3", "n1", "n5", "n2", "n9"]]
-)
-def test_other_nodes_are_another_ranking(now):
-    """It shrinks, it grows, one takes the place of another; then it is back, and ranked anew."""
-    cache, *_ = served(ScoreCache(), "k", FIVE)
-    cache, node, why = cache.take("k", frozenset(now))
-    assert (node, why) == (None, Why.CHANGED)
-    cache, node, why = served(cache, "k", now)
-    assert (node, why) == ("n3", Why.COLD)
-    assert served(cache, "k", FIVE)[1:] == ("n3", Why.CHANGED)
 
 
 class Literal:

@@ -1,23 +1,30 @@
 """Looking at some nodes of a large cloud: small ones, and figures worked out by hand."""
 
+import math
+
 import attrs
 import pytest
 
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Workload
 from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm_lab.bench import instances
-from kubedsm_lab.bench.nodes.contenders import Decided, Instance, Ours, Searches, run
-from kubedsm_lab.bench.nodes.result import PERCENTAGES, NodesResult, Round, Side, standings
+from kubedsm_lab.bench.nodes.contenders import Decided, Instance, Ours, Searches
+from kubedsm_lab.bench.nodes.contenders import run as run_nodes
+from kubedsm_lab.bench.nodes.result import PERCENTAGES, Round
+from kubedsm_lab.bench.report import DisagreementError
+from kubedsm_lab.bench.scale.pairs import compare, run
+from kubedsm_lab.bench.scale.running import LAG, lag_between
+from kubedsm_lab.bench.scale.world import Batch, Size, build_mirror, without_aggregates
 from support.printed import printed
 
 _GI = 2**30
-ROUND = Round(0.5, 150.0, 0, 0.9, 0.3, 1.0, 0.0, 120.0, 4, 5)
 
 
 @pytest.fixture(scope="module")
 def found():
     progress = []
-    result = run((99, 160), 15, 1, lambda: progress.append(1))
+    result = run_nodes((99, 160), 15, 1, lambda: progress.append(1))
     assert len(progress) == 2 * 8
     return result
 
@@ -75,35 +82,51 @@ def test_the_next_batch_goes_on_where_the_last_one_stopped():
     assert searches.counts.max() - searches.counts.min() == 1
 
 
-def test_what_is_said_of_it(found):
-    assert found.lost_score(side_of(found, 160, "kubedsm", 100)) == 0
-    report = found.report()
-    said = report.figures
-    assert [side["nodes"] for side in said["sides"]] == [99] * 8 + [160] * 8
-    assert said["publishedCiFloor"]["podsPerSecond"] == [680, 810]
-    text = printed(report.rendered, 200)
-    for title in ("Who is ahead", "Time", "Quality", "Fairness"):
-        assert f"\n{title}\n" in text
-    assert "kube-scheduler's CI floor, published" in text
+@pytest.mark.long
+def test_a_size_is_read_decided_and_suggested_by_both_sides():
+    shown = run(Size(8, 40), rounds=1, suggestions=1, seconds=0).figures
+    assert (shown["nodes"], shown["pods"], shown["running"]) == (8, 40, None)
+    assert len({each["what"] for each in shown["paired"]}) == 7
+    assert all(each["ms"] > 0 and each["ratio"] > 0 for each in shown["paired"])
+    report = run(Size(8, 501), rounds=1, suggestions=0, seconds=0)
+    assert report.figures["paired"][1]["besideSampled"] == [500, 501]
+    assert "extrapolated from 500 of 501 pods" in printed(report.rendered, 200)
 
 
-def test_ours_as_it_comes_is_beside_every_percentage_of_theirs():
-    sides = [
-        Side(200, policy, percentage, [attrs.evolve(ROUND, ms=ms, most=most)])
-        for policy, percentage, ms, most in (
-            ("kubedsm", 0, 0.1, 5),
-            ("kubedsm", 100, 0.2, 6),
-            ("kube-scheduler", 0, 2.0, 5),
-            ("kube-scheduler", 100, 4.0, 5),
-        )
-    ]
-    time, *_ = standings(NodesResult(10, 1, sides))
-    assert time.what == "decision time a pod, 200 nodes"
-    assert list(time.values) == [
-        "kubedsm, p = 100",
-        "kube-scheduler, p = 0",
-        "kube-scheduler, p = 100",
-    ]
-    assert time.difference.other == "kube-scheduler, p = 0"
-    assert time.winners == ["kubedsm, p = 100"]
-    assert [side.is_fair for side in sides] == [True, False, True, True]
+def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():
+    known = build_mirror(Size(8, 40))
+    known.check_invariants()
+    seen = known.snapshot()
+    assert (len(seen.nodes), len(seen.pods)) == (8, 40)
+    waiting = Batch(200, 3).pending_pods()
+    assert len({pod.pod_class for pod in waiting}) == 3
+    assert rank_pods(waiting, 0.0, 60.0) is None
+
+
+def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():
+    seen = build_mirror(Size(8, 40)).snapshot()
+    anew = without_aggregates(seen)
+    assert anew == seen
+    assert (anew.census, anew.census.shares) == (seen.census, seen.census.shares)
+    for kept in ("census", "index", "room"):
+        assert getattr(anew, kept) is not getattr(seen, kept)
+
+
+def test_sides_that_come_to_different_things_are_not_compared():
+    answers = iter(range(10))
+    with pytest.raises(DisagreementError, match="odd"):
+        compare("odd", 1, lambda: next(answers), lambda: next(answers))
+
+
+def scrape(*counts):
+    """How many looks were late by at most 1 ms, 50 ms, and at all."""
+    of = zip(("0.001", "0.05", "+Inf"), counts, strict=True)
+    lines = [f'{LAG}_bucket{{le="{bound}"}} {count}' for bound, count in of]
+    return "\n".join([f"# TYPE {LAG} histogram", *lines, ""])
+
+
+def test_lag_is_that_of_the_samples_between_two_scrapes():
+    lag = lag_between(scrape(0, 500, 1000), scrape(600, 1499, 2000))
+    assert lag == {"looks": 1000, "p50": 0.001, "p99": 0.05, "p99.9": 0.05, "max": math.inf}
+    lag = lag_between(scrape(0, 0, 7), scrape(3, 4, 11))
+    assert lag == {"looks": 4, "p50": 0.001, "p99": 0.05, "p99.9": 0.05, "max": 0.05}

@@ -4,31 +4,24 @@ The long form is `kubedsm bench solve`.
 """
 
 import itertools
-import json
-import re
 
-import attrs
 import pytest
 
-from kubedsm.model.model import Tier
-from kubedsm.objective.objective import NANO, Objective, QosTarget
+from kubedsm.objective.objective import NANO, Objective
 from kubedsm.optimizer.moving.suggest import suggest
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
-from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
-from kubedsm_lab.bench.report import DisagreementError
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
-from kubedsm_lab.bench.solve.oracle import Best, Reach, best_moves, best_placement
+from kubedsm_lab.bench.solve.oracle import best_moves, best_placement
 from kubedsm_lab.bench.solve.run import Task, carry_out, move, place, place_with
-from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
+from kubedsm_lab.bench.solve.verdict import Way
 from support.drawing import drawn_cases
-from support.placement_instances import drawn, node, resources, snapshot
-from support.printed import printed
-from support.suggest_instances import crowded_case, running
+from support.placement_instances import drawn
+from support.suggest_instances import crowded_case
 
 
 def instance(of, objective, batch=()):
@@ -50,7 +43,7 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     waiting = {each.workload for each in of.batch}
     others = sum(
         objective.score(share.edge, share.total, promise.qos, promise.weight)
-        for workload, share in of.snapshot.shares().items()
+        for workload, share in of.snapshot.census.shares.items()
         if workload not in waiting
         for promise in [of.promises(workload)]
     )
@@ -72,36 +65,6 @@ def all_running():
     """Cases with room in the cloud for whatever leaves the edge, so that all moves can be made."""
     cases = (crowded_case(seed, roomy=True) for seed in itertools.count())
     return (case for case in cases if len(case.snapshot.placed) == len(case.snapshot.pods))
-
-
-def test_moves_without_room_are_noticed():
-    """Two pods that want each other's node: there is room for neither before the other is gone."""
-    pods = [running(f"{name}-0", name, resources(2), f"edge-{name}") for name in "ab"]
-    nodes = [node("edge-a", Tier.EDGE, 2), node("edge-b", Tier.EDGE, 2), node("cloud", Tier.CLOUD)]
-    shot, limits = snapshot(nodes, pods), SuggestLimits()
-    moves = [
-        Move(each, each.node_name, nodes[1 - at].name, MoveKind.EDGE_TO_EDGE)
-        for at, each in enumerate(pods)
-    ]
-    nothing = suggest(shot, lambda _: QosTarget(), Objective(), limits)
-    for legs, why in (
-        ([Leg(moves[0], moves[0].source, moves[0].target)], "finds no room"),
-        ([Leg(moves[0], moves[0].source, moves[0].target)] * 7, "7 legs"),
-    ):
-        with pytest.raises(DisagreementError, match=why):
-            carry_out(shot, attrs.evolve(nothing, moves=tuple(moves), legs=tuple(legs)), limits)
-
-
-def test_a_node_that_does_not_take_a_pod_is_noticed():
-    of = next(batches(0))
-    everything = of.snapshot.of_tier(Tier.EDGE)[0]
-
-    class Careless:
-        def place(self, snapshot, pods, *_):
-            return Decision(tuple(Binding(each, everything.name, Tier.EDGE) for each in pods))
-
-    with pytest.raises(DisagreementError, match=f"{everything.name} does not take"):
-        place_with(Careless(), of)
 
 
 #: of its search, whatever it finds by then; where that is little, the bound is still one
@@ -162,17 +125,3 @@ def test_what_is_proven_is_the_best_where_columns_are_parallel():
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
     assert judged.ways[Way.SOLVED].proven
-
-
-def test_algorithms_are_compared_under_headings_that_are_words():
-    reach, standing = (Reach(2.0, 2.0),), Standing((2,), (2.0,), True, (), 0.1)
-    ways = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER), standing)
-    placed = Placed("one", 2, 1, (0.0,), ways, Best(reach, reach), 0.1)
-    moves = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.BEST), Moves(1.0, 1.0, 1.0, 1, 0.1))
-    result = SolveResult([placed], [placed], [Moved("one", 9, 20, moves, 1.0, 1.0, True)])
-    report = result.report()
-    json.dumps(report.figures)
-    shown = printed(report.rendered, 160)
-    assert "the most" in shown
-    assert "in the end" in shown
-    assert not re.search(r"[a-z][A-Z]", shown.replace("QoS", "").replace("CPU", ""))

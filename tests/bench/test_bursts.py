@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 import attrs
@@ -18,7 +18,6 @@ from kubedsm_lab.bench.burst.policy_process import (
     find_policy,
 )
 from kubedsm_lab.bench.burst.run import Plan, run
-from kubedsm_lab.emulator.api.object_state import is_ready
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
@@ -123,22 +122,6 @@ async def test_an_interrupt_leaves_nothing_behind_either():
             await running
         await asyncio.sleep(5)
         assert left_of(world) == []
-
-
-async def test_each_has_the_machine_to_itself_until_its_pods_are_ready():
-    async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm", "another"):
-
-        @contextmanager
-        def alone(scheduler):
-            story.append((scheduler, len(world.api.list(PODS))))
-            yield
-            pods = world.api.list(PODS)
-            story.append((scheduler, sum(is_ready(pod) for pod in pods)))
-
-        story, began = [], world.clock.monotonic()
-        await bursts(world, "kubedsm", "another", alone=alone, silence=30.0, pause=5.0)
-        assert world.clock.monotonic() - began > 40
-    assert story == [("kubedsm", 0), ("kubedsm", 5), ("another", 0), ("another", 5)]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,17 @@
 """Numbers and durations as benchmarks show them, and the commands that show them."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
 
+from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.bench.report import Report, format_duration, format_number, measure_cpu
-from kubedsm_lab.cli.bench import bench
+from kubedsm_lab.bench.sites import Outage, play
+from kubedsm_lab.bench.soak.tenants import ODDITIES
+from kubedsm_lab.cli import bench
 
 
 @pytest.mark.parametrize(
@@ -41,8 +46,38 @@ def test_other_processes_are_not_measured(monkeypatch):
 def test_people_get_tables_and_programs_get_json(monkeypatch, options):
     found = Report({"ratio": 2}, ["a table"], ["a note"])
     monkeypatch.setattr("kubedsm_lab.bench.sites.run", lambda: found)
-    printed = CliRunner().invoke(bench, ["site", *options]).stdout
+    printed = CliRunner().invoke(bench.bench, ["site", *options]).stdout
     if options:
         assert json.loads(printed) == {"ratio": 2}
     else:
         assert printed.splitlines() == ["a table", "a note"]
+
+
+def test_names_and_defaults_are_those_of_the_benchmarks():
+    assert tuple(ODDITIES) == bench.ODDITIES
+    [keepalive] = (each for each in bench.burst.params if each.name == "keepalive")
+    assert keepalive.default == bare_loop.FOREVER
+
+
+@pytest.mark.parametrize("name", bench.bench.list_commands(None))
+def test_the_list_of_commands_shows_whole_summaries(name):
+    command = bench.bench.get_command(None, name)
+    assert not command.get_short_help_str(62).endswith("...")
+
+
+def test_help_imports_no_benchmark():
+    asked = (
+        "import sys, click; from kubedsm_lab.cli.bench import bench;"
+        "bench.main(['--help'], standalone_mode=False);"
+        "print(*(name for name in sys.modules if name.startswith('kubedsm_lab.bench')))"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\n\n")
+
+
+def test_knowing_of_sites_spares_pods_and_costs_no_capacity():
+    outage = Outage("cut", 1, away=500.0, after=200.0)
+    ours, beside = (play(outage, scheduler) for scheduler in ("kubedsm", "without sites"))
+    assert ours.evicted == beside.evicted == 8
+    assert 0 < ours.needless < beside.needless
+    assert ours.serving == ours.wanted

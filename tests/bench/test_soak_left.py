@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm_lab.bench.soak.leftovers import Leavings, Left, nonzero_gauges
+from kubedsm_lab.bench.soak.leftovers import Leavings, Left
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
@@ -29,12 +29,9 @@ def left_in(world, api):
     return Leavings(api, PodWatch(world.clock), (), world.clock).find()
 
 
-async def test_of_a_scheduler_that_leaves_nothing_nothing_is_left():
+async def test_of_a_scheduler_that_leaves_nothing_but_room_held_for_nobody_that_is_left():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         assert await left_in(world, await tenant(world)) == Left()
-
-
-async def test_room_that_is_held_for_nobody_is_left():
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
         api = await tenant(world)
         runtime.mirror.reserve("nobody", NodeName(NODES[1]), Resources(cpu=1))
@@ -52,17 +49,3 @@ async def test_marks_and_pods_that_nobody_asked_for_are_left():
         assert left.replicas == ("shop/web: 3 pods, not 2",)
         assert left.room == NODES
         assert "shop" not in str(await api.get(f"{CORE}/namespaces"))
-
-
-def test_gauges_say_what_a_scheduler_is_at():
-    metrics = """
-kubedsm_plans_in_progress 1.0
-kubedsm_migrations_in_progress 0.0
-scheduler_pending_pods{queue="active"} 0.0
-scheduler_pending_pods{queue="backoff"} 2.0
-kubedsm_paused 1.0
-"""
-    assert list(nonzero_gauges(metrics)) == [
-        "kubedsm_plans_in_progress 1",
-        "scheduler_pending_pods 2",
-    ]

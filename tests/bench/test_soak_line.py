@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import socket
 from contextlib import asynccontextmanager
 
@@ -119,14 +118,3 @@ async def test_stalled_it_carries_later_what_is_still_wanted_and_nothing_that_is
         await stalling
         assert server.came[2:] == [b"wanted\n"]
         writer.close()
-
-
-def test_a_kubeconfig_leads_by_way_of_it(tmp_path):
-    led = Line("http://127.0.0.1:1", None)
-    led.url = "http://127.0.0.1:2"
-    config = tmp_path / "config"
-    config.write_text(
-        json.dumps({"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]})
-    )
-    written = led.write_kubeconfig(config, tmp_path / "other")
-    assert json.loads(written.read_bytes())["clusters"][0]["cluster"]["server"] == led.url

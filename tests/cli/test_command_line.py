@@ -1,6 +1,5 @@
 """Commands of both distributions: their options, their functions, and how they end."""
 
-import inspect
 import os
 import subprocess
 import sys
@@ -9,67 +8,19 @@ import click
 import pytest
 
 from kubedsm.app.leader_election import LeaseTimes
-from kubedsm.cli.main import commands
 from kubedsm.cli.options import (
     DIAGNOSTICS_PORT,
     LOOPBACK,
-    Election,
-    MigrationOptions,
-    PageOptions,
     leader_election,
-    read_page_options,
 )
-from kubedsm.cli.run import RunOptions
 from kubedsm.explain import server
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.solvers.available import LIBRARIES
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli import chaos, compare, replay
-from kubedsm_lab.cli.emulate import EmulateOptions
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
-from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
-
-
-def leaves(group, path):
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if isinstance(command, click.Group):
-            yield from leaves(command, f"{path} {name}")
-        elif not path.endswith("bench") and name != "explain":
-            yield f"{path} {name}", command
-
-
-LEAVES = dict(leaves(commands, "kubedsm"))
-
-
-#: types that groups of options are collected in, and their makers
-COLLECTED = {
-    Election: Election,
-    PageOptions | None: read_page_options,
-    MigrationOptions: MigrationOptions,
-    RunOptions: RunOptions,
-    EmulateOptions: EmulateOptions,
-    ReplayOptions: ReplayOptions,
-}
-
-
-def options_of(function):
-    """Return the names of its typed parameters, and of all options that they are made of."""
-    found = set()
-    for name, parameter in inspect.signature(function).parameters.items():
-        assert parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        assert parameter.annotation is not parameter.empty
-        made_by = COLLECTED.get(parameter.annotation)
-        found |= {name} if made_by is None else options_of(made_by)
-    return found
-
-
-@pytest.mark.parametrize("command", LEAVES)
-def test_a_function_takes_each_of_its_options(command):
-    given = {option.name for option in LEAVES[command].params}
-    assert options_of(inspect.unwrap(LEAVES[command].callback)) == given
 
 
 def test_names_and_defaults_are_those_of_what_they_are_of():

@@ -1,13 +1,22 @@
-"""`kubedsm demo`: what is wrong is told before the run, and a run that is ended ends in order."""
+"""Commands of the lab: demo, chaos, and the files with secrets of an emulated cluster."""
 
+import json
 import os
 import signal
+import stat
 import sys
 
+import attrs
 import pytest
+from click.testing import CliRunner
 
+from kubedsm.config.documents import DocumentError
 from kubedsm.terminal.running import PIPE_CLOSED
+from kubedsm_lab.chaos import sweep
+from kubedsm_lab.chaos.stage import Placed
 from kubedsm_lab.cli import demo_session
+from kubedsm_lab.cli.chaos import chaos
+from kubedsm_lab.cli.credentials import ensure_token, written_kubeconfig
 from support.command_line import kubedsm
 from support.processes import Process
 
@@ -89,3 +98,139 @@ def test_a_demo_that_nobody_reads_on_ends_as_all_else_does(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         demo_session.make_console(stderr=False).on_broken_pipe()
     assert ended.value.code == PIPE_CLOSED
+
+
+FAULT = "call:create-pods/binding:1:409"
+
+
+def ran(*arguments):
+    done = CliRunner().invoke(chaos, list(map(str, arguments)), env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    return done
+
+
+def broken_at(monkeypatch, fault):
+    """Have this one fault break a promise, by a reference that ends in another way."""
+    usual = sweep.reference("burst", 0)
+
+    def judged(injection):
+        outcome = sweep.play(injection, usual)
+        wrong = ("I7: web has nothing",) if str(injection.fault) == fault else ()
+        return sweep.Verdict(injection, outcome.struck, wrong)
+
+    monkeypatch.setattr(sweep, "judge", judged)
+
+
+@pytest.mark.long
+def test_a_sweep_counts_what_it_has_done_and_which_cells_that_covers():
+    done = ran("--injections", 12, "--workload", "burst", "--jobs", 1, "-o", "json")
+    shown = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert (shown["injections"], shown["violations"], shown["cellsCovered"]) == (12, 0, 12)
+    assert shown["cells"] > 500
+
+
+def test_a_broken_promise_is_shown_with_the_command_that_tells_of_it(monkeypatch):
+    found = [i for i in sweep.list_injections(["burst"], 0) if str(i.fault) == FAULT]
+    monkeypatch.setattr("kubedsm_lab.chaos.sweep.list_injections", lambda *_, **__: found)
+    broken_at(monkeypatch, FAULT)
+    done = ran("--injections", 1, "--workload", "burst", "--jobs", 1)
+    assert done.exit_code == 1
+    assert f"kubedsm chaos --workload burst --seed 0 --fault {FAULT} (and 0 alike)" in done.stdout
+    assert "1 injections, 1 broke a guarantee; 1 of 1 cells" in done.stdout
+
+
+def test_one_fault_is_told_from_where_it_strikes():
+    done = ran("--workload", "burst", "--fault", FAULT)
+    assert done.exit_code == 0
+    told = done.stdout.splitlines()
+    assert "create-pods/binding #1" in told[0]
+    assert f"FAULT {FAULT}" in told[1]
+    assert "web: 4 at the edge, 1 in the cloud, 0 waiting" in told
+
+
+def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):
+    usual = sweep.reference("scaling", 0)
+    ends = {**usual.end, "shop": Placed(cloud=1)}
+    monkeypatch.setattr(
+        "kubedsm_lab.chaos.sweep.reference", lambda *_, **__: attrs.evolve(usual, end=ends)
+    )
+    done = ran("--workload", "scaling", "--fault", "call:create-events:2:409")
+    assert done.exit_code == 1
+    assert "BROKEN I7: shop has" in done.stdout
+    assert "default/shop-" in done.stdout
+    assert "default/web-" not in done.stdout
+
+
+@pytest.mark.parametrize("fault", ["call:create-pods/binding:99:409", "tea:create-cups:0:tea"])
+def test_a_fault_that_finds_nothing_is_told_in_one_line(fault):
+    done = ran("--workload", "burst", "--fault", fault)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: --fault {fault} finds no such call or event, with --workload burst --seed 0"
+    )
+
+
+URL = "http://127.0.0.1:8001"
+
+
+@pytest.fixture(autouse=True)
+def generous_umask():
+    """So that a file is private because we said so."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_missing_token_file_is_made_with_a_token_that_nobody_guesses(tmp_path, capsys):
+    token = ensure_token(tmp_path / "token")
+    assert len(token) >= 40
+    assert mode(tmp_path / "token") == 0o600
+    assert ensure_token(tmp_path / "token") == token
+    assert ensure_token(tmp_path / "other") != token
+    assert capsys.readouterr().err == ""
+    (tmp_path / "token").write_text("  let-me-in\n")
+    assert ensure_token(tmp_path / "token") == "let-me-in"
+
+
+def test_a_token_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_path, capsys):
+    path = tmp_path / "token"
+    path.write_text("let-me-in")
+    path.chmod(0o640)
+    assert ensure_token(path) == "let-me-in"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"kubedsm: {path} contains a token, and others may read it (mode 0640); chmod 600 {path}"
+    )
+    assert mode(path) == 0o640
+    path = tmp_path / "config"
+    path.write_text("something much longer than what is written over it" * 20)
+    path.chmod(0o644)
+    with written_kubeconfig(URL, "secret", path):
+        json.loads(path.read_text())
+    assert "mode 0644" in capsys.readouterr().err
+    with written_kubeconfig(URL, None, path):
+        assert "secret" not in path.read_text()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"two words", b"two\nlines", b"\xff", b"caf\xc3\xa9"]
+)
+def test_what_is_no_token_is_refused_in_one_line(content, tmp_path):
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    with pytest.raises(DocumentError, match=f"^{path}: not a token: .+$"):
+        ensure_token(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_only_its_owner_can_read_a_kubeconfig(asked_for, tmp_path):
+    with written_kubeconfig(URL, "secret", tmp_path / "config" if asked_for else None) as path:
+        assert mode(path) == 0o600
+        assert json.loads(path.read_text())["users"][0]["user"] == {"token": "secret"}

@@ -124,7 +124,7 @@ def test_all_are_placed_beyond_the_bounds(name, number, qos, solver):
     dump, configuration = read(name)
     snapshot = mirror_of(dump, configuration).snapshot()
     policy = attrs.evolve(configuration.policy, solver=solver)
-    decision = policy.decide(snapshot, snapshot.schedulable(snapshot.pods.values()))
+    decision = policy.decide_batch(snapshot, snapshot.schedulable(snapshot.pods.values()))
     assert (len(decision.bindings), decision.proof.placed) == (number, True)
     assert solver is None or decision.score_after / 1e9 >= qos
     [qos_left] = decision.certificates
@@ -160,7 +160,7 @@ def after_all_rounds(name):
         snapshot = snapshot.with_placed({move.pod.uid: move.target for move in moves})
         if not moves:
             break
-    shares = {str(w): (share.edge, share.total) for w, share in snapshot.shares().items()}
+    shares = {str(w): (share.edge, share.total) for w, share in snapshot.census.shares.items()}
     return shares, number
 
 

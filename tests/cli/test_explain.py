@@ -176,18 +176,6 @@ def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in
     assert "opt in" not in explain("a", items=[node("e1"), pod("a")]).stdout
 
 
-def test_that_no_node_is_large_enough_is_said(explain):
-    items = [node("e1", cpu="5"), node("c1", "cloud", cpu="5"), pod("big", cpu="30")]
-    (said,) = explained(explain, "big", items=items)
-    assert said["message"] == (
-        "0/2 nodes are available: 2 Insufficient cpu."
-        " No node is large enough: the pod requests 30 cpu, the largest has 5 cpu."
-    )
-    items = [node("e2", cpu="30", taints=[{"key": "k", "effect": "NoSchedule"}]), *items]
-    (said,) = explained(explain, "big", items=items)
-    assert "large enough" not in said["message"]
-
-
 def test_the_table_says_it_too(explain):
     result = explain("a", items=[node("e1", cpu="500m"), node("c1", "cloud"), pod("a")])
     assert "NodeResourcesFit: Insufficient cpu" in result.stdout

@@ -1,15 +1,32 @@
-"""`suggest --apply` and `approve` beside a scheduler: it is asked, and what it answers is told."""
+"""Requests to a scheduler, reading its cluster, and packing: in virtual time."""
 
 import asyncio
+import random
 import re
 
+import attrs
 import click
 import pytest
 import yaml
 
+from kubedsm.cli.cluster import read_snapshot
+from kubedsm.cli.execution import carry_out
 from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Requests
-from kubedsm.kube.client.port import Forbidden, ObjectName, Request
+from kubedsm.cli.packing_advice import advise
+from kubedsm.config.settings import Configuration, load
+from kubedsm.explain.migration_outcome import Outcome
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.port import (
+    ClusterError,
+    Forbidden,
+    ObjectName,
+    OutcomeUnknown,
+    Request,
+    Response,
+)
 from kubedsm.kube.wire.annotations import RequestedMove
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.process.clock import VirtualClock
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
@@ -19,8 +36,10 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from kubedsm_lab.emulator.front import EmulatedFront
+from support.answering_cluster import refusal
 from support.manifests import ROOT
-from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
+from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, settle_on_cloud
+from support.packings import half_full, in_pieces, large, placed
 from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing
 from support.rights import ADMIN_TOKEN, install, token_of
 from support.worlds import emulated
@@ -40,9 +59,12 @@ def standing(world):
     return [asked for each in there for asked in each.get("annotations", {}).values()]
 
 
-async def test_what_is_approved_is_done_and_said(capsys):
+async def test_what_is_approved_is_done_and_said_and_what_does_not_hold_any_more_is_not(capsys):
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
+        assert await beside(scene.world).send("0badf00d") == STALE
+        told = "it does not hold any more; what is proposed now is "
+        assert told in capsys.readouterr().err
         assert await beside(scene.world).send(suggestion.id) == 0
         assert scene.world.placed("web") == {"e1": 2}
         assert not standing(scene.world)
@@ -67,14 +89,7 @@ async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
     assert " to e1 rolled back: " in capsys.readouterr().err
 
 
-async def test_what_does_not_hold_any_more_has_an_exit_code_of_its_own(capsys):
-    async with proposing() as scene:
-        await scene.until_proposed()
-        assert await beside(scene.world).send("0badf00d") == STALE
-    assert "it does not hold any more; what is proposed now is " in capsys.readouterr().err
-
-
-async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsys):
+async def test_beside_a_paused_scheduler_nobody_waits_and_it_has_the_last_word(capsys):
     async with proposing() as scene:
         scheduler, clock = beside(scene.world), scene.world.clock
         assert not await scheduler.is_paused()
@@ -87,16 +102,13 @@ async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsy
         assert 10 <= clock.monotonic() - before < 12
         asyncio.get_running_loop().call_later(5, scene.paused, "false")
         assert not await scheduler.is_paused(60.0)
-
-
-async def test_the_scheduler_has_the_last_word_on_the_pause():
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
         scene.paused("true")
         assert await beside(scene.world).send(suggestion.id) == PAUSED
 
 
-async def test_a_request_that_nobody_takes_is_withdrawn():
+async def test_requests_that_nobody_takes_or_that_say_too_much_are_withdrawn():
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
         with pytest.raises(
@@ -105,9 +117,6 @@ async def test_a_request_that_nobody_takes_is_withdrawn():
             await beside(world).send("0badf00d")
         assert world.clock.monotonic() < TAKEN_WITHIN + 5
         assert not standing(world)
-
-
-async def test_more_than_a_request_may_say_is_not_asked_for():
     many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
@@ -182,3 +191,70 @@ async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
             assert not world.witness.of("detach")
             assert await approver.send(proposed.id) == 0
             assert world.placed("web") == {"e1": 1}
+
+
+@attrs.frozen
+class Server:
+    """Has nothing, and answers for one kind as it is told to."""
+
+    plural: str
+    answer: Response | Exception
+
+    async def request(self, request, *, timeout):
+        if request.path.endswith(f"/{self.plural}"):
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+        return Response(200, b'{"metadata": {"resourceVersion": "5"}, "items": []}')
+
+
+async def read(plural, answer):
+    cluster = ExplainedCluster(Server(plural, answer), "https://10.0.0.1")
+    return await read_snapshot(cluster, Configuration(), VirtualClock(), random.Random(1))
+
+
+@pytest.mark.parametrize("plural", ["nodes", "pods"])
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (refusal(403, "you cannot list"), "no right to list {}"),
+        (refusal(404, "no such path"), "serves no {} at"),
+        (refusal(500, "etcd is away"), "etcd is away"),
+        (refusal(410, "too old"), "too old"),
+        (Response(200, b'{"items": 3}'), "items: expected"),
+        (Response(200, b"<html>Sign in</html>"), "Sign in"),
+        (OutcomeUnknown("GET: no answer within 10 s"), "no answer within 10 s"),
+    ],
+)
+async def test_what_must_be_seen_and_cannot_ends_it_at_once(plural, answer, line):
+    with pytest.raises((ClusterError, WireError), match=line.format(plural)):
+        await read(plural, answer)
+
+
+async def test_what_need_not_be_seen_is_done_without_and_that_is_said(capsys):
+    snapshot = await read("storageclasses", refusal(403, "you cannot list"))
+    assert not snapshot.nodes
+    said = capsys.readouterr().err
+    assert said.startswith("kubedsm: decided without knowing them: no right to list storageclasses")
+    assert len(said.splitlines()) == 1
+
+
+OFF = load("{suggester: {mode: off}, migration: {drainDelay: 1s}}", "test")
+
+
+async def test_the_room_is_made_though_a_scheduler_would_only_be_told_to_say_so():
+    async with in_pieces(configuration=OFF) as world:
+        async with world.scheduler():
+            await half_full(world)
+        ready = ReadyPods(world, "web").watch()
+        large(world)
+        front, rng = EmulatedFront(world.cluster.routes, world.clock), random.Random(0)
+        advice = advise(await read_snapshot(front, OFF, world.clock, rng), OFF)
+        assert len(advice.packed.moves) == 1
+        # Whatever it costs: who asks for it has seen that.
+        dear = attrs.evolve(OFF, migration=attrs.evolve(OFF.migration, price=3600.0))
+        [ended] = await carry_out(front, dear, advice.carry_out, world.clock, rng)
+        assert ended.outcome is Outcome.COMPLETED
+        assert placed(world) == 1
+        assert sorted(world.placed("web").values()) == [2]
+        assert ready.lowest == 2

@@ -51,19 +51,6 @@ def test_a_configuration_needs_what_it_uses(tmp_path):
     assert rights("--config", path) == rights()
 
 
-def test_a_right_is_given_once():
-    given = [
-        (role["kind"], group, resource, verb)
-        for role in yaml.safe_load_all(said("-o", "yaml"))
-        for rule in role.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    ]
-    assert len(given) == len(set(given))
-    assert len(given) == len({right for feature in FEATURES for right in feature.rights})
-
-
 def test_roles_are_bound_to_the_account_of_that_name_and_namespace():
     printed = yaml.safe_load_all(said("-o", "yaml", "--name", "other", "--namespace", "edge"))
     objects = {given["kind"]: given for given in printed}

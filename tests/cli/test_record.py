@@ -65,6 +65,7 @@ def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, m
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.long
 def test_results_of_replays_can_be_compared_too(scenario, tmp_path, monkeypatch):
     for policy in ("kubedsm", "random"):
         played = ("replay", scenario, "--policies", policy, "--jobs", 1, "--out", tmp_path / policy)

@@ -11,7 +11,7 @@ from kubedsm.cli import console, migration_advice
 from kubedsm.cli.commands import suggest
 from kubedsm.cli.inputs import mirror_of
 from kubedsm.cli.migration_advice import advice_tables, advise
-from kubedsm.config.settings import Configuration, load
+from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
 from kubedsm.optimizer.programming.in_order import Certificate
@@ -67,21 +67,6 @@ def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
     assert said["score"]["after"]["qos"] > said["score"]["before"]["qos"]
 
 
-def test_a_service_above_its_promise_gives_way_to_one_below():
-    services = load("services: {shop/idle: {qos: 0}, shop/web: {qos: 1}}", "test")
-    tight = node("e1", "edge", cpu="1")
-    said = said_of(
-        tight,
-        CLOUD,
-        running("idle-1", "e1", workload="idle"),
-        running("web-1", "c1"),
-        configuration=services,
-    )
-    kinds = {move["pod"]: move["kind"] for move in said["moves"]}
-    assert kinds == {"shop/idle-1": "edge-to-cloud", "shop/web-1": "cloud-to-edge"}
-    assert said["order"] == [["shop/idle-1"], ["shop/web-1"]]
-
-
 @pytest.mark.parametrize(
     "stays",
     [
@@ -120,12 +105,7 @@ def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
     assert f"shop/{move['pod'][5:]} migrates {purpose}" in told
 
 
-def test_a_stateful_pod_would_be_recreated():
-    said = said_of(EDGE, CLOUD, running("db-0", "c1", workload="db", kind="StatefulSet"))
-    assert [move["mode"] for move in said["moves"]] == ["recreate"]
-
-
-def test_what_is_not_proven_is_told_with_the_most_there_could_be():
+def test_what_is_not_proven_or_late_is_told_with_the_most_there_could_be():
     dump = dumps.read(dump_of(EDGE, CLOUD, running("web-1", "c1")), "dump")
     mirror = mirror_of(dump, Configuration())
     advice = advise(mirror.snapshot(), Configuration())
@@ -136,22 +116,6 @@ def test_what_is_not_proven_is_told_with_the_most_there_could_be():
     assert "not proven optimal within the limits" in told
     assert "worth: 3 of at most 4 (gap 25.0 %)" in told
     assert advice.as_json()["certificates"] == [worth.as_json()]
-
-
-def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
-    """As the running scheduler says."""
-    items = node("e1", "edge"), node("c1", "cloud"), running("web-0", "c1")
-    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
-    snapshot = mirror.snapshot()
-    assert advise(snapshot, Configuration()).suggestion.moves
-    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.shares()))
-    advice = advise(attrs.evolve(snapshot, measured=measured), Configuration())
-    assert not advice.suggestion.moves
-    why = "the edge answers its workload's requests more slowly than the cloud"
-    assert advice.as_json()["rejected"] == [{"pod": "shop/web-0", "reason": why}]
-
-
-def test_at_the_time_limit_the_best_so_far_is_the_result_and_says_so():
     items = [EDGE, CLOUD, running("web-1", "c1")]
     mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
     advice = advise(mirror.snapshot(), Configuration(), Deadline(lambda: 1.0, 0.0))
@@ -161,6 +125,21 @@ def test_at_the_time_limit_the_best_so_far_is_the_result_and_says_so():
     advice = advise(mirror.snapshot(), Configuration())
     assert advice.complete
     assert "Time limit reached" not in printed(advice_tables(advice, 1.0))
+
+
+def test_a_pod_stays_in_the_cloud_for_a_slower_edge_and_a_stateful_one_is_recreated():
+    # As the running scheduler says.
+    items = node("e1", "edge"), node("c1", "cloud"), running("web-0", "c1")
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    snapshot = mirror.snapshot()
+    assert advise(snapshot, Configuration()).suggestion.moves
+    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.census.shares))
+    advice = advise(attrs.evolve(snapshot, measured=measured), Configuration())
+    assert not advice.suggestion.moves
+    why = "the edge answers its workload's requests more slowly than the cloud"
+    assert advice.as_json()["rejected"] == [{"pod": "shop/web-0", "reason": why}]
+    said = said_of(EDGE, CLOUD, running("db-0", "c1", workload="db", kind="StatefulSet"))
+    assert [move["mode"] for move in said["moves"]] == ["recreate"]
 
 
 def test_the_budget_option_is_the_deadline_and_progress_is_not_on_stdout(monkeypatch, tmp_path):

@@ -15,7 +15,6 @@ from kubedsm_lab.replay import evaluation, presets
 from kubedsm_lab.replay.findings import Findings
 from kubedsm_lab.replay.hpa import tables as hpa_tables
 from kubedsm_lab.replay.load_aware import experiment as load_aware
-from kubedsm_lab.replay.load_aware.trial import Outcome, Trial
 from kubedsm_lab.replay.packing import tables as packing_tables
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
@@ -257,24 +256,6 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
     assert more.values == {"kubedsm": 50, "kube-scheduler": 50}
     assert evictions.values == {"kubedsm": 1, "kube-scheduler": 3}
     assert packing_tables.standings([], 1.0) == []
-
-
-def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
-    def outcome(contender, p95, scenario=1):
-        trial = Trial("tree", scenario, 50, contender, 1, 30.0)
-        return Outcome(trial, p95, p95, 100, 0, 0, 0.0, 0.1, 0.1)
-
-    done = [
-        outcome("kube-scheduler", 2.0),
-        outcome("kubedsm", 0.1),
-        outcome("kubedsm + load", 1.0),
-        outcome("kube-scheduler", 4.0, scenario=2),
-        outcome("kubedsm + load", 3.96, scenario=2),
-    ]
-    first, second, lost = load_aware.standings(done)
-    assert first.difference.place is Place.AHEAD
-    assert first.values == {"kube-scheduler": 2.0, "kubedsm + load": 1.0}
-    assert (second.difference.place, lost.difference.place) == (Place.LEVEL, Place.LEVEL)
 
 
 @pytest.mark.parametrize(

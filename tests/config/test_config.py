@@ -104,14 +104,9 @@ def test_null_json_bare_words_lists_and_durations_are_read_as_they_are_meant():
 
 REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {qos: 1.5}}": "services.shop/cart.qos: 1.5 is not between 0 and 1",
-    "services: {shop/cart: {qos: -1}}": "services.shop/cart.qos: -1 is not between 0 and 1",
     "services: {'*': {qos: .nan}}": "services.*.qos: nan is not between 0 and 1",
-    "services: {'*': {qos: .inf}}": "services.*.qos: inf is not between 0 and 1",
     "services: {shop/cart: {qos: half}}": (
         "services.shop/cart.qos: 'half' is not a number between 0 and 1"
-    ),
-    "services: {shop/cart: {qos: true}}": (
-        "services.shop/cart.qos: true is not a number between 0 and 1"
     ),
     "services: {shop/cart: {qos: 1, latencyTarget: 1s}}": (
         "services.shop/cart.latencyTarget: qos says the same thing; only one of them may be given"
@@ -126,48 +121,24 @@ REFUSALS: dict[str | bytes, str] = {
         "services.cart: 'cart' is not namespace/name, namespace/*, */name or *"
     ),
     "services: {7: {qos: 1}}": "services.7: '7' is not namespace/name, namespace/*, */name or *",
-    "services: {Shop/cart: {qos: 1}}": (
-        "services.Shop/cart: 'Shop/cart' is not namespace/name, namespace/*, */name or *"
-    ),
     "services: [1]": "services: a list is not a mapping of keys to values",
     "services: {shop/cart: 0.5}": "services.shop/cart: 0.5 is not a mapping of keys to values",
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
         "services.shop/cart.latencyTarget: needs latency.edge, 80ms, below latency.cloud, 80ms"
-    ),
-    "objective: {weight: load}": "objective.weight: 'load' is not equal or traffic",
-    "services: {shop/cart: {rate: many}}": (
-        "services.shop/cart.rate: 'many' is not a number between 0 and 1000000"
-    ),
-    "services: {shop/cart: {rate: -1}}": (
-        "services.shop/cart.rate: -1 is not between 0 and 1000000"
-    ),
-    "tenants: {maxRate: 1e7}": "tenants.maxRate: 10000000 is not between 0 and 1000000",
-    "objective: {kind: speed}": (
-        "objective.kind: 'speed' is not share, proportional, latency or ecmus"
     ),
     "{objective: {kind: latency}, latency: {edge: 1s}}": (
         "objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms"
     ),
     "bach: {}": "bach: unknown key; did you mean batch?",
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
-    "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",
     "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud, queries",
-    "batch: {1: 5ms}": (
-        "batch.1: unknown key; the keys here are idle, max, size, budget, patience, edgeWait"
-    ),
-    "batch: {edgeWait: 2m}": "batch.edgeWait: 2m is not between 0s and 1m",
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),
-    "batch: {idle: 1:30}": (
-        "batch.idle: 90 is not a duration with its unit, such as 500ms, 10s or 1m30s"
-    ),
     "batch: {idle: 5 ms}": "batch.idle: '5 ms' is not a duration, such as 500ms, 10s or 1m30s",
-    "batch: {max: 2m}": "batch.max: 2m is not between 0s and 1m",
     "batch: {max: 1ms}": "batch.max: 1ms is shorter than idle, 5ms",
     "batch: {size: 0}": "batch.size: 0 is not between 1 and 10000",
     "batch: {size: 1.5}": "batch.size: 1.5 is not a whole number between 1 and 10000",
-    "batch: {size: true}": "batch.size: true is not a whole number between 1 and 10000",
     "batch: {size: 0x" + "f" * 6000 + "}": "batch.size: a huge number is not between 1 and 10000",
     "batch: 5ms": "batch: '5ms' is not a mapping of keys to values",
     "suggester: {period: 0s}": "suggester.period: 0s is not between 10ms and 24h",
@@ -176,44 +147,17 @@ REFUSALS: dict[str | bytes, str] = {
         "suggester.mode: 'aply' is not apply, suggest or off; did you mean apply?"
     ),
     "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
-    "suggester: {algorithm: fast}": "suggester.algorithm: 'fast' is not exact or paper",
-    "optimiser: {trigger: always}": "optimiser.trigger: 'always' is not stuck",
-    "optimiser: {delay: 0s}": "optimiser.delay: 0s is not between 100ms and 24h",
-    "optimiser: {tierShare: 2}": "optimiser.tierShare: 2 is not between 0 and 1",
-    "objective: {beta: -0.1}": "objective.beta: -0.1 is not between 0 and 1000",
-    "migration: {price: 25h}": "migration.price: 25h is not between 0s and 24h",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",
-    "migration: {maxConcurrent: 0}": "migration.maxConcurrent: 0 is not between 1 and 1000",
-    "migration: {deadline: 2024-01-01}": (
-        "migration.deadline: '2024-01-01' is not a duration, such as 500ms, 10s or 1m30s"
-    ),
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",
-    "fairness: {perNamespace: 1}": "fairness.perNamespace: 1 is not true or false",
-    "fairness: {namespaces: {shop: -1}}": (
-        "fairness.namespaces.shop: -1 is not between 0 and 1000"
-    ),
     "fairness: {namespaces: {shop/cart: 2}}": (
         "fairness.namespaces.shop/cart: 'shop/cart' is not a namespace"
     ),
-    "fairness: {namespaces: [shop]}": (
-        "fairness.namespaces: a list is not a mapping of keys to values"
-    ),
-    "objective: {beta: -1}": "objective.beta: -1 is not between 0 and 1000",
     "objective: {alpha: 0}": "objective.beta: 0.1 is not below alpha, 0",
-    "fragmentation: waste": "fragmentation: 'waste' is not unusable or product",
-    "objective: {gamma: 1e9}": "objective.gamma: 1000000000 is not between 0 and 1000",
     "objective: {gamma: -" + "9" * 400 + "}": (
         "objective.gamma: a huge number is not a number between 0 and 1000"
     ),
-    "objective: {gamma: " + "9" * 400 + "}": (
-        "objective.gamma: a huge number is not a number between 0 and 1000"
-    ),
     "edge: {headroom: 0.1}": "edge.headroom: 0.1 is not a percentage, such as 10%",
-    "edge: {headroom: 10}": "edge.headroom: 10 is not a percentage, such as 10%",
     "edge: {headroom: 101%}": "edge.headroom: 1.01 is not between 0% and 100%",
-    "edge: {headroom: -1%}": "edge.headroom: '-1%' is not a percentage, such as 10%",
-    "cloud: {percentageOfNodes: 101}": ("cloud.percentageOfNodes: 101 is not between 0 and 100"),
-    "batch: {patience: 0s}": "batch.patience: 0s is not between 1s and 24h",
     "tiers: {edge: []}": "tiers.edge: the list is empty",
     "tiers: {edge: [a, a]}": "tiers.edge: 'a' occurs twice",
     "tiers: {edge: yes}": "tiers.edge: true is not a label value, such as edge",
@@ -225,21 +169,11 @@ REFUSALS: dict[str | bytes, str] = {
     "apiVersion: kubedsm.io/v1": "apiVersion: 'kubedsm.io/v1' is not kubedsm.io/v1alpha1",
     "kind: Deployment": "kind: 'Deployment' is not KubeDSMConfiguration",
     "[]": "a list is not a mapping of keys to values",
-    "kubedsm": "'kubedsm' is not a mapping of keys to values",
     "batch: {size: 1}\nbatch: {size: 2}": "batch: given twice, line 2, column 1",
-    "batch: {size: 1, size: 2}": "batch.size: given twice, line 1, column 18",
-    '{"batch": {"size": 1, "size": 1}}': "batch.size: given twice, line 1, column 23",
-    "kind: *x": "not YAML: found undefined alias 'x', line 1, column 7",
     "a: 1\n---\nb: 2": "another document begins, line 2, column 1; there must be one only",
     b"kind: \xff": "not UTF-8 text",
-    "[" * 5000: "nested too deeply",
-    "batch: &b [*b]": "not YAML: found undefined alias 'b', line 1, column 12",
     "batch: {? [1, 2] : 3}": "batch: a key must be text, line 1, column 11",
-    "kind: !!python/name:os.system {}": (
-        "kind: 'tag:yaml.org,2002:python/name:os.system' has no meaning here, line 1, column 7"
-    ),
     "<<: {kind: x}": "<<: 'tag:yaml.org,2002:merge' has no meaning here, line 1, column 1",
-    "kind: !!bool perhaps": "not YAML: 'perhaps'",
 }
 
 

@@ -1,8 +1,20 @@
-"""Who is let in to the page: by which name, with which token."""
+"""Access to the page; its files: few bytes, whole without anybody else, colours that stand out."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from itertools import combinations
+from math import dist
+from urllib.parse import unquote
 
 import pytest
 
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile, TokenFileError
+from kubedsm.dashboard.server.app import read_static_files
+from kubedsm.dashboard.single_file import Recorded, one_file
+from kubedsm_lab.replay.plots import COLOURS
 
 
 def test_addresses_localhost_and_given_names_are_known_and_no_name_of_somebody_else():
@@ -56,3 +68,154 @@ def test_nothing_inline_and_nothing_from_elsewhere_may_run():
     assert "unsafe" not in policy
     assert "http" not in policy
     assert policy.startswith("default-src 'none'; script-src 'self'; ")
+
+
+FILES = {name: content.decode() for name, content in read_static_files().items()}
+OURS = {name: text for name, text in FILES.items() if not name.startswith("vendor/")}
+#: bytes of all of it, licences apart: as it is sent, and as it lies there
+SENT, ROOM = 80_000, 180_000
+#: what XML calls SVG, and nobody asks for
+NAMESPACES = "http://www.w3.org/"
+
+
+def found(pattern, texts):
+    return [
+        (name, at) for name, text in texts.items() for at in re.findall(pattern, text, re.MULTILINE)
+    ]
+
+
+def test_files_are_small_name_nobody_else_and_have_no_handlers():
+    contents = [text.encode() for name, text in FILES.items() if "LICENSE" not in name]
+    assert sum(len(gzip.compress(content)) for content in contents) < SENT
+    assert sum(map(len, contents)) < ROOM
+    urls = found(r"https?://[^\s\"'`)]*|url\(\s*[\"']?//", OURS)
+    assert [(name, url) for name, url in urls if not url.startswith(NAMESPACES)] == []
+    assert found(r"<[a-z][^>]*\s(?:on[a-z]+|style)=[\"']", OURS) == []
+
+
+def test_modules_import_what_is_there_and_nothing_else():
+    imported = found(r"^(?:import|export|\})[^;\"]*\bfrom\s+[\"']([^\"']+)", OURS)
+    assert len(imported) > 10
+    assert [each for each in imported if not each[1].startswith("./")] == []
+    assert [each for each in imported if each[1].removeprefix("./") not in FILES] == []
+
+
+def test_workloads_have_the_colours_that_charts_have_light_and_dark():
+    looks = [re.findall(rf"--w{index}: (#\w+);", FILES["page.css"]) for index in range(10)]
+    assert [tuple(look) for look in looks if look] == list(COLOURS)
+
+
+#: what eyes see that lack red, green or blue, in linear light (Machado and others, 2009)
+EYES = {
+    "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "no red": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+    "no green": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    "no blue": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
+}
+#: least distance in Oklab; about three times what is seen side by side
+APART = 0.06
+
+
+def linear(colour):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+
+
+def times(matrix, vector):
+    return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+
+
+def contrast(one, other):
+    low, high = sorted(times([(0.2126, 0.7152, 0.0722)], linear(each))[0] for each in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def oklab(light):
+    cones = times(
+        ((0.4122, 0.5363, 0.0514), (0.2119, 0.6807, 0.1074), (0.0883, 0.2817, 0.6300)), light
+    )
+    return times(
+        ((0.2105, 0.7936, -0.0041), (1.9780, -2.4286, 0.4506), (0.0259, 0.7828, -0.8087)),
+        [cone ** (1 / 3) for cone in cones],
+    )
+
+
+@pytest.mark.parametrize("dark", [0, 1], ids=["light", "dark"])
+def test_colours_stand_out_from_what_they_are_on_and_from_each_other_to_all_eyes(dark):
+    css = read_static_files()["page.css"].decode()
+    for name in ("ground", "raised"):
+        below = re.findall(rf"--{name}: (#\w+);", css)[dark]
+        assert [each[dark] for each in COLOURS if contrast(each[dark], below) < 3] == []
+    for lacking in EYES.values():
+        seen = [
+            oklab([min(1, max(0, part)) for part in times(lacking, linear(each[dark]))])
+            for each in COLOURS
+        ]
+        assert [pair for pair in combinations(seen, 2) if dist(*pair) < APART] == []
+
+
+FILMS = [Recorded("KubeDSM", b'{"a": "</script>"}\n{"b": 1}'), Recorded("<other> & more", b"{}")]
+
+
+@pytest.fixture(scope="module")
+def written():
+    return one_file("one & <all>", 'said of "it"', FILMS)
+
+
+def scripts(written, kind):
+    found = re.findall(rf'<script type="{kind}"([^>]*)>(.*?)</script>', written, re.DOTALL)
+    return dict(enumerate(found)).values()
+
+
+def modules(written):
+    [(_, imports)] = scripts(written, "importmap")
+    found = json.loads(imports)["imports"].items()
+    return {name: unquote(url.partition(",")[2]) for name, url in found}
+
+
+def test_films_are_in_it_whole_and_the_same_films_are_the_same_file(written):
+    found = [
+        gzip.decompress(base64.b64decode(data)) for _, data in scripts(written, "application/gzip")
+    ]
+    assert found == [film for _, film in FILMS]
+    assert 'data-title="&lt;other&gt; &amp; more"' in written
+    assert one_file("one & <all>", 'said of "it"', FILMS) == written
+    # Nor does the time of day, in seconds, get into what is packed.
+    packed = [base64.b64decode(data) for _, data in scripts(written, "application/gzip")]
+    assert {each[4:8] for each in packed} == {b"\0" * 4}
+
+
+def test_modules_are_those_that_are_served_and_find_each_other_by_name(written):
+    files = read_static_files()
+    for name, text in modules(written).items():
+        served = files[name.removeprefix("page/")].decode()
+        assert text.replace('"page/', '"./') == served.replace('"page/', '"./')
+        imported = re.findall(r'^(?:import|\})[^;"]*\bfrom "([^"]+)"', text, re.MULTILINE)
+        assert set(imported) <= modules(written).keys()
+    assert {"page/recorded.js", "page/page.js", "page/vendor/htm-preact.js"} <= set(
+        modules(written)
+    )
+    assert "page/live.js" not in modules(written)
+
+
+def test_what_is_run_is_what_the_policy_lets_run(written):
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', written)
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none';")
+    inline = [text for kind in ("importmap", "module") for _, text in scripts(written, kind)]
+    [sheet] = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
+    for text in (*inline, sheet):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    # It holds for what comes after it.
+    assert written.index(policy) < written.index("<style>") < written.index("<script")
+
+
+def test_nothing_is_referred_to_that_is_not_in_it(written):
+    head = written.replace("data-title", "")
+    referred = re.findall(r'(?:src|href)="([^"]*)"', head)
+    assert all(each.startswith("data:") for each in referred)
+    assert "<title>one &amp; &lt;all&gt;</title>" in written
+    [sheet] = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
+    assert "url(" not in sheet
+    assert "@import" not in sheet

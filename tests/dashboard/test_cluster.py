@@ -18,7 +18,7 @@ pytestmark = in_browser
 
 
 async def test_what_there_is_of_a_cluster_is_drawn(browser):
-    made = MadeCluster(14, 120, changes=0, sites=2)
+    made = MadeCluster(14, 120, sites=2)
     async with page_of_made(made) as url, browser.page(url) as page:
         picture = page.locator(".picture")
         await expect(picture.locator("[data-node]")).to_have_count(14)
@@ -47,7 +47,7 @@ async def test_what_there_is_of_a_cluster_is_drawn(browser):
 
 
 async def test_boxes_are_as_large_as_their_nodes_and_keys_go_from_one_to_another(browser):
-    made = MadeCluster(14, 120, changes=0)
+    made = MadeCluster(14, 120)
     async with page_of_made(made) as url, browser.page(url) as page:
 
         async def area(node):
@@ -67,7 +67,7 @@ async def test_boxes_are_as_large_as_their_nodes_and_keys_go_from_one_to_another
 
 
 async def test_of_ten_thousand_pods_those_that_are_near_are_drawn_one_by_one(browser):
-    made = MadeCluster(500, 10_000, changes=0, sites=20)
+    made = MadeCluster(500, 10_000, sites=20)
     async with page_of_made(made) as url, browser.page(url) as page:
         await expect(page.locator("[data-node]")).to_have_count(500)
         near = page.locator("[data-node=cloud-1] [data-pod]")

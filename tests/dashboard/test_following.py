@@ -64,38 +64,27 @@ async def test_a_stream_that_ends_in_good_order_is_no_absence(monkeypatch):
     monkeypatch.setattr(streams, "LASTS", 0.05)
     monkeypatch.setattr(streams, "SILENCE", 0.01)
     shown = stream()
-    async with (
-        asyncio.timeout(PATIENCE),
-        served(page(shown)) as url,
-        asyncio.TaskGroup() as tasks,
-        aclosing(follow(url, None, Impatient())) as followed,
-    ):
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         looking = tasks.create_task(shown.run())
-        for _ in range(4):
-            assert (await anext(followed)).run == shown.run_id
+        async with served(page(shown)) as url, aclosing(follow(url, None, Impatient())) as followed:
+            for _ in range(4):
+                assert (await anext(followed)).run == shown.run_id
         looking.cancel()
 
 
-async def test_another_one_in_its_place_is_seen_as_it_is():
-    first, second = stream(), stream()
-    async with served(page(first)) as url:
-        followed = follow(url, None, Impatient())
-        await anext(followed)
-    async with asyncio.timeout(PATIENCE), served(page(second), port_of(url)), aclosing(followed):
-        async for each in followed:
-            if isinstance(each, Snapshot) and each.run == second.run_id:
-                break
-
-
-async def test_nobody_there_is_said_at_once():
-    with pytest.raises(NotShownError, match=f"nothing answers at {NOWHERE}: start a scheduler"):
-        await anext(follow(NOWHERE, None, Impatient()))
-
-
-async def test_one_without_a_page_is_told_apart():
+async def test_one_without_a_page_or_of_another_version_is_told_apart():
     assert await refused(web.Application()) == (
         "what answers at URL shows no page: a scheduler does with `kubedsm run --page`"
     )
+
+    async def told(_):
+        return web.Response(body=b"data: {}\n\n", content_type="text/event-stream")
+
+    app = web.Application()
+    app.add_routes([web.get("/page/stream", told)])
+    assert "is not understood: it may be another version" in await refused(app)
+    with pytest.raises(NotShownError, match=f"nothing answers at {NOWHERE}: start a scheduler"):
+        await anext(follow(NOWHERE, None, Impatient()))
 
 
 async def test_a_token_is_asked_for_and_taken(tmp_path):
@@ -110,12 +99,3 @@ async def test_a_token_is_asked_for_and_taken(tmp_path):
         followed = follow(url, "secret", Impatient())
         assert isinstance(await anext(followed), Snapshot)
         await followed.aclose()
-
-
-async def test_what_is_not_understood_is_no_traceback():
-    async def told(_):
-        return web.Response(body=b"data: {}\n\n", content_type="text/event-stream")
-
-    app = web.Application()
-    app.add_routes([web.get("/page/stream", told)])
-    assert "is not understood: it may be another version" in await refused(app)

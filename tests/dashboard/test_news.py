@@ -57,13 +57,6 @@ DECIDED = {
             )
         ],
     ),
-    "a few batches": (
-        [batch(1, EDGE), batch(2, CLOUD)],
-        [
-            ("scheduled shop/a to e1", "shop/a", 1, False),
-            ("scheduled shop/b to c1", "shop/b", 2, False),
-        ],
-    ),
     "many batches, as one": (
         [batch(number, EDGE) for number in range(1, 5)],
         [("scheduled 4 new pods to the edge", "", 4, False)],

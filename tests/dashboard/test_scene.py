@@ -1,23 +1,17 @@
 """The rows of a running scheduler: complete, right at every look, and told once."""
 
 import asyncio
-import copy
-import random
-from contextlib import asynccontextmanager
 
 import orjson
 import pytest
 
-from kubedsm.app.assembly import Runtime
-from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.observability.reading import Leadership
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES
+from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
-from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import LARGE_CLOUD, MERGE, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
@@ -130,30 +124,6 @@ async def test_what_was_there_before_is_seen_and_is_no_news():
             assert (row["cpuUsed"], row["memoryUsed"]) == (0.25, 0.25)
 
 
-async def test_a_name_that_another_pod_has_by_the_next_look_is_of_that_one():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("web", 1)
-            await world.until_bound(1, 5)
-            [pod] = world.pods()
-            kept = {key: pod["metadata"][key] for key in ("name", "namespace", "labels")}
-            for again in (True, True, False):
-                viewer.look()
-                before = dict(viewer["pods"])
-                world.api.delete(DEPLOYMENTS, "default", "web") if not again else None
-                name = kept["name"]
-                world.api.delete(PODS, "default", name, grace_seconds=0)
-                if again:
-                    spec = copy.deepcopy(pod["spec"])
-                    spec.pop("nodeName", None)
-                    world.api.create(PODS, {"metadata": kept, "spec": spec}, namespace="default")
-                await asyncio.sleep(0.3)
-                viewer.look()
-                assert (f"default/{name}" in viewer["pods"]) is again, before
-
-
 async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cordoned():
     async with emulated(EDGE, CLOUD) as world:
         viewer = Viewer(world)
@@ -244,45 +214,6 @@ async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
             assert "not on Mondays" in row["message"]
 
 
-@asynccontextmanager
-async def runtime_in(world, viewer, part, *, dry_run=False):
-    """One of which only that part runs."""
-    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-    world.runtime = Runtime(
-        DryRun(front) if dry_run else front,
-        world.configuration,
-        world.clock,
-        random.Random(0),
-        listener=viewer.scene,
-        prometheus=FakePrometheus(world.clock, failure=DOWN),
-        dry_run=dry_run,
-    )
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(getattr(world.runtime, part)())
-        await world.runtime.synced.wait()
-        yield
-        running.cancel()
-
-
-async def test_a_cluster_is_seen_where_nothing_is_decided():
-    async with emulated(EDGE, CLOUD) as world:
-        async with world.scheduler():
-            world.deploy("web", 2)
-            await world.until_bound(2, 5)
-        viewer = Viewer(world, leadership=None)
-        async with runtime_in(world, viewer, "follow"):
-            await viewer.watch(3)
-            assert viewer.status["role"] == "watching"
-            assert viewer.status["headline"] == "watching the cluster; nothing is decided here"
-            world.scale("web", 3)
-            await viewer.watch(1)
-            assert viewer.pods("default/web")[-1] == ("waiting", "")
-            row = viewer["workloads"]["default/web"]
-            assert (row["total"], row["ready"], row["waiting"]) == (3, 2, 1)
-            assert row.get("promise") is None
-            assert "missing" not in row
-
-
 async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
     async with emulated(EDGE) as world:
         viewer = Viewer(world, Leadership(False, "other_1b9e-uuid"))
@@ -297,24 +228,6 @@ async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
             viewer.look()
             assert viewer.status["role"] == "leading"
             assert viewer.news("state") == ["no leader is known", "this scheduler leads"]
-
-
-async def test_a_dry_run_says_where_a_pod_would_go_and_leaves_it_waiting():
-    async with emulated(EDGE, CLOUD) as world:
-        viewer = Viewer(world)
-        async with runtime_in(world, viewer, "run", dry_run=True):
-            world.deploy("web", 1)
-            await asyncio.sleep(2)
-            viewer.look()
-            [row] = viewer["pods"].values()
-            assert (row["state"], row["message"]) == (
-                "waiting",
-                "it would be bound to e1, but this is a dry run",
-            )
-            assert viewer.status["dryRun"]
-            await asyncio.sleep(15)
-            viewer.look()
-            assert "troubles" not in viewer.status
 
 
 async def test_configurations_and_the_pause_switch_are_followed():

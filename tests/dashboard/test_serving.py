@@ -137,7 +137,7 @@ async def test_a_film_is_all_that_was_told():
             assert (await answer.text()).splitlines() == lines
 
 
-async def test_another_site_learns_nothing():
+async def test_another_site_and_whoever_has_no_token_learn_nothing(tmp_path):
     async with page(ToldScene()) as (_, session):
         for path in ("/", "/page/live.js", "/page/recording"):
             async with session.get(path, headers={"Host": "evil.example"}) as answer:
@@ -150,9 +150,6 @@ async def test_another_site_learns_nothing():
         # A link to the page may be anywhere.
         async with session.get("/", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
             assert answer.status == 200
-
-
-async def test_without_the_token_there_is_the_page_and_nothing_on_it(tmp_path):
     path = tmp_path / "token"
     path.write_text("secret")
     bearer = {"Authorization": "Bearer secret"}
@@ -182,14 +179,6 @@ async def test_whoever_has_a_token_that_holds_no_more_is_told_no_more(tmp_path):
         assert await answer.content.read() == b""
 
 
-async def test_an_end_waits_for_no_viewer():
-    async with page(ToldScene()) as (stream, session):
-        answer = await session.get("/page/stream")
-        await event(answer)
-        assert stream.viewers == 1
-    answer.close()
-
-
 async def test_a_viewer_that_leaves_a_message_unread_is_dropped():
     impatient = attrs.evolve(PAGE, write_timeout=0.05)
     scene = ToldScene()
@@ -207,7 +196,7 @@ async def test_a_viewer_that_never_reads_is_gone_when_its_stream_ends(monkeypatc
         await until(lambda: not stream.viewers)
 
 
-async def test_a_viewer_that_goes_is_no_error(caplog):
+async def test_a_viewer_that_goes_is_no_error_and_an_end_waits_for_none(caplog):
     caplog.set_level(logging.INFO)
     scene = ToldScene()
     async with page(scene) as (stream, session):
@@ -217,6 +206,11 @@ async def test_a_viewer_that_goes_is_no_error(caplog):
         scene.say("and more")
         await until(lambda: not stream.viewers)
     assert not caplog.records
+    async with page(ToldScene()) as (stream, session):
+        answer = await session.get("/page/stream")
+        await event(answer)
+        assert stream.viewers == 1
+    answer.close()
 
 
 async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is_full(monkeypatch):

@@ -2,6 +2,8 @@
 
 from contextlib import asynccontextmanager
 
+import pytest_asyncio
+
 from support.browser import expect, in_browser
 from support.modules import modules_served
 
@@ -102,3 +104,117 @@ async def test_time_is_zoomed_around_the_pointer(browser):
         await expect(first).not_to_have_text(before)
         await page.get_by_role("button", name="All").click()
         await expect(first).to_have_text(before)
+
+
+_WITH = """async ({ test }) => {
+  const { Recording, after } = await import("/page/recording.js");
+  const { scale, spans } = await import("/page/tracks.js");
+  const { stretch, zoomed, including, lasting } = await import("/page/formats.js");
+  const snapshot = (version, at, rows, run) => ({ type: "snapshot", version, at, rows, run });
+  const changes = (version, at, rows) => ({ type: "changes", version, at, rows });
+  const told = (recording, messages) => { for (const each of messages) recording.add(each, 100); };
+  const pods = (tables) => Object.fromEntries(tables.pods);
+  %s
+}"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def modules(browser):
+    """Run JavaScript with the modules' functions, for what it returns."""
+    async with modules_served() as url, browser.page(url) as page:
+        yield lambda body: page.evaluate(_WITH % body, {"test": True})
+
+
+async def test_any_moment_is_as_if_all_messages_were_taken_one_by_one(modules):
+    """Over several chapters, in any order; and what has no change is the same table."""
+    wrong, same = await modules("""
+      const messages = [snapshot(1, 1000, { pods: { p: { node: "n" } }, nodes: { n: {} } }, "a")];
+      for (let v = 2; v < 1500; v += 1) {
+        const rows = { [`p${v % 90}`]: v % 7 ? { node: `n${v}` } : null };
+        messages.push(changes(v, 1000 + v, { pods: rows }));
+      }
+      const recording = new Recording();
+      told(recording, messages);
+      let tables = after(recording.at(0), []);
+      const states = messages.map((message) => pods(tables = after(tables, [message])));
+      const order = messages.map((_, i) => (i * 577) % messages.length);
+      const wrong = order.filter((i) => JSON.stringify(pods(recording.at(messages[i].at + 0.5)))
+        !== JSON.stringify(states[i]));
+      return [wrong, recording.at(1001).nodes === recording.last.nodes];
+    """)
+    assert wrong == []
+    assert same
+
+
+async def test_no_more_is_kept_than_there_is_room_for_nor_what_is_long_ago(modules):
+    size, begins, first, marks, last = await modules("""
+      const recording = new Recording({ room: 200_000, span: 1e9 });
+      recording.add(snapshot(1, 1000, { pods: { old: { node: "n" } } }, "a"), 100);
+      for (let v = 2; v < 6000; v += 1) {
+        const news = { [v]: { at: 1000 + v, kind: "event", text: `${v}` } };
+        const pods = { [`p${v % 9}`]: { node: `n${v}` } };
+        recording.add(changes(v, 1000 + v, { pods, news }), 100);
+      }
+      return [recording.size, recording.begins, pods(recording.at(0)).old.node,
+        recording.history.marks[0].seen >= recording.begins, recording.last.pods.get("p8").node];
+    """)
+    assert size <= 200_000
+    assert begins > 4000
+    assert (first, marks, last) == ("n", True, "n5993")
+    begins = await modules("""
+      const recording = new Recording({ room: 1e9, span: 3600 });
+      for (let v = 1; v < 9000; v += 1) {
+        recording.add(changes(v, v, { pods: { p: { node: `${v}` } } }));
+      }
+      return recording.begins;
+    """)
+    assert 8999 - 3600 - 501 <= begins <= 8999 - 3600 + 1
+
+
+async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to_be(modules):
+    gaps, shares = await modules("""
+      const recording = new Recording();
+      const of = (edge) => ({ workloads: { w: { edge, total: 4, promise: 1 } } });
+      told(recording, [snapshot(1, 100, of(1), "a"), changes(2, 101, of(2)), changes(2, 101, of(2)),
+        changes(9, 130, of(3))]);
+      const { gaps, shares } = recording.history;
+      return [gaps, shares.get("w").map(({ at, edge }) => [at, edge])];
+    """)
+    assert gaps == [{"from": 101, "to": 130}]
+    assert shares == [[100, 1], [101, 2], [130, 3]]
+
+
+async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_another(modules):
+    kept, anew = await modules("""
+      const recording = new Recording();
+      const open = { moves: { "plan-1/p": { pod: "p", state: "moving", at: 100, began: 100 } } };
+      told(recording, [snapshot(7, 100, { pods: { old: {} }, ...open }, "a"),
+        snapshot(1, 160, { pods: { fresh: {} } }, "b"), changes(2, 161, { pods: { more: {} } })]);
+      const { gaps, moves } = recording.history;
+      const kept = [pods(recording.at(150)), pods(recording.last), gaps,
+        [...moves.values()][0].ends, recording.version, recording.run];
+      told(recording, [snapshot(1, 50, { pods: { other: {} } }, "c")]);
+      const { begins, ends, history } = recording;
+      return [kept, [begins, ends, pods(recording.at(0)), history.gaps]];
+    """)
+    assert kept == [{"old": {}}, {"fresh": {}, "more": {}}, [{"from": 100, "to": 160}], 100, 2, "b"]
+    assert anew == [50, 50, {"other": {}}, []]
+
+
+async def test_moves_at_the_same_time_are_below_each_other_and_now_is_kept_up_with(modules):
+    found = await modules("""
+      const x = scale({ from: 0, to: 100 }, 100);
+      const move = (begins, ends) => ({ begins, ends, row: { state: "moving" } });
+      return spans([move(0, 10), move(5, null), move(20, 30), move(-9, -5)], x)
+        .map(({ row, left, right }) => [row, left, right]);
+    """)
+    assert found == [[0, 0, 10], [1, 5, 100], [0, 20, 30]]
+    grown, near, later, zoom, shown = await modules("""
+      const wanted = { from: null, length: 600 };
+      return [stretch(wanted, 0, 40), stretch(wanted, 0, 1201), stretch(wanted, 0, 1259),
+        zoomed({ from: 0, to: 100 }, 0.5, 80, 0, 100), including({ from: 0, to: 50 }, 70, 0, 100)];
+    """)
+    assert grown == {"from": 0, "to": 60}
+    assert near == later == {"from": 660, "to": 1260}
+    assert zoom == {"from": 40, "length": 50}
+    assert shown["from"] <= 70 <= shown["from"] + shown["length"]

@@ -208,38 +208,25 @@ async def test_a_pod_that_waits_is_told_the_rule_that_holds_it_in_the_first_sent
         )
 
 
-async def test_what_is_not_remembered_is_told_from_what_is_so_now():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 10)
-        name = named(runtime, "web", "e1")
-        runtime.decisions.record = DecisionRecord(world.clock)
-        told = about_pod(runtime.decisions, name)
-        assert lines_of(told)[1] == NOT_RECORDED
-        assert section(told, "Nodes by rule, as they are now") == ["2: e1, c1 | feasible | "]
-
-
-async def test_a_decision_for_another_node_is_not_what_put_it_there():
+async def test_what_is_not_remembered_or_of_another_scheduler_is_told_from_what_is_so_now():
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
         world.deploy("web", 1)
         await world.until_bound(1, 10)
         mirror, name = runtime.mirror, named(runtime, "web", "e1")
         await world.until(lambda: all(p.node_name for p in mirror.snapshot().pods.values()), 5)
+        # A decision for another node is not what put it there.
         [pod] = mirror.snapshot().pods.values()
         mirror.apply(PodApplied(attrs.evolve(pod, node_name="c1")))
         told = about_pod(runtime.decisions, name)
         assert lines_of(told)[:2] == [f"{name} is on c1, a cloud node.", NOT_RECORDED]
         mirror.apply(PodApplied(pod))
-
-
-async def test_what_is_another_schedulers_is_left_alone_and_one_nobody_knows_is_nothing():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        runtime.decisions.record = DecisionRecord(world.clock)
+        told = about_pod(runtime.decisions, name)
+        assert lines_of(told)[1] == NOT_RECORDED
+        assert section(told, "Nodes by rule, as they are now") == ["2: e1, c1 | feasible | "]
         world.deploy("theirs", 1, schedulerName="default-scheduler")
-        await world.until(lambda: runtime.mirror.snapshot().pods, 10)
-        told = about_pod(runtime.decisions, named(runtime, "theirs"))
-        assert (
-            "its schedulerName is default-scheduler, so KubeDSM leaves it alone."
-            in lines_of(told)[0]
-        )
-        assert lines_of(told)[1].startswith("To opt in, set spec.template.spec.schedulerName")
+        await world.until(lambda: len(mirror.snapshot().pods) == 2, 10)
+        theirs, opt_in = lines_of(about_pod(runtime.decisions, named(runtime, "theirs")))[:2]
+        assert "its schedulerName is default-scheduler, so KubeDSM leaves it alone." in theirs
+        assert opt_in.startswith("To opt in, set spec.template.spec.schedulerName")
         assert about_pod(runtime.decisions, "default/nobody") is None

@@ -1,14 +1,22 @@
-"""Why, and what if, in a real browser: asked by a click, followed by links, closed by a key."""
+"""A scheduler that runs, a demo and recordings in a real browser: asked about, followed, played."""
 
 import asyncio
 import re
+from contextlib import AsyncExitStack
 
 import aiohttp
+import pytest
 
+from kubedsm.dashboard.server import stream as streams
 from kubedsm.dashboard.single_file import Recorded, one_file
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
+from kubedsm_lab.replay.runner import carry_out
+from kubedsm_lab.replay.world import Run, Setup
+from loadgen.generators import normal
 from support.browser import expect, in_browser, keep, violations
-from support.watched import watched
+from support.processes import free_port
+from support.terminal import Terminal
+from support.watched import scheduling, watched
 
 pytestmark = in_browser
 
@@ -122,3 +130,142 @@ async def test_what_if_is_answered_and_nothing_is_changed(browser):
         await expect(panel.locator("pre")).to_have_text(re.compile("default/half:\n    qos: 1"))
         assert [each for each in await violations(page) if "why" in each] == []
         assert state(there) == before
+
+
+GONE = ("net::ERR",)
+
+
+async def test_a_page_goes_on_when_the_server_is_back(browser):
+    port = free_port()
+    async with (
+        scheduling() as there,
+        AsyncExitStack() as server,
+        browser.page(await server.enter_async_context(there.page(port)), failing=GONE) as page,
+    ):
+        there.world.deploy("early", 1, cpu="100")
+        await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        await server.aclose()
+        await expect(page.get_by_text("not answered since")).to_be_visible()
+        there.world.deploy("late", 1, cpu="100")
+        async with there.page(port):
+            await expect(page.get_by_role("button", name="late-").first).to_be_visible()
+            await expect(page.get_by_text("not answered since")).to_have_count(0)
+            await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        # Another scheduler counts its versions from the start, and knows nothing of what was told.
+        async with scheduling() as another, another.page(port):
+            another.world.deploy("other", 1, cpu="100")
+            await expect(page.get_by_role("button", name="other-").first).to_be_visible()
+            await expect(page.get_by_role("button", name="early-")).to_have_count(0)
+
+
+async def test_a_page_asks_again_when_its_stream_ends_in_good_order(browser, monkeypatch):
+    monkeypatch.setattr(streams, "LASTS", 0.1)
+    monkeypatch.setattr(streams, "SILENCE", 0.05)
+    async with scheduling() as there, there.page() as url, browser.page(url) as page:
+        there.world.deploy("early", 1, cpu="100")
+        await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        async with page.expect_request(lambda request: "/page/stream?after" in request.url):
+            pass
+        there.world.deploy("late", 1, cpu="100")
+        await expect(page.get_by_role("button", name="late-").first).to_be_visible()
+        await expect(page.get_by_text("not answered since")).to_have_count(0)
+
+
+async def test_a_page_that_nobody_sees_lets_go_of_the_server_and_catches_up(browser):
+    async with scheduling() as there, there.page() as url, browser.page(url) as page:
+        there.world.deploy("early", 1, cpu="100")
+        await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        await page.clock.install()
+
+        async def hide(value):
+            how = f"{{ value: {value}, configurable: true }}"
+            await page.evaluate(f"Object.defineProperty(document, 'hidden', {how})")
+            await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+        await hide("true")
+        await page.clock.fast_forward(21_000)
+        there.world.deploy("late", 1, cpu="100")
+        await page.wait_for_timeout(400)
+        await expect(page.get_by_role("button", name="late-")).to_have_count(0)
+        await hide("false")
+        await expect(page.get_by_role("button", name="late-").first).to_be_visible()
+
+
+def noting(tmp_path):
+    """A browser that only notes what it is to show, and where it does."""
+    program, noted = tmp_path / "browser", tmp_path / "url"
+    program.write_text(f'#!/bin/sh\necho "$1" >{noted}\n')
+    program.chmod(0o755)
+    return program, noted
+
+
+async def test_a_demo_shows_itself_from_start_to_end(browser, tmp_path):
+    program, noted = noting(tmp_path)
+    with Terminal("demo", "--page", "--cycles", "2", BROWSER=str(program)) as terminal:
+        url = (await terminal.until(r"The page that shows it is (http://127\.0\.0\.1:\d+)"))[1]
+        async with browser.page(url, failing=("net::ERR",)) as page:
+            for node in ("edge-1", "edge-2", "edge-3", "cloud-1"):
+                await expect(page.get_by_text(node).first).to_be_visible()
+            await keep(page, "demo-begins")
+            await expect(page.get_by_role("banner")).to_contain_text("ms")
+            await terminal.until("until you press Enter")
+            assert noted.read_text().strip() == url
+            # The table was there all the time, and all is on the page still.
+            assert "edge share" in terminal.screen
+            await expect(page.get_by_text("default/a").first).to_be_visible()
+            await keep(page, "demo-ends")
+            terminal.type("\n")
+            assert await terminal.ended() == 0
+            await expect(page.get_by_text("not answered since")).to_be_visible()
+
+
+ABOUT = "short, seed 1, emulated: KubeDSM kept more."
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    """The URL of a file with the runs of two policies."""
+    scenario = normal(1.5, 0.4, seed=1, cycles=3)
+    recorded = [
+        Recorded(title, carry_out(Run("short", scenario, policy, 1, Setup(), filmed=True)).film)
+        for policy, title in (("kubedsm", "KubeDSM"), ("kube-scheduler", "kube-scheduler"))
+    ]
+    path = tmp_path_factory.mktemp("films") / "films.html"
+    path.write_text(one_file("kubedsm replay short, seed 1", ABOUT, recorded))
+    return path.as_uri()
+
+
+async def test_both_films_play_and_are_at_the_same_moment_whatever_it_is(browser, films):
+    async with browser.page(films) as page:
+        assert await page.title() == "kubedsm replay short, seed 1"
+        await expect(page.get_by_role("status").first).to_have_text(ABOUT)
+        sides = page.locator(".recording")
+        await expect(sides).to_have_count(2)
+        for at, title in enumerate(("KubeDSM", "kube-scheduler")):
+            await expect(sides.nth(at).get_by_role("heading", name=title).first).to_be_visible()
+        # It begins at the beginning, when nothing was moved yet.
+        await expect(sides.first.locator(".moves")).to_contain_text("None yet")
+        await keep(page, "recorded-begins")
+        await page.get_by_role("slider").focus()
+        await page.keyboard.press("End")
+        await expect(sides.first.locator(".moves")).to_contain_text("completed")
+        await expect(sides.last.locator(".moves")).to_contain_text("None yet")
+        # There is neither a now nor a scheduler that could be away.
+        await expect(page.get_by_text("the past")).to_have_count(0)
+        await keep(page, "recorded-ends")
+        await page.keyboard.press("Home")
+        await expect(sides.first.locator(".moves")).to_contain_text("None yet")
+        await page.get_by_role("button", name="Play", exact=True).click()
+        # A quarter of an hour in a minute, unless somebody wants it slower.
+        fast = page.get_by_role("button", name="Play 16 times as fast")
+        await expect(fast).to_have_attribute("aria-pressed", "true")
+        before = await page.get_by_role("slider").get_attribute("aria-valuenow")
+        await expect(page.get_by_role("slider")).not_to_have_attribute("aria-valuenow", before)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+async def test_nothing_about_it_keeps_anybody_out(browser, films, width, height):
+    async with browser.page(films, width, height, dark=width == 390) as page:
+        await expect(page.locator(".recording")).to_have_count(2)
+        await keep(page, f"recorded-{width}")
+        assert await violations(page) == []

@@ -1,11 +1,10 @@
 """What stands beside the demo: kube-scheduler on the same load, in a process of its own."""
 
-import asyncio
 import multiprocessing
 
 import pytest
 
-from kubedsm_lab.demo.baseline import Baseline, baseline, replay_baseline
+from kubedsm_lab.demo.baseline import baseline, replay_baseline
 from kubedsm_lab.demo.frame import Standing, until
 from kubedsm_lab.demo.setting import PROMISES
 
@@ -33,11 +32,3 @@ async def test_its_process_answers_and_one_that_is_left_is_ended(expected):
         assert len(multiprocessing.active_children()) == 1
     assert beside.timeline is None
     assert multiprocessing.active_children() == []
-
-
-@pytest.mark.looptime
-async def test_a_replay_that_takes_long_is_not_waited_for_longer_than_that():
-    now = asyncio.get_running_loop().time
-    began = now()
-    await Baseline().wait(5.0)
-    assert now() - began == 5.0

@@ -1,15 +1,22 @@
-"""Results of the demo: shares and promises over its time, and the sentences at its end."""
+"""Results of the demo in figures, sentences and pictures."""
+
+import io
 
 import attrs
+import msgspec
 import pytest
+from rich.console import Console
 
 from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.model.model import Tier
 from kubedsm_lab.demo.frame import Migrations, Standing, until
 from kubedsm_lab.demo.results import as_json, ending
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
+from kubedsm_lab.demo.view import LineByLine, render, summary
 from kubedsm_lab.replay.timeline import Life, Timeline
-from support.demo_frames import FRAME
+from support.demo_frames import FRAME, MOVE
+from support.printed import printed, spans
 
 
 def test_the_ending_is_three_sentences_of_what_was_measured():
@@ -72,3 +79,75 @@ PAPERS_CYCLE = 90.0
 def test_a_move_costs_as_much_of_a_cycle_as_it_does_in_the_paper():
     price = Configuration().migration.price * CYCLE / PAPERS_CYCLE
     assert CONFIGURATION.migration.price == pytest.approx(price, rel=0.1)
+
+
+WIDTHS = (50, 80, 200)
+HINT = "kubectl --kubeconfig /tmp/k get pods"
+#: colours that mean something
+MEAN = ("green", "yellow", "red")
+FRAMES = {
+    "running": FRAME,
+    "starting": attrs.evolve(
+        FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
+    ),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
+    picture = printed(render(frame, width, 24, HINT), width)
+    lines = picture.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+    assert "\N{HORIZONTAL ELLIPSIS}" not in picture
+    words = picture.split()
+    for whole in ("21.5/22", *frame.headline.split()):
+        assert whole in words
+    assert ("15.7 of 15.8 Gi" in picture) == (width >= 80)
+    assert "10 a, 5 b, 10 c, 2 d" in picture
+    if frame.services:
+        for service, kept in (("a", "met"), ("b", "1 missing"), ("c", "3 missing")):
+            assert any(line.startswith(f"{service} ") and kept in line for line in lines)
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_last_picture_says_all_of_the_ending(width, frame):
+    picture = printed(summary(frame, width), width)
+    assert max(map(len, picture.splitlines())) <= width
+    words = " ".join(picture.split())
+    assert all(sentence in words for sentence in ending(frame))
+    assert "kubedsm replay 1.5-.4" in words
+    assert "kubedsm suggest" in words
+
+
+def test_wide_pictures_have_kube_scheduler_beside_and_tall_ones_the_last_moves():
+    lines = printed(render(FRAME, 80, 24), 80).splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
+    assert "kube-scheduler" in printed(render(FRAME, 50, 30), 50)
+    alone = attrs.evolve(FRAME, theirs=None, replay="none")
+    assert "kube-scheduler" not in printed(render(alone, 100, 24), 100)
+    moves = {name: msgspec.structs.replace(MOVE, pod=f"default/{name}") for name in "abcdef"}
+    frame = attrs.evolve(FRAME, moves=moves)
+    listed = {h: printed(render(frame, 80, h), 80).count("41 s  migrating") for h in (18, 24, 40)}
+    assert listed == {18: 0, 24: 1, 40: 4}
+
+
+def test_colours_are_of_promises_and_never_of_load():
+    promises = {("met", "green"), ("1 missing", "yellow"), ("3 missing", "red")}
+    meaningful = {
+        (text, colour) for text, colour in spans(render(FRAME, 100, 40)) if colour in MEAN
+    }
+    assert meaningful == promises
+
+
+def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
+    console = Console(width=50, file=io.StringIO(), color_system=None)
+    tell = LineByLine(console)
+    for seconds in (42.0, 42.25, 47.0):
+        tell(attrs.evolve(FRAME, seconds=seconds))
+    lines = console.file.getvalue().splitlines()
+    assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
+    assert lines[1].endswith(describe_migration(MOVE))
+    assert "came to 0.60 and 50%" in lines[3]

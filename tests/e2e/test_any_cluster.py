@@ -27,33 +27,22 @@ pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
 
 SCHEDULER = "kubedsm-e2e"
 TIER = "e2e.kubedsm.io/tier"
+POLICY = "ValidatingAdmissionPolicy"
 MERGE = "application/merge-patch+json"
 QUICK_LEASE = (
     *("--leader-elect-lease-duration", "10s", "--leader-elect-renew-deadline", "8s"),
     *("--leader-elect-retry-period", "1s"),
 )
-#: paths by kind; %s is the namespace
-PATHS = {
-    "Namespace": "/api/v1/namespaces",
-    "Node": "/api/v1/nodes",
-    "ConfigMap": "/api/v1/namespaces/%s/configmaps",
-    "Pod": "/api/v1/namespaces/%s/pods",
-    "ResourceQuota": "/api/v1/namespaces/%s/resourcequotas",
-    "ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts",
-    "Event": "/apis/events.k8s.io/v1/namespaces/%s/events",
-    "Deployment": "/apis/apps/v1/namespaces/%s/deployments",
-    "Lease": "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "ValidatingAdmissionPolicy": (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    ),
-    "ValidatingAdmissionPolicyBinding": (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-    ),
+#: group by kind
+GROUPS = {
+    "": ("Namespace", "Node", "ConfigMap", "Pod", "ResourceQuota", "ServiceAccount"),
+    "events.k8s.io": ("Event",),
+    "apps": ("Deployment",),
+    "coordination.k8s.io": ("Lease",),
+    "rbac.authorization.k8s.io": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+    "admissionregistration.k8s.io": (POLICY, f"{POLICY}Binding"),
 }
+BASES = {kind: f"/apis/{group}/v1" for group, kinds in GROUPS.items() for kind in kinds}
 
 
 class Administrator:
@@ -91,9 +80,11 @@ class Administrator:
         return response.json()
 
     def path(self, kind, name=""):
-        path = PATHS[kind]
-        path = path % self.namespace if "%s" in path else path
-        return f"{path}/{name}" if name else path
+        base = BASES[kind].replace("/apis//", "/api/")
+        if not kind.startswith(("Namespace", "Node", "Cluster", POLICY)):
+            base += f"/namespaces/{self.namespace}"
+        plural = f"{kind.lower()}s" if kind[-1] != "y" else f"{kind.lower()[:-1]}ies"
+        return f"{base}/{plural}/{name}".rstrip("/")
 
     def create(self, kind, given):
         return self.call("POST", self.path(kind), given)
@@ -212,7 +203,7 @@ class Scheduler:
     """`kubedsm run` with the shipped rights; its log is a file."""
 
     def __init__(self, cluster, kubeconfig, log, *options):
-        self.log = log
+        self.log, self.kubeconfig = log, kubeconfig
         arguments = (
             *("run", "--kubeconfig", kubeconfig, "--configmap", f"{cluster.namespace}/kubedsm"),
             *("--leader-elect-resource-namespace", cluster.namespace, *QUICK_LEASE),
@@ -333,8 +324,15 @@ def test_a_changed_qos_factor_migrates_pods_one_for_one(cluster, scheduler):
         fewest.append(len(nodes))
         return len(nodes) == 4 and nodes.count(cluster.edge) == 2
 
+    cluster.configure({cluster.key("web"): {"qos": 5}})
+    cluster.until(lambda: scheduler.logged("configuration refused"), "a factor of 5 is refused")
     cluster.configure({cluster.key("web"): {"qos": 0.5}})
     cluster.until(half_migrated, "2 of 4 pods are on the edge")
+    name = f"{cluster.namespace}/kubedsm"
+    where = ("--kubeconfig", scheduler.kubeconfig, "--configmap", name)
+    shown = kubedsm("config", "show", *where, "-o", "json")
+    origin = json.loads(shown.stdout)["from"]["suggester.period"]
+    assert origin.startswith(f"ConfigMap {name}, config.yaml:")
     assert min(fewest) == 4
     cluster.until(lambda: "Migrated" in cluster.reasons(), "an Event tells of a migration")
     cluster.until(
@@ -397,12 +395,24 @@ def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, sch
         token = cluster.token()
         path = cluster.path("Pod", cluster.list("Pod")[0]["metadata"]["name"])
 
-        def refused():
-            hostile = {"metadata": {"labels": {"app": "stolen"}}}
-            response = cluster.request("PATCH", path + "?dryRun=All", hostile, MERGE, token)
+        def refused(hostile, part=""):
+            dry = f"{path}{part}?dryRun=All"
+            response = cluster.request("PATCH", dry, hostile, MERGE, token)
             return response.status_code == 422 or "denied" in response.text
 
-        cluster.until(refused, "the policy is in force")
+        stolen = {"metadata": {"labels": {"app": "stolen"}}}
+        cluster.until(lambda: refused(stolen), "the policy is in force")
+        image = [{"name": "c", "image": "miner:1"}]
+        assert refused({"spec": {"containers": image}})
+        for metadata in (
+            stolen["metadata"],
+            {"labels": {"pod-template-hash": "stolen"}},
+            {"annotations": {"kubedsm.io/move": "{}"}},
+            {"finalizers": ["evil.example/hold"]},
+        ):
+            assert refused({"metadata": metadata}, "/status")
+        assert not refused({"metadata": {"labels": {"kubedsm.io/tier": "edge"}}})
+        assert not refused({"status": {"nominatedNodeName": cluster.edge}}, "/status")
         cluster.configure({cluster.key("web"): {"qos": 1}})
         cluster.until(
             lambda: cluster.ready("web") == [cluster.edge] * 4, "migrations go on under the policy"

@@ -10,7 +10,7 @@ import yaml
 
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS, built
-from support.processes import Process, Server, write
+from support.processes import Scheduler, Server, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
 
@@ -30,10 +30,7 @@ def kubectl(tmp_path_factory):
     named = write(folder, "config.yaml", "schedulerName: default-scheduler")
     with (
         Server("--tls", "--kubeconfig", folder / "kubeconfig") as server,
-        Process(
-            *("run", "--kubeconfig", server.kubeconfig, "--config", named, "-o", "json"),
-            *("--diagnostics-port", "0", "--leader-elect=false"),
-        ),
+        Scheduler(server, "--config", named, "--leader-elect=false"),
     ):
         kubectl = Kubectl(server.kubeconfig, folder)
         kubectl("label", "node", SERVER, "node-role.kubernetes.io/control-plane=")

@@ -1,16 +1,15 @@
-"""`kubedsm bench burst` as a user runs it, on emulated clusters over HTTP."""
+"""`kubedsm bench burst`, `footprint`, `scale` and `soak` as processes: figures, not how fast."""
 
 import json
-import signal
+import subprocess
+import sys
 
 import pytest
-from click.testing import CliRunner
 
-from kubedsm_lab.cli.bench import burst as burst_command
 from support.command_line import kubedsm
-from support.processes import Process, Server
+from support.processes import Scheduler, Server
 
-pytestmark = pytest.mark.http
+pytestmark = [pytest.mark.http, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +29,9 @@ def own_namespaces(server):
     return [name for name in there if name.startswith("kubedsm-burst-")]
 
 
-@pytest.mark.long
 def test_a_scheduler_that_runs_has_figures_and_one_that_does_not_is_named(server):
-    with Process(
-        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json")
-    ) as scheduler:
-        assert "connected" in scheduler.line()
+    with Scheduler(server) as scheduler:
+        scheduler.until("connected")
         done = kubedsm(*burst(server, "--schedulers", "kubedsm", "--rounds", 2, "-o", "json"))
         assert (done.returncode, done.stderr) == (0, "")
         said = json.loads(done.stdout)
@@ -53,17 +49,6 @@ def test_a_scheduler_that_runs_has_figures_and_one_that_does_not_is_named(server
     server.until(lambda: not own_namespaces(server))
 
 
-@pytest.mark.long
-def test_an_interrupt_leaves_nothing_behind(server):
-    with Process(*map(str, burst(server, "--schedulers", "absent"))) as process:
-        server.until(lambda: own_namespaces(server))
-        code, out, err = process.stop(signal.SIGINT)
-    assert (code, out) == (130, "")
-    assert err.splitlines() == ["kubedsm: error: interrupted"]
-    server.until(lambda: not own_namespaces(server))
-
-
-@pytest.mark.long
 def test_policies_are_processes_of_their_own():
     policies = ("--policies", "kubedsm,kube-scheduler")
     options = ("-n", 5, "--rounds", 1, "--silence", 0, "-o", "json")
@@ -78,25 +63,61 @@ def test_policies_are_processes_of_their_own():
         assert "schedulerCpu" in figures
 
 
-REAL = ("--kubeconfig", "absent")
+def figures(*arguments):
+    done = kubedsm("bench", *arguments, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (("--schedulers", "kubedsm,,D"), "Invalid value for '--schedulers': a name is empty"),
-        (("--policies", "kubedsm,none"), "Invalid value for '--policies': no policy 'none'"),
-        (("--policies", "kubedsm.batched"), "Invalid value for '--policies': no policy 'kubedsm."),
-        (("--policies", "random,random"), "Invalid value for '--policies': 'random' is given twic"),
-        (("-n", 551), "the paper's five workers take 550 pods, not 551"),
-        (("--policies", "kubedsm", "--keepalive", 15), "--keepalive is about bare-loop"),
-        (("--schedulers", "kubedsm"), "--schedulers is for a real cluster, with --kubeconfig"),
-        (("--context", "a"), "--context is for a real cluster, with --kubeconfig"),
-        ((*REAL, "--policies", "kubedsm"), "--policies is not for a real cluster"),
-        ((*REAL, "--keepalive", 15), "--keepalive is not for a real cluster"),
-    ],
+def test_footprint_measures_the_start_and_the_cost_while_idle():
+    size = ("--nodes", 6, "--pods", 5, "--seconds", 1, "--heartbeat", 1)
+    found = figures("footprint", *size, "--rounds", 1)
+    start, idle = found["start"], found["idle"]
+    assert start["rounds"] == 1
+    for times in (start["toFirstBind"], start["python -c 'import kubedsm.cli.scheduler_process'"]):
+        assert 0 < times["medianSeconds"] <= times["worstSeconds"]
+    assert start["ratio"] > 0
+    assert (idle["nodes"], idle["pods"], idle["scrapes"]) == (6, 5, 1)
+    assert idle["heartbeatsPerSecond"] > 0
+    assert idle["cpuPercentOfACore"] >= 0
+    assert idle["residentMB"] > 10
+    assert 0 < idle["scrapeMedianMs"] <= idle["scrapeWorstMs"]
+
+
+def test_scale_measures_the_cost_while_pods_come_and_go():
+    size = ("--nodes", 4, "--pods", 20, "--rounds", 1, "--suggestions", 0)
+    running = figures("scale", *size, "--seconds", 1)["running"]
+    assert running["churn"]["podEventsPerSecond"] > 0
+    assert running["churn"]["cpuPercentOfACore"] > 0
+    assert running["residentMB"] > 10
+    assert running["loopLag"]["looks"] > 0
+
+
+#: the promises that do not depend on how busy this machine is
+SAFE = (
+    *("caught", "ends", "never", "bound", "marks", "replicas", "room", "work", "processes"),
+    *("multiply",),
 )
-def test_options_that_make_no_sense_are_refused(options, problem):
-    done = CliRunner().invoke(burst_command, list(map(str, options)))
-    assert done.exit_code == 2
-    assert f"Error: {problem}" in done.output
+
+
+def test_a_short_soak_leaves_everybody_bound_and_nothing_caught_whatever_harm_is_done():
+    harm = ["--replicas", "2", "--kill-every", "4", "--cut-every", "3"]
+    command = ["bench", "soak", "--minutes", "0.25", "--odd-pods", "8", *harm, "-o", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kubedsm", *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stderr == ""
+    said = json.loads(done.stdout)
+    assert said["workloads"] > 0
+    assert said["podsBound"] > 0
+    assert said["namespacesDeleted"] > 0
+    assert said["harm"]["leaders killed"] > 0
+    assert said["leaders"] > 1
+    for promise in SAFE:
+        assert said["promises"][promise]["kept"], said["promises"][promise]
+    assert said["kept"] == all(promise["kept"] for promise in said["promises"].values())
+    assert done.returncode == (0 if said["kept"] else 1)

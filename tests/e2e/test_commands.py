@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm_lab.emulator.paper import node
 from support import command_line
-from support.processes import Process, Server, kubedsm, unreachable, write
+from support.processes import Scheduler, Server, kubedsm, unreachable, write
 
 pytestmark = pytest.mark.http
 
@@ -22,32 +21,18 @@ def server():
 
 
 def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced(server):
-    run = ("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0")
     for number in range(2):
-        with Process(*run, "--leader-elect=false") as scheduler:
+        with Scheduler(server, "--leader-elect=false") as scheduler:
             before = server.bound()
             server.deploy(f"web-{number}", 60)
             server.until(lambda before=before: server.bound() > before)
             scheduler.process.kill()
-    with Process(*run, "--leader-elect=false") as scheduler:
+    with Scheduler(server, "--leader-elect=false") as scheduler:
         server.deploy("last", 10)
         server.until(lambda: server.bound() == 130)
-        code, out, err = scheduler.stop(signal.SIGTERM)
-    assert (code, out) == (0, "")
+        code, _, err = scheduler.stop(signal.SIGTERM)
+    assert code == 0
     assert "Traceback" not in err
-
-
-def test_place_reads_standard_input_and_prints_json_only():
-    nodes = [node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi")]
-    dump = {"kind": "List", "items": nodes}
-    done = kubedsm("place", "--from", "-", "-o", "json", input=json.dumps(dump))
-    assert done.returncode == 0
-    placed = json.loads(done.stdout)
-    assert placed["bindings"] == placed["unplaced"] == []
-    assert placed["proven"] is True
-    assert done.stderr.splitlines() == [
-        "kubedsm: no Pod in standard input: assumed that there is none"
-    ]
 
 
 def test_the_demo_places_what_its_load_asks_for():
@@ -170,6 +155,20 @@ BAD = {
         2,
         "--nodes and --pods: not as many of the one as of the other",
     ),
+    **{
+        f"bench burst {typed}": (["bench", "burst", *typed.split()], 2, line)
+        for typed, line in (
+            ("--schedulers kubedsm,,D", "Invalid value for '--schedulers': a name is empty"),
+            ("--policies kubedsm,none", "Invalid value for '--policies': no policy 'none'"),
+            ("--policies random,random", "Invalid value for '--policies': 'random' is given twic"),
+            ("-n 551", "the paper's five workers take 550 pods, not 551"),
+            ("--policies kubedsm --keepalive 15", "--keepalive is about bare-loop"),
+            ("--schedulers kubedsm", "--schedulers is for a real cluster, with --kubeconfig"),
+            ("--context a", "--context is for a real cluster, with --kubeconfig"),
+            ("--kubeconfig x --policies kubedsm", "--policies is not for a real cluster"),
+            ("--kubeconfig x --keepalive 15", "--keepalive is not for a real cluster"),
+        )
+    },
     "a size of nothing": (
         ["bench", "scale", "--nodes", "1,0", "--pods", "3,4"],
         2,

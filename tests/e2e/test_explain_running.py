@@ -7,24 +7,17 @@ import urllib.error
 import urllib.request
 
 import pytest
-from aiohttp import ClientTimeout
 
-from kubedsm.explain import client
 from support.command_line import kubedsm
-from support.processes import PATIENCE, Process, Server, unreachable
+from support.processes import PATIENCE, Scheduler, Server, unreachable
 
 pytestmark = pytest.mark.http
 NAMES = "name one of pod, node, workload, migration, decision"
 
 
-class Scheduler(Process):
-    """`kubedsm run` on a port of its own choosing."""
-
-    def __init__(self, server, *arguments):
-        super().__init__(
-            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port",
-            *(arguments or ("0",)),
-        )  # fmt: skip
+class Explaining(Scheduler):
+    def __init__(self, server, port="0"):
+        super().__init__(server, diagnostics=port)
         self.said = [json.loads(self.line())]
         while self.said[-1]["event"] != "connected":
             self.said.append(json.loads(self.line()))
@@ -50,7 +43,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def scheduler(server):
-    with Scheduler(server) as running:
+    with Explaining(server) as running:
         server.deploy("web", 3)
         server.deploy("huge", 1, cpu="64")
         server.until(lambda: server.bound() == 3 and len(events(server)) == 4)
@@ -179,7 +172,8 @@ def test_the_running_scheduler_explains_and_without_it_the_events_do(server, sch
 
 
 def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, scheduler):
-    with Scheduler(server) as another:
+    with Explaining(server) as another:
+        another.until("standing by")
         name = names(server, "web")[0]
         assert another.refusal(f"/decisions/explain?pod={name}")[0] == 404
         cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig, "-o", "json")
@@ -192,16 +186,16 @@ def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, schedu
 
 
 def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
-    with Scheduler(server) as first:
+    with Explaining(server) as first:
         port = first.url.rpartition(":")[2]
-        with Scheduler(server, port) as second:
+        with Explaining(server, port) as second:
             warning, connected = second.said
             assert (warning["level"], warning["event"]) == ("warning", "no diagnostics")
             assert warning["address"] == f"127.0.0.1:{port}"
             assert connected["diagnostics"] == "none"
         code, _, err = first.stop(signal.SIGTERM)
         assert (code, err) == (0, "")
-    with Scheduler(server, port) as third:
+    with Explaining(server, port) as third:
         assert third.url == f"http://127.0.0.1:{port}"
 
 
@@ -223,17 +217,3 @@ def test_what_cannot_be_asked_gets_one_line(server, tmp_path, arguments, code, s
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: ")
     assert says in line
-
-
-def test_the_cluster_is_asked_when_a_scheduler_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        there = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        on = ("--server", there, "--kubeconfig", unreachable(tmp_path))
-        done = kubedsm("explain", "web", *on)
-    assert (done.returncode, done.stdout) == (1, "")
-    remark, line = done.stderr.splitlines()
-    assert remark == (
-        f"kubedsm: what listens at {there} has said nothing for 5 s; the cluster is read instead"
-    )
-    assert "and in the cluster: " in line

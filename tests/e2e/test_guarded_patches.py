@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import json
 
 import orjson
 import pytest
@@ -16,7 +15,6 @@ from kubedsm_lab.emulator.api.resources import (
     PODS,
     RESOURCE_QUOTAS,
 )
-from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS, documents
 from support.move_scenes import (
     LARGE_CLOUD,
@@ -27,7 +25,6 @@ from support.move_scenes import (
     quiet,
     settle_on_cloud,
 )
-from support.processes import Server
 
 FILE = MANIFESTS / "components" / "guarded-patches" / "policy.yaml"
 OURS = "system:serviceaccount:kubedsm:kubedsm"
@@ -223,67 +220,3 @@ def test_a_pod_without_labels_or_annotations_may_get_ours(path, value):
     bare = {"metadata": {"name": "a"}, "spec": POD["spec"]}
     marked = changed(bare, *path, to=value)
     assert denials(bare, marked, OURS) == denials(marked, bare, OURS) == []
-
-
-@pytest.fixture
-def kubeconfig(request):
-    if given := request.config.getoption("--kubeconfig", None):
-        yield given
-    else:
-        with Server("--tls") as server:
-            yield server.kubeconfig
-
-
-@pytest.mark.any_cluster
-@pytest.mark.http
-@needs_kubectl
-def test_an_api_server_refuses_the_same(kubeconfig, tmp_path):
-    kubectl = Kubectl(kubeconfig, tmp_path)
-    namespace = "kubedsm-guarded-patches"
-    here, ours = ("-n", namespace), (f"--as={OURS}",)
-    kubectl("create", "namespace", namespace)
-    try:
-        kubectl("apply", "-f", FILE)
-        rights = ("--verb=get,patch", "--resource=pods,pods/status")
-        kubectl(*here, "create", "role", "patch-pods", *rights)
-        kubectl(*here, "create", "rolebinding", "patch-pods", "--role=patch-pods", f"--user={OURS}")
-        kubectl(*here, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
-        run = ("run", "web", "--image=web:1", "--overrides")
-        kubectl(*here, *run, '{"spec": {"schedulerName": "kubedsm"}}')
-        kubectl(*here, *run[:1], "other", *run[2:], '{"spec": {"schedulerName": "nobody"}}')
-
-        def denied(*arguments):
-            said = kubectl(*here, *ours, *arguments, code=1)
-            assert "kubedsm-patches-of-pods" in said
-            return said
-
-        def status(name, patch):
-            return ("patch", name, "--subresource=status", "--type=merge", "-p", json.dumps(patch))
-
-        # A policy holds some moments after it was applied.
-        kubectl(*here, "wait", "--for=create", "pod/web", "--timeout=60s")
-        for _ in range(60):
-            done = kubectl(
-                *here, *ours, "label", "pod/web", "app=bank", "--dry-run=server", code=None
-            )
-            if "kubedsm-patches-of-pods" in done:
-                break
-        assert LABEL in denied("label", "pod/web", "app=bank")
-        assert SPEC in denied("set", "image", "pod/web", "web=miner:1")
-        assert OPTED_IN in denied("label", "pod/other", "kubedsm.io/tier=edge")
-        for metadata in (
-            {"labels": {"app": "bank"}},
-            {"labels": {HASH: "stolen"}},
-            {"labels": {"kubedsm.io/tier": "edge"}},
-            {"annotations": {"kubedsm.io/move": "{}"}},
-            {"finalizers": ["evil.example/hold"]},
-        ):
-            denied(*status("pod/web", {"metadata": metadata}))
-        denied(*status("pod/other", {"status": STATUS}))
-        kubectl(*here, *ours, *status("pod/web", {"status": STATUS}))
-        kubectl(*here, *ours, *status("pod/web", {"status": {"nominatedNodeName": "n1"}}))
-        kubectl(*here, *ours, "label", "pod/web", "kubedsm.io/tier=edge")
-        kubectl(*here, "label", "pod/web", "app=bank")
-    finally:
-        kubectl("delete", "namespace", namespace, "--wait=false")
-        kubectl("delete", "-f", FILE, "--ignore-not-found")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import kubedsm
-from support.processes import Process, Server, unreachable
+from support.processes import Scheduler, Server, unreachable
 
 pytestmark = pytest.mark.http
 DOCS = Path(__file__).parents[2] / "docs"
@@ -20,15 +20,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture(scope="module")
 def scheduled():
     """Cluster A with a scheduler, and its address."""
-    with Server() as server:
-        arguments = ("--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port", "0")
-        with Process("run", *arguments) as scheduler:
-            said = json.loads(scheduler.line())
-            while said["event"] != "connected":
-                said = json.loads(scheduler.line())
-            server.deploy("web", 1)
-            server.until(lambda: server.bound() == 1)
-            yield server, said["diagnostics"]
+    with Server() as server, Scheduler(server) as scheduler:
+        said = scheduler.until("connected")
+        server.deploy("web", 1)
+        server.until(lambda: server.bound() == 1)
+        yield server, said["diagnostics"]
 
 
 @pytest.fixture(scope="module")

@@ -45,18 +45,6 @@ class Lab(Server):
         metadata = {"name": name, "labels": {"app": "cart"}}
         self.call("POST", f"{NAMESPACE}/pods", {"metadata": metadata, "spec": spec})
 
-    def metrics_problem(self):
-        """Why an autoscaler on CPU knows of no figure."""
-        self.deploy("d", 1)
-        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
-        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
-        spec = {"scaleTargetRef": target, "maxReplicas": 2}
-        spec |= {"metrics": [{"type": "Resource", "resource": cpu}]}
-        path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
-        self.call("POST", path, {"metadata": {"name": "d"}, "spec": spec})
-        until(lambda: len(self.call("GET", f"{path}/d")["status"].get("conditions", ())) > 1)
-        return self.call("GET", f"{path}/d")["status"]["conditions"][1]["message"]
-
     def container(self):
         status = self.call("GET", f"{NAMESPACE}/pods/p")["status"]
         return status.get("containerStatuses", [{"ready": False, "restartCount": 0}])[0]
@@ -127,9 +115,6 @@ def test_a_pod_is_a_process_that_is_reached_measured_started_again_and_gone_with
         until(lambda: lab.call("GET", "/api/v1/pods")["items"] == [])
         assert lab.pods() == []
         until(lambda: lab.file("targets") == [])
-
-        # There is somebody to ask what pods use; of this one nothing is known.
-        assert lab.metrics_problem().endswith(": no metrics returned from resource metrics API")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

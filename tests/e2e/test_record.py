@@ -2,9 +2,7 @@
 
 import json
 import signal
-import threading
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -34,39 +32,8 @@ def load_report(pod, began):
     return {"began": began, "seconds": 3600, "services": {"web": of_web}, "total": of_web}
 
 
-@pytest.fixture
-def scheduler():
-    """A scheduler that knows what a migration brought: its address, and how it describes itself."""
-    described = {"slower": [], "cluster": ""}
-    effect = {
-        "expected": {"before": 0.08, "after": 0.06},
-        "measured": {"before": {"all": 0.08}, "after": {"all": 0.05}},
-        "untold": None,
-    }
-
-    class Told(BaseHTTPRequestHandler):
-        def do_GET(self):
-            said = [
-                {"at": "9999", "moves": [{"at": "9999", "pod": "default/web-0", "effect": effect}]}
-            ]
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"decisions": said, **described}).encode())
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Told) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", described
-        server.shutdown()
-        thread.join()
-
-
-def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
+def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
     """One recording gets a report of the load, another one a signal."""
-    scheduler, described = scheduler
     api = Api("web", "http://web/", (Interval.of(1, 3600),))
     scenario = write(tmp_path, "hour.json", dumps(Scenario((api,))))
     requests = tmp_path / "requests.json"
@@ -74,13 +41,10 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
     began = datetime.now(UTC)
     with Server() as server:
         on = ("--kubeconfig", server.kubeconfig, "--scenario", scenario, "-o", "json")
-        namespaces = server.call("GET", "/api/v1/namespaces")["items"]
-        uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in namespaces}
-        described["cluster"] = uids["kube-system"]
         out, named = ("--out", tmp_path / "out"), ("--policy", "by-hand")
         with (
-            Process("record", *on, *out, "--requests", requests, "--server", scheduler) as ends,
-            Process("record", *on, *named, "--server", "http://127.0.0.1:1") as stopped,
+            Process("record", *on, *out, "--requests", requests) as ends,
+            Process("record", *on, *named) as stopped,
         ):
             for process in (ends.process, stopped.process):
                 line = process.stderr.readline()
@@ -106,8 +70,6 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
     assert run["latencyMs"] == {"web": {"mean": 40.0, "p95": 40.0, "network": None}}
     assert run["tierLatencyMs"] == {"web": {"edge": 40.0}}
     assert run["unanswered"] == 1
-    assert run["moveEffects"]["measuredChange"] == pytest.approx(-0.03)
-    assert "moveEffects" not in json.loads(without)["runs"][0]
     assert json.loads(without)["runs"][0]["latencyMs"] == {}
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == json.loads(with_load)
     page = (tmp_path / "out" / "index.html").read_text()

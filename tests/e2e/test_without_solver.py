@@ -9,7 +9,7 @@ import pytest
 from kubedsm.solvers import available
 from support import command_line
 from support.dumps import crowded_batch, crowded_edge
-from support.processes import Process, Server, kubedsm, write
+from support.processes import Scheduler, Server, kubedsm, write
 
 NOT_INSTALLED = (
     "solver: highspy is not installed: beyond the bounds decisions are by heuristics,"
@@ -70,13 +70,7 @@ def test_it_is_said_once_what_that_means(tmp_path):
 @pytest.mark.http
 @pytest.mark.usefixtures("not_installed")
 def test_the_scheduler_says_so_when_it_starts_and_places_all_the_same():
-    with (
-        Server() as server,
-        Process(
-            *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0"),
-            *("--leader-elect=false", "-o", "json"),
-        ) as scheduler,
-    ):
+    with Server() as server, Scheduler(server, "--leader-elect=false") as scheduler:
         server.deploy("web", 20)
         server.until(lambda: server.bound() == 20)
         code, out, err = scheduler.stop(signal.SIGTERM)

@@ -44,21 +44,18 @@ def served():
     return decisions, Diagnostics(explanations, port=0)
 
 
-async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(served):
+async def test_edges_that_are_slower_are_known_elsewhere_and_what_is_wanted_must_be_served(served):
     decisions, diagnostics = served
     async with diagnostics:
         assert await answering(diagnostics.url) == Answering(frozenset())
         for at in (30.0, 60.0):
             decisions.mirror.apply(MeasuredApplied(sample(at, 300, 200)))
         assert await answering(diagnostics.url) == Answering(frozenset({WEB}))
-
-
-async def test_what_is_wanted_beside_must_be_served(served):
     decisions, diagnostics = served
     async with diagnostics:
         port = int(diagnostics.url.rpartition(":")[2])
         with pytest.raises(AddressUnavailableError, match=f":{port}: Address already in use"):
-            async with Diagnostics(explanations_of(decisions), port, beside=web.Application()):
+            async with Diagnostics(explanations_of(decisions), port, mandatory=web.Application()):
                 pass
 
 

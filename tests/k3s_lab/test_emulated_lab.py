@@ -15,7 +15,6 @@ from support.processes import PATIENCE
 
 CONFIG = LAB / "emulated_lab" / "config.yaml"
 NODES = "n2 edge 1250 1250\nn5 cloud 5500 4250\n"
-RUN = {"edgeRatio": 0.9, "lostPodSeconds": 0.0, "migrations": 2}
 
 
 @pytest.fixture
@@ -69,34 +68,6 @@ def test_a_scenario_or_a_size_that_is_not_there_is_one_line(there):
     assert there("emulated", "none.json").stderr == (
         "lab: error: none.json: no such scenario; loadgen generate makes one\n"
     )
-
-
-def test_no_pod_lost_and_an_edge_ratio_are_asked_for_and_pods_waited_for(monkeypatch):
-    assert all(so for so, _ in check.check_results({"runs": [RUN]}))
-    for wrong in ({"edgeRatio": None}, {"edgeRatio": 0.0}, {"lostPodSeconds": 0.5}):
-        assert not all(so for so, _ in check.check_results({"runs": [RUN | wrong]}))
-
-    def pod(status):
-        conditions = [{"type": "Ready", "status": status}]
-        return {"metadata": {}, "status": {"conditions": conditions}}
-
-    looks = iter([[pod("True"), pod("False")], [pod("True"), pod("True")]])
-    monkeypatch.setattr(check, "fetch", lambda _: {"items": next(looks)})
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    assert list(check.check_pods("http://server")) == [(True, "2 of 2 pods are Ready")]
-    monkeypatch.setattr(check, "fetch", lambda _: {"items": [pod("False")]})
-    monkeypatch.setattr(check, "PATIENCE", 0)
-    assert list(check.check_pods("http://server")) == [(False, "0 of 1 pods are Ready")]
-
-
-@pytest.mark.parametrize(
-    ("due", "answered", "so"), [(1000, 990, True), (1000, 989, False), (0, 0, False)]
-)
-def test_requests_must_be_answered(due, answered, so):
-    played = {"services": {"a": {"requests": due, "answered": answered}}}
-    assert list(check.check_requests(played)) == [
-        (so, f"a: {answered} of {due} requests were answered")
-    ]
 
 
 def test_every_query_must_have_an_answer(monkeypatch):

@@ -109,7 +109,7 @@ def test_all_of_it_twice_is_as_once_and_down_leaves_nothing(tmp_path, nodes):
     assert there.there() == set()
     there.calls()
     done = ok(there("down"))
-    assert done.stderr == "lab: nothing is there that the lab made\n"
+    assert done.stderr == "lab: the lab has created nothing\n"
     assert there.calls() == []
 
 
@@ -119,7 +119,7 @@ def test_what_is_not_the_labs_is_left_alone(by_k3d, by_ssh):
         by_k3d("up"),
         "lab: error: k3d has a cluster kubedsm-lab already, and not by this lab; "
         "LAB_CLUSTER names another",
-        "lab: broken off; taking away what it made",
+        "lab: interrupted or failed; removing what was created",
     )
     assert by_k3d.there() == {"k3d-kubedsm-lab"}
     (by_ssh.path / "me@two").mkdir()
@@ -136,7 +136,7 @@ def test_namespaces_and_queues_of_somebody_else_are_left_alone(by_k3d, by_ssh):
     refused(
         by_k3d("deploy"),
         "lab: error: there is a namespace lab-monitoring already, and not by this lab",
-        "lab: broken off; taking away what it made",
+        "lab: interrupted or failed; removing what was created",
     )
     deleted = [call for call in by_k3d.calls() if " delete " in call]
     assert len(deleted) == 1
@@ -145,7 +145,7 @@ def test_namespaces_and_queues_of_somebody_else_are_left_alone(by_k3d, by_ssh):
     (by_ssh.path / "root-me@three").touch()
     done = by_ssh("latency")
     assert done.returncode == 1
-    assert "eth0 has a queueing discipline of somebody else's: qdisc tbf 8001: root" in done.stderr
+    assert "eth0 has a foreign queueing discipline: qdisc tbf 8001: root" in done.stderr
     assert not any("latency" in line for line in by_ssh.journal())
 
 
@@ -172,8 +172,8 @@ def test_what_cannot_be_taken_away_is_remembered(by_k3d):
     ok(by_k3d("up"))
     refused(
         by_k3d("down", fails="cluster delete"),
-        "lab: could not take away: k3d kubedsm-lab",
-        "lab: error: not all could be taken away; try again",
+        "lab: could not remove: k3d kubedsm-lab",
+        "lab: error: some parts could not be removed; try again",
     )
     assert by_k3d.journal() == ["k3d kubedsm-lab"]
     ok(by_k3d("down"))

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import random
 import socket
 
 import attrs
@@ -21,10 +20,7 @@ from kubedsm.kube.client.port import (
     TooManyRequests,
     Unreachable,
 )
-from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import PODS
-from kubedsm.process.clock import SystemClock
 from support.loopback import POST, config, says, talking
 from support.processes import PATIENCE
 
@@ -241,13 +237,6 @@ async def test_a_stream_may_be_quiet_for_longer_than_its_headers_may_take(tmp_pa
         assert [line async for line in lines] == [b"one"]
 
 
-async def test_headers_that_do_not_come_leave_the_outcome_unknown(tmp_path):
-    async with talking(tmp_path, stall) as (cluster, _):
-        with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.2 s"):
-            async with cluster.stream(WATCH, timeout=0.2):
-                pass
-
-
 async def test_leaving_a_stream_hangs_up(tmp_path):
     async with talking(tmp_path, chunked(b"one\n", then=stall)) as (cluster, server):
         async with cluster.stream(WATCH, timeout=PATIENCE) as lines:
@@ -279,52 +268,6 @@ async def test_a_refusal_that_does_not_end_is_cut_short(tmp_path):
         with pytest.raises(OutcomeUnknown):
             async with cluster.stream(WATCH, timeout=0.2):
                 pass
-
-
-async def test_a_reflector_lives_through_it_all(tmp_path):
-    """List, an ERROR event of 410, a second list, a line too long for readline, an abort."""
-    metadata = {"name": "a", "namespace": "shop", "uid": "u", "resourceVersion": "5"}
-    pod = {"metadata": metadata, "spec": {}}
-    large = {**metadata, "resourceVersion": "9", "annotations": {"x": "y" * 6_000_000}}
-    expired = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    pages = iter(
-        json.dumps({"metadata": {"resourceVersion": version}, "items": [pod]}) for version in "67"
-    )
-    watches = iter(
-        [
-            chunked(json.dumps({"type": "ERROR", "object": expired}).encode() + b"\n"),
-            chunked(
-                json.dumps({"type": "MODIFIED", "object": {**pod, "metadata": large}}).encode()
-                + b"\n",
-                then=reset,
-            ),
-            chunked(then=stall),
-        ]
-    )
-
-    async def handler(request):
-        if "watch" in request.query:
-            return await next(watches)(request)
-        return web.Response(text=next(pages))
-
-    told, reports = [], []
-    async with talking(tmp_path, handler) as (cluster, _):
-        changed = asyncio.Event()
-
-        def on_event(event):
-            told.append(event.pod.resource_version)
-            if len(told) == 2:
-                changed.set()
-
-        reflector = Reflector(
-            cluster, PODS, SystemClock(), random.Random(1), on_event, list, reports.append
-        )
-        running = asyncio.create_task(reflector.run())
-        await asyncio.wait_for(changed.wait(), PATIENCE)
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
-    assert told == ["5", "9"]
 
 
 @pytest.mark.parametrize("by_proxy", [False, True])

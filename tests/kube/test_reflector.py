@@ -69,13 +69,6 @@ async def test_watch_timeouts_are_spread():
     assert len(spans) > 4
 
 
-async def test_is_not_synced_before_the_last_page():
-    played = await play(listed(10, pod("a", 3), more="token"), Unreachable("refused"), seconds=0.5)
-    assert played.told == ["+a@3"]
-    assert played.synced == []
-    assert not played.statistics.synced
-
-
 async def test_an_expired_continue_token_starts_the_list_over_at_once():
     gone = Response(410, json.dumps(EXPIRED).encode())
     played = await play(
@@ -224,15 +217,6 @@ async def test_what_may_be_listed_and_not_watched_is_listed_again_and_again_unti
         "Pod watch: 403 Forbidden: no; trying again",
         "Pod watch: works again",
     ]
-
-
-async def test_a_change_of_trouble_is_reported():
-    played = await play(
-        Unreachable("refused"), refusal(503, "ServiceUnavailable"), Unreachable("refused"),
-        Unreachable("refused, too"), seconds=8,
-    )  # fmt: skip
-    assert len(played.reports) == 3
-    assert played.statistics.trouble == "refused, too"
 
 
 async def test_a_silent_stream_is_left_within_75_seconds():

@@ -4,12 +4,20 @@ import http.server
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
+import urllib.error
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
 
 from loadgen.cli import main
+from loadgen.scenario import loads
+from loadgen.urls import url_problem
+from support.manifests import BASE, MANIFESTS, documents
 
 pytestmark = pytest.mark.http
 
@@ -63,7 +71,13 @@ def test_clients_that_wait_each_keep_a_connection(capsys, tmp_path):
     assert len(rows.read_text().splitlines()) == 1 + len(asked)
 
 
-def test_hold_that_is_interrupted_still_reports(capsys):
+def test_a_short_hold_as_text_and_one_that_is_interrupted_still_reports(capsys):
+    with serving() as (url, _):
+        command = ("hpa", "--url", url, "--clients", "1", "--hold-time", "200ms")
+        assert run(*command, "--window", "100ms", "--max-rate", "50", "--p99", "20s") == 0
+    out, _ = capsys.readouterr()
+    assert "HOLD: 1 clients, 100% of the windows are good" in out
+    assert "No window was bad: there was nothing to recover from." in out
     with serving(interrupted_at=12) as (url, _):
         command = ("hpa", "--url", url, "--clients", "1", "--window", "100ms", "--max-rate", "40")
         assert run(*command, "-o", "json") == 0
@@ -76,10 +90,94 @@ def test_hold_that_is_interrupted_still_reports(capsys):
     assert found["hold"]["recovery"] is None
 
 
-def test_a_short_hold_as_text(capsys):
-    with serving() as (url, _):
-        command = ("hpa", "--url", url, "--clients", "1", "--hold-time", "200ms")
-        assert run(*command, "--window", "100ms", "--max-rate", "50", "--p99", "20s") == 0
-    out, _ = capsys.readouterr()
-    assert "HOLD: 1 clients, 100% of the windows are good" in out
-    assert "No window was bad: there was nothing to recover from." in out
+PATIENCE = 60
+
+
+@contextmanager
+def process_serving(*options):
+    with subprocess.Popen(
+        [sys.executable, "-c", "from loadgen.cli import main; main()", "serve", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_it_answers_counts_and_finishes_what_it_accepted():
+    local = ("--host", "127.0.0.1", "--port", "0", "--drain", "0s")
+    work = ("--service-time", "500ms", "--cpu", "1", "--cpu-limit", "500m", "--net", "10KB")
+    with process_serving(*local, *work) as (process, url):
+        assert get(f"{url}/readyz") == (200, b"ok\n")
+        assert get(f"{url}/healthz") == (200, b"ok\n")
+        assert get(f"{url}/any/path") == (200, b"x" * 10_000)
+        lines = get(f"{url}/metrics")[1].decode().splitlines()
+        assert "http_requests_total 1.0" in lines
+        assert "http_request_duration_seconds_count 1.0" in lines
+        answers = []
+        request = threading.Thread(target=lambda: answers.append(get(url)))
+        request.start()
+        while "http_requests_in_flight 1.0" not in get(f"{url}/metrics")[1].decode().splitlines():
+            pass
+        process.send_signal(signal.SIGTERM)
+        request.join()
+        assert answers == [(200, b"x" * 10_000)]
+        assert process.wait(PATIENCE) == 0
+        with pytest.raises(urllib.error.URLError):
+            get(url)
+
+
+def test_it_is_not_ready_while_it_drains_and_answers_still():
+    local = ("--host", "127.0.0.1", "--port", "0", "--name", "cart", "--drain", "1h")
+    with process_serving(*local) as (process, url):
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+            assert response.headers["X-Served-By"] == socket.gethostname()
+        process.send_signal(signal.SIGTERM)
+        while get(f"{url}/readyz")[0] == 200:
+            pass
+        assert get(f"{url}/readyz") == (503, b"stopping\n")
+        assert get(url) == (200, b"cart\n")
+
+
+CONFIG_MAP, JOB = documents(MANIFESTS / "loadgen-job.yaml")
+POD = JOB["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+
+def test_the_scenario_loads_the_example_workload():
+    scenario = loads(CONFIG_MAP["data"]["scenario.json"])
+    *_, service = documents(MANIFESTS / "example-workload.yaml")
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    assert [api.endpoint for api in scenario.apis] == [f"http://{name}.{namespace}/"]
+    assert url_problem(scenario.apis[0].endpoint) is None
+    assert [scenario.rate(name, seconds) for seconds in (0, 90, 180)] == [5, 25, 10]
+
+
+def test_the_job_runs_the_mounted_scenario_restricted_and_once():
+    assert JOB["metadata"]["namespace"] == CONFIG_MAP["metadata"]["namespace"]
+    (mount,) = CONTAINER["volumeMounts"]
+    (volume,) = POD["volumes"]
+    assert volume == {"name": mount["name"], "configMap": {"name": CONFIG_MAP["metadata"]["name"]}}
+    (key,) = CONFIG_MAP["data"]
+    assert CONTAINER["command"] == ["loadgen"]
+    assert CONTAINER["args"] == ["run", f"{mount['mountPath']}/{key}", "--output", "json"]
+    (deployment,) = documents(BASE / "deployment.yaml")
+    scheduler = deployment["spec"]["template"]["spec"]
+    assert POD["securityContext"] == scheduler["securityContext"]
+    assert CONTAINER["securityContext"] == scheduler["containers"][0]["securityContext"]
+    assert CONTAINER["image"] == scheduler["containers"][0]["image"]
+    assert POD["restartPolicy"] == "Never"
+    assert JOB["spec"]["backoffLimit"] == 0
+    assert "schedulerName" not in POD

@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import Configuration
-from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.events import NodeApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.model import Node, NodeName, Resources, Uid
 from kubedsm.model.residents import Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
 from support import drawing
@@ -23,7 +23,7 @@ def from_scratch(seen: Snapshot) -> Snapshot:
 
 def decided(snapshot):
     waiting = snapshot.schedulable(snapshot.pods.values())
-    return Configuration().policy.decide(snapshot, waiting)
+    return Configuration().policy.decide_batch(snapshot, waiting)
 
 
 def history(seed, events=80, classes=CLASSES):
@@ -46,7 +46,7 @@ def test_decisions_are_those_of_a_count_from_scratch(block):
         seen = mirror.snapshot()
         assert seen.census == from_scratch(seen).census, seed
         assert seen.census.looked_at == keys_looked_at(seen.census.classes)
-        assert list(seen.shares()) == sorted(seen.shares())
+        assert list(seen.census.shares) == sorted(seen.census.shares)
         for resource in ("cpu", "memory", "pods", "example.com/gpu"):
             columns = seen.room.column(resource), from_scratch(seen).room.column(resource)
             assert columns[0].tolist() == columns[1].tolist(), seed
@@ -113,21 +113,6 @@ def test_what_was_seen_stays_as_it_was():
         for name, then in copied.items():
             assert dict(getattr(snapshot, name)) == then
         assert from_scratch(snapshot).census == census
-
-
-def test_a_snapshot_that_is_changed_is_counted_anew():
-    mirror = ClusterMirror()
-    mirror.apply(NodeApplied(Node(NodeName("e1"), {"kubedsm.io/tier": "edge"}, Resources(8000))))
-    mine = Pod(Uid("u"), "shop", "p", Workload("shop", "Deployment", "w"), CLASSES[0], "kubedsm")
-    mirror.apply(PodApplied(mine))
-    seen = mirror.snapshot()
-    [[workload, share]] = seen.shares().items()
-    assert (share.edge, share.total) == (0, 1)
-    assert seen.with_placed({mine.uid: NodeName("e1")}).shares()[workload].edge == 1
-    mirror.apply(PodApplied(attrs.evolve(mine, node_name=NodeName("e1"))))
-    bound = mirror.snapshot()
-    assert bound.shares()[workload].edge == 1
-    assert bound.without([mine.uid]).shares()[workload].edge == 0
 
 
 def test_a_look_copies_nothing_until_something_changes():

@@ -86,7 +86,7 @@ def counted(made):
     return {
         "free": dict(snapshot.free),
         "placed": dict(snapshot.placed),
-        "shares": dict(snapshot.shares()),
+        "shares": dict(snapshot.census.shares),
         "standing": dict(snapshot.census.standing),
         "spread": ReplicaSpread.of(snapshot),
         "pods per node": snapshot.room.column("pods").tolist(),

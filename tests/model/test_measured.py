@@ -61,12 +61,6 @@ def test_once_nothing_is_known_what_was_is_forgotten():
     assert mirror.snapshot().measured.before is None
 
 
-def test_a_sample_is_a_change():
-    mirror = ClusterMirror()
-    mirror.apply(MeasuredApplied(FIRST))
-    assert mirror.changes == 1
-
-
 WEB = Workload("shop", "Deployment", "web")
 #: what a sample says of it: seconds at the edge and in the cloud, and requests/s
 SLOWER, FASTER, ALIKE = (0.3, 0.2, 5.0), (0.1, 0.2, 5.0), (0.21, 0.2, 5.0)
@@ -118,16 +112,3 @@ def test_answers_that_were_told_before_are_no_second_sample():
     assert mirror.snapshot().measured.slower == {WEB}
     mirror.apply(MeasuredApplied(attrs.evolve(sample(90.0, SLOWER), at=120.0)))
     assert mirror.snapshot().measured.slower == {WEB}
-
-
-def test_once_nothing_is_known_the_edge_is_slower_for_none():
-    mirror = ClusterMirror()
-    for at in (30.0, 60.0):
-        mirror.apply(MeasuredApplied(sample(at, SLOWER)))
-    before = mirror.snapshot().measured
-    assert before.slower == {WEB}
-    change = mirror.apply(MeasuredApplied(NOTHING_MEASURED))
-    assert (change.measured_before, change.measured_after) == (before, NOTHING_MEASURED)
-    assert not mirror.snapshot().measured.slower
-    mirror.apply(MeasuredApplied(sample(90.0, SLOWER)))
-    assert not mirror.snapshot().measured.slower

@@ -64,10 +64,10 @@ def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
     assert [seen[p.uid].detached for p in (ours, theirs)] == [True, False]
     followed = set()
     made._followed = followed
-    assert made.snapshot().shares() == {WEB: Share(0, 1)}
+    assert made.snapshot().census.shares == {WEB: Share(0, 1)}
     assert made.pod(ours.uid).detached
     followed.add(ours.uid)
-    assert made.snapshot().shares() == {}
+    assert made.snapshot().census.shares == {}
 
 
 def test_pods_of_a_namespace_that_is_being_deleted_are_neither_placed_nor_moved():
@@ -213,9 +213,9 @@ def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     made.apply(PodApplied(pod("b")))
     made.apply(PodApplied(pod("c")))
     made.check_invariants()
-    assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
+    assert [made.claimed.get(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
     made.end_claim("move-1")
-    assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
+    assert [made.claimed.get(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
 
 
 def hashed(uid, template):
@@ -250,7 +250,7 @@ def test_a_claim_takes_no_pod_of_another_kind(old, others, new):
         made.apply(PodApplied(other))
     assert made.find_replacement("move") is None
     made.apply(PodApplied(new))
-    assert made.claimant(new.uid) == "move"
+    assert made.claimed.get(new.uid) == "move"
 
 
 def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
@@ -264,7 +264,7 @@ def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
         PodApplied(pod("e", node_name="n2", scheduler_name="default-scheduler")),
         PodApplied(pod("f")),
     )
-    share = made.snapshot().shares()[WEB]
+    share = made.snapshot().census.shares[WEB]
     assert (share.edge, share.total) == (1, 3)
 
 

@@ -20,11 +20,6 @@ def names(nodes):
     return [of.name for of in nodes]
 
 
-def test_the_first_of_each_zone_then_the_second_of_each():
-    nodes = [zoned(str(n), "one") for n in (1, 2, 3, 4)] + [zoned(str(n), "two") for n in (5, 6)]
-    assert names(zone_interleaved(nodes)) == ["1", "5", "2", "6", "3", "4"]
-
-
 def test_zones_of_one_name_in_two_regions_are_two_and_nodes_without_labels_one():
     nodes = [zoned("1", "a"), zoned("2", "a"), zoned("3", "a", "s"), zoned("4", ""), zoned("5", "")]
     assert names(zone_interleaved(nodes)) == ["1", "3", "4", "2", "5"]

@@ -92,11 +92,11 @@ def test_apart_from_it_nothing_goes_there_and_what_serves_there_counts():
     seen = away.close_sites(before)
     closed = {name for name, n in seen.nodes.items() if n.taints[:1] and "site" in n.taints[0].key}
     assert closed == {"n1", "n2", "u1"}
-    assert before.shares()[WEB] == Share(2, 3)
-    assert seen.shares() == {API: Share(1, 2), WEB: Share(3, 3)}
+    assert before.census.shares[WEB] == Share(2, 3)
+    assert seen.census.shares == {API: Share(1, 2), WEB: Share(3, 3)}
     assert (seen.pods, seen.free, seen.placed) == (before.pods, before.free, before.placed)
     # All else adds up to what it would, counted afresh.
-    assert attrs.evolve(seen.census, shares=before.shares()) == before.census
+    assert attrs.evolve(seen.census, shares=before.census.shares) == before.census
     assert seen.index.nodes == attrs.evolve(seen, counted=None).index.nodes
 
 

@@ -12,10 +12,6 @@ def told(*events):
     return mirror.snapshot().surroundings
 
 
-def test_nothing_is_known_at_first():
-    assert told() == Surroundings(None, None, None, None, None)
-
-
 def test_a_kind_is_known_from_the_first_we_hear_of_it():
     assert told(KindKnown(Claim)) == Surroundings(claims={})
     volume = Volume("pv")

@@ -31,25 +31,6 @@ def test_unusable_is_what_no_more_pod_fits_into():
     assert cost(Measure.UNUSABLE, ONE_GIB_A_CORE, at, resources(1.5, 8, 9)) == SCALE // 2
 
 
-def test_unusable_weighs_workloads_by_their_pods():
-    at = node("n", Tier.EDGE, cpu=4, memory=4)
-    mix = ((resources(1, 1), 3), (resources(3, 3), 1))
-    # Nothing is left by the small ones, a quarter by the large one, and it is one pod of four.
-    assert cost(Measure.UNUSABLE, mix, at, at.allocatable) == SCALE // 16
-
-
-def test_free_pod_slots_are_no_waste_but_their_lack_makes_some():
-    at = node("n", Tier.EDGE, cpu=4, memory=4, pods=110)
-    assert cost(Measure.UNUSABLE, ONE_GIB_A_CORE, at, at.allocatable) == 0
-    assert cost(Measure.UNUSABLE, ONE_GIB_A_CORE, at, resources(4, 4, 1)) == 3 * SCALE // 4
-
-
-def test_a_resource_the_node_has_none_of_is_not_measured():
-    at = node("n", Tier.EDGE, cpu=4, memory=4)
-    mix = ((resources(1, 1, gpu=1), 1),)
-    assert cost(Measure.UNUSABLE, mix, at, at.allocatable) == SCALE
-
-
 def test_no_workload_and_no_node():
     at = node("n", Tier.EDGE)
     assert cost(Measure.UNUSABLE, (), at, at.allocatable) == 0

@@ -77,25 +77,6 @@ def test_what_a_pod_gains_is_told_of_where_it_is_counted_once():
     assert loads.gains(on, 2) == pytest.approx([-np.inf, 100 - 12.247449 - here, 0.0], abs=1e-6)
 
 
-def test_a_pod_counts_once_where_it_is():
-    on = attrs.evolve(NEW, node_name="n0")
-    known = Loads.of(GOAL, shot(on, sample=attrs.evolve(SAMPLE, placed={on.uid: "n0"})))
-    assert known.ratios(on, ALL)[0] == pytest.approx([0.5, 0.5, 0.5, 0.5])
-    assert known.ratios(on, ALL)[1] == pytest.approx([0.3, 0.6, 0.4, 0.3])
-    came = Loads.of(GOAL, shot(on))
-    assert came.ratios(on, ALL)[0] == pytest.approx([0.7, 0.6, 0.6, 0.5])
-
-
-def test_those_that_came_since_are_added_and_those_of_the_batch():
-    came = attrs.evolve(pod("web-0", "web", resources(1, 1)), node_name="n1")
-    done = attrs.evolve(pod("web-1", "web", resources(1, 1)), node_name="n1", phase="Succeeded")
-    loads = Loads.of(GOAL, shot(came, done))
-    assert imbalance(loads)[1] == pytest.approx(pstdev([0.3, 0.6, 0.4, 0.3]), abs=1e-6)
-    loads.put(pod("web-2", "web", resources(1, 1)), "n1")
-    assert imbalance(loads)[1] == pytest.approx(pstdev([0.5, 0.7, 0.5, 0.3]), abs=1e-6)
-    assert loads.ratios(NEW, ALL)[1] == pytest.approx([0.7, 0.8, 0.6, 0.3])
-
-
 def test_so_are_those_of_a_mirror():
     mirror = ClusterMirror()
     for each in NODES:
@@ -114,18 +95,6 @@ def test_of_those_that_came_within_the_window_the_part_is_added_that_the_mean_la
     parts = [0.1 + 0.4 / 3, 0.5 + 0.2 / 3, 0.3 + 0.2 / 3, 0.3]
     assert imbalance(loads)[1] == pytest.approx(pstdev(parts), abs=1e-6)
     assert loads.ratios(young, ALL)[1] == pytest.approx(parts)
-
-
-def test_what_nobody_measured_of_a_workload_is_what_it_requests():
-    new = pod("db-0", "db", resources(0.5, 2))
-    assert Loads.of(GOAL, shot()).estimate_use(new).tolist() == [500.0, 2.0 * GIB, 0.0, 0.0]
-    partly = attrs.evolve(SAMPLE, workloads={DB: Usage(cpu=7.0, disk=1.0)})
-    assert Loads.of(GOAL, shot(sample=partly)).estimate_use(new).tolist() == [
-        7.0,
-        2.0 * GIB,
-        0.0,
-        1.0,
-    ]
 
 
 def test_what_is_not_known_of_a_node_is_left_out():
@@ -149,13 +118,6 @@ def test_a_node_that_would_be_used_too_much_scores_below_nothing(most, expected)
     """.7 of its cpu: the less too much, the better, where all of them are used too much."""
     loads = Loads.of(attrs.evolve(GOAL, high_usage=most), shot())
     assert loads.scores(NEW, ALL)[0] == pytest.approx(expected)
-
-
-def test_so_does_one_of_which_nothing_else_is_known():
-    blind = attrs.evolve(SAMPLE, nodes={"n0": Usage(cpu=1900.0)})
-    scores = Loads.of(GOAL, shot(sample=blind)).scores(NEW, ALL)
-    assert scores[0] == pytest.approx(-25.0)
-    assert np.isnan(scores[1:]).all()
 
 
 def test_scores_can_be_stretched_over_those_there_are():

@@ -16,7 +16,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.node_index import zone_of
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from support.placement_instances import node, pod, resources, snapshot
 
 ZONE = "topology.kubernetes.io/zone"
@@ -61,17 +61,6 @@ def test_company_is_what_one_more_adds():
         assert more.cost == found.cost == ReplicaSpread.of(shot).cost
 
 
-def test_the_least_is_the_most_even():
-    nodes = [node(f"n{n}", Tier.EDGE) for n in range(3)]
-    costs = {}
-    for homes in ((3, 0, 0), (2, 1, 0), (1, 1, 1)):
-        spread = ReplicaSpread.of(snapshot(nodes, []))
-        for name, number in zip("012", homes, strict=True):
-            spread.put(Workload("shop", "Deployment", "web"), NodeName(f"n{name}"), number)
-        costs[homes] = spread.cost
-    assert costs == {(3, 0, 0): 3 + 3, (2, 1, 0): 1 + 3, (1, 1, 1): 0 + 3}
-
-
 @pytest.mark.parametrize(
     "state", [{"terminating": True}, {"phase": "Succeeded"}, {"detached": True}]
 )
@@ -96,8 +85,8 @@ def test_of_some_workloads_only_and_with_the_nodes_that_are_reserved():
 
 def test_pods_with_constraints_of_their_own_are_left_to_these():
     constraint = (SpreadConstraint(ZONE, 1, None, "shop"),)
-    assert spreads(pod("p", "web", resources(1)))
+    assert has_default_spread(pod("p", "web", resources(1)))
     hard = SchedulingRules(spread=constraint)
     soft = SchedulingRules(preferences=Preferences(spread=constraint))
-    assert not spreads(pod("p", "web", resources(1), rules=hard))
-    assert not spreads(pod("p", "web", resources(1), rules=soft))
+    assert not has_default_spread(pod("p", "web", resources(1), rules=hard))
+    assert not has_default_spread(pod("p", "web", resources(1), rules=soft))

@@ -72,15 +72,6 @@ def test_no_more_is_wanted_of_a_slower_workload_than_the_edge_has():
     assert promises(api).count_wanted(5) == 4
 
 
-def test_where_nothing_is_slower_the_promises_are_the_same_ones():
-    shot, *_ = serving(2, 3)
-
-    def promises(_):
-        return QosTarget()
-
-    assert cap_slower_edge(promises, attrs.evolve(shot, measured=Measured(1.0))) is promises
-
-
 def test_what_is_there_is_worth_what_it_was():
     shot, web, _ = serving(2, 0, cloud=2)
     promises = cap_slower_edge(lambda _: QosTarget(), shot)
@@ -88,7 +79,7 @@ def test_what_is_there_is_worth_what_it_was():
     free = Gains.of(shot, without_caps(promises), Objective())
     assert gains.of_workload(web, -1) == free.of_workload(web, -1) < 0
     assert gains.of_workload(web, 1) < 0 < free.of_workload(web, 1)
-    shares = shot.shares()
+    shares = shot.census.shares
     assert quality(shares, promises, Objective()) == quality(
         shares, without_caps(promises), Objective()
     )

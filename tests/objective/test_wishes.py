@@ -48,7 +48,7 @@ def test_what_other_workloads_and_other_schedulers_ask_for_changes_nothing():
 
 def test_the_policy_promises_as_wished_and_as_allowed():
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], [asking("a", 0.9)])
-    [workload] = there.shares()
+    [workload] = there.census.shares
     for most, given in (("0", 0.5), ("0.7", 0.7)):
         text = f"services: {{'*': {{qos: 0.5}}}}\ntenants: {{maxQos: {most}}}"
         for fairness in ("", "\nfairness: {perNamespace: true}"):

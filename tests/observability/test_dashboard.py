@@ -139,7 +139,7 @@ def test_prometheus_finds_what_is_scraped_under_the_job_of_the_alerts():
 
 
 @promtool
-def test_promtool_accepts_the_rules(tmp_path):
+def test_promtool_accepts_the_rules_and_has_nothing_to_say_about_the_metrics(tmp_path):
     rules = tmp_path / "rules.yaml"
     rules.write_text(yaml.safe_dump(RULES))
     done = subprocess.run(
@@ -147,10 +147,6 @@ def test_promtool_accepts_the_rules(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert f"{len(ALERTS)} rules found" in done.stdout
-
-
-@promtool
-def test_promtool_has_nothing_to_say_about_the_metrics():
     registry = Instruments(VirtualClock(), "kubedsm", "server").registry
     text = format_metrics(registry, Families(tuple(GENERATE["families"](GENERATE["NOTHING"]))))
     done = subprocess.run(

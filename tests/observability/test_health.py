@@ -1,10 +1,18 @@
 """What a kubelet is told: when to start the process anew, and when it does its work."""
 
+import asyncio
+
+import attrs
 import pytest
+from prometheus_client import Histogram
+from prometheus_client.registry import CollectorRegistry
+from structlog.testing import capture_logs
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.observability.health import HOPELESS_AFTER, alive, readiness, ready
+from kubedsm.observability.instruments import SAMPLE, watch_the_loop
 from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import VirtualClock
 from support.worlds import CLOUD, EDGE, emulated
 
 LEADING = Leadership()
@@ -59,3 +67,41 @@ async def test_a_scheduler_is_ready_once_it_has_listed_everything():
         assert "Node, Pod, Namespace" in text
         await world.runtime.synced.wait()
         assert readiness(world.runtime, LEADING).well
+
+
+@attrs.define
+class Late:
+    """A clock whose sleeps last longer, each by the next of these."""
+
+    lags: list
+    clock: VirtualClock = attrs.field(factory=VirtualClock)
+
+    def monotonic(self):
+        return self.clock.monotonic()
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(seconds + (self.lags.pop(0) if self.lags else 0.0))
+
+
+async def watched(lags, seconds):
+    registry = CollectorRegistry()
+    lag = Histogram("lag", "lag", buckets=(0.01, 0.05, 0.5), registry=registry)
+    with capture_logs() as logs:
+        watching = asyncio.ensure_future(watch_the_loop(Late(lags), lag.observe))
+        await asyncio.sleep(seconds)
+        watching.cancel()
+    counts = [
+        registry.get_sample_value("lag_bucket", {"le": le}) for le in ("0.01", "0.05", "+Inf")
+    ]
+    return counts, [(line["milliseconds"], line["more"]) for line in logs]
+
+
+@pytest.mark.looptime
+async def test_lags_are_counted_and_the_long_ones_said_once_a_minute():
+    assert await watched([], 100.5 * SAMPLE) == ([100, 100, 100], [])
+    counts, said = await watched([0.04, 0.2, 0.6], 62.0)
+    assert counts[1] - counts[0] == 1
+    assert counts[2] - counts[1] == 2
+    assert said == [(600, 0)]
+    _, said = await watched([0.6, 0.55, 0.45] + [0.0] * 1300 + [0.7], 75.0)
+    assert said == [(600, 0), (700, 1)]

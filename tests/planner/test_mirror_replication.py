@@ -41,7 +41,7 @@ def test_the_follower_is_equal_whenever_it_began(block):
             happen(mirror, rng, version)
             happen_beside(mirror, rng)
             held += bool(mirror._reservations)
-            claimed += bool(mirror._claimed)
+            claimed += bool(mirror.claimed)
         told(beginning, follower)
         told(calls, follower)
         assert state_of(follower) == state_of(mirror), seed

@@ -126,18 +126,6 @@ def test_what_is_added_twice_or_was_never_there_is_refused():
     assert once.without_pod(newcomer.uid).feasible(newcomer) == ["n1"]
 
 
-def test_a_batch_is_checked_pod_by_pod():
-    rule = {"anti_affinity": (near(app("a"), HOST),)}
-    batch = [pod(f"a{i}", {"app": "a"}, **rule) for i in range(3)]
-    feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2")], batch))
-    for newcomer, expected in zip(batch, (["n1", "n2"], ["n2"], []), strict=True):
-        assert feasibility.feasible(newcomer) == expected
-        if expected:
-            feasibility = feasibility.with_pod(newcomer, expected[0])
-    moved = feasibility.without_pod(batch[0].uid)
-    assert moved.feasible(batch[0]) == ["n1"]
-
-
 def test_the_tier_rule_is_told_apart():
     newcomer = pod("a")
     feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2", tier=None)], [newcomer]))

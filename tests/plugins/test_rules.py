@@ -5,11 +5,11 @@ import pytest
 
 from kubedsm.model.model import ClaimReference, Disk, HostPort, NodeName, Taint, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
-from kubedsm.model.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import unschedulable_message
 from support.placement_instances import resources
-from support.rule_instances import HOST, TAINT, ZONE, app, cluster, evenly, near, pod, zoned
+from support.rule_instances import TAINT, ZONE, app, cluster, evenly, near, pod, zoned
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -120,15 +120,6 @@ def test_operators_of_node_affinity(operator, values, accepted):
     assert set(given.values()) <= {"", NO_MATCH}
 
 
-def test_one_term_of_several_is_enough_and_an_empty_one_is_none():
-    nodes = [zoned("n1", labels={"a": "1"}), zoned("n2", labels={"b": "1"}), zoned("n3")]
-    a, b = (NodeSelectorTerm((Requirement(key, "Exists"),)) for key in "ab")
-    both = pod("a", node_affinity=(a, b, NodeSelectorTerm()))
-    assert reasons(both, nodes) == {"n1": "", "n2": "", "n3": NO_MATCH}
-    assert set(reasons(pod("a", node_affinity=(NodeSelectorTerm(),)), nodes).values()) == {NO_MATCH}
-    assert set(reasons(pod("a", node_affinity=()), nodes).values()) == {NO_MATCH}
-
-
 def test_nodes_named_by_field_are_the_only_ones_looked_at():
     nodes = [zoned("n1", unschedulable=True), zoned("n2", unschedulable=True), zoned("n3")]
 
@@ -193,15 +184,6 @@ def test_near_to_another_pod():
     }
 
 
-def test_the_first_of_a_group_goes_where_the_label_is():
-    first = pod("a", {"app": "a"}, affinity=(near(app("a")),))
-    assert reasons(first, XYZ) == {"n1": "", "n2": "", "n3": "", "n4": NO_AFFINITY}
-    unlabelled = pod("old", {"app": "a"}, on="n4")  # in no zone: nobody to join
-    assert reasons(first, XYZ, [unlabelled])["n1"] == ""
-    stranger = pod("b", {"app": "b"}, affinity=(near(app("a")),))
-    assert set(reasons(stranger, XYZ).values()) == {NO_AFFINITY}
-
-
 def test_far_from_another_pod():
     foe = pod("foe", {"app": "a"}, on="n1")
     given = verdicts(pod("b", anti_affinity=(near(app("a")),)), XYZ, [foe])
@@ -214,45 +196,6 @@ def test_where_another_pod_wants_it_far():
     refused = f"InterPodAffinity: {OTHERS_ANTI_AFFINITY}"
     assert given == {"n1": refused, "n2": "", "n3": "", "n4": ""}
     assert set(verdicts(pod("c", {"app": "c"}), XYZ, [shy]).values()) == {""}
-
-
-@pytest.mark.parametrize(
-    ("term", "meant"),
-    [
-        (near(app("a"), HOST), {"shop"}),
-        (near(app("a"), HOST, ("shop", "other")), {"shop", "other"}),
-        (near(app("a"), HOST, (), namespace_selector=()), {"shop", "other", "third"}),
-        (
-            near(app("a"), HOST, (), namespace_selector=(Requirement("team", "In", ("x",)),)),
-            {"other"},
-        ),
-        (
-            near(
-                app("a"),
-                HOST,
-                ("shop",),
-                namespace_selector=(Requirement("kubernetes.io/metadata.name", "In", ("third",)),),
-            ),
-            {"shop", "third"},
-        ),
-        (near(None, HOST, (), namespace_selector=()), set()),
-        (near((), HOST, ("third",)), {"third"}),
-    ],
-)
-@pytest.mark.parametrize("own", [True, False], ids=["its own rule", "the other's rule"])
-def test_namespaces_of_a_term(term, meant, own):
-    known = Surroundings().with_object(Namespace("other", {"team": "x"}))
-    for namespace in ("shop", "other", "third"):
-        one = pod("one", {"app": "a"}, namespace=namespace, on="n1" if own else None)
-        two = pod("two", anti_affinity=(term,), on=None if own else "n1")
-        newcomer, there = (two, one) if own else (one, two)
-        refused = reasons(newcomer, [zoned("n1")], [there], known)["n1"]
-        assert bool(refused) == (namespace in meant)
-
-
-def test_finished_pods_are_not_there():
-    done = attrs.evolve(pod("done", {"app": "a"}, on="n1"), phase="Succeeded")
-    assert reasons(pod("b", anti_affinity=(near(app("a")),)), XYZ, [done])["n1"] == ""
 
 
 def spread(newcomer_labels=(("app", "a"),), **more):
@@ -271,11 +214,6 @@ def test_spread_over_zones():
         "n3": "",
         "n4": f"PodTopologySpread: {UNEVEN} (missing required label)",
     }
-
-
-def test_spread_counts_neither_terminating_pods_nor_other_namespaces():
-    assert reasons(spread(), XYZ, existing("n1", "n2", terminating=True))["n1"] == ""
-    assert reasons(spread(), XYZ, existing("n1", "n2", namespace="other"))["n1"] == ""
 
 
 def test_an_empty_selector_counts_nobody_but_the_pod_itself():

@@ -90,13 +90,10 @@ async def recording(answer=lambda request: None):
     parts = plan_runner(paper, mirror, clock)
     manager = parts.manager
     recorder = EventRecorder(
-        paper,
-        clock,
         mirror,
         parts.followed.keys(),
         parts.binds.none_under_way,
         parts.supervisor,
-        parts.said,
         EventWriter(paper, clock, parts.said, "test", 10.0, Listener()),
         lambda pod: "",
     )

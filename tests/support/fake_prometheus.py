@@ -6,7 +6,7 @@ import attrs
 
 from kubedsm.app.prometheus import Failure, Sample
 
-DOWN = Failure("Connection refused", nobody=True)
+DOWN = Failure("Connection refused", unreachable=True)
 
 
 def node_series(**values):

@@ -170,6 +170,6 @@ def state_of(mirror):
         "census": sorted(map(repr, seen.census.shares.items())),
         "held": sorted(mirror._reservations.values(), key=repr),
         "claims": sorted(map(repr, mirror._claims.items())),
-        "claimed": sorted(mirror._claimed.items()),
+        "claimed": sorted(mirror.claimed.items()),
         "changes": mirror.changes,
     }

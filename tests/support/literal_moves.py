@@ -212,7 +212,7 @@ def best_by_enumeration(
     edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
     trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
     fragmentation = Fragmentation(measure, request_mix(snapshot))
-    shares = snapshot.shares()
+    shares = snapshot.census.shares
 
     # Many choices come to the same shares, or leave a node the same room.
     @cache

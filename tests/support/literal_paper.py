@@ -97,7 +97,7 @@ class LiteralPaper:
 
     def candidates(self, most: int) -> list[Pod]:
         """Algorithm 2: pods of the cloud that fit into the room there is, in sum."""
-        shares: Shares = self.snapshot.shares()
+        shares: Shares = self.snapshot.census.shares
         room, left = self.room(), self.pods(Tier.CLOUD)
         found: list[Pod] = []
         while left and len(found) < most:
@@ -113,7 +113,7 @@ class LiteralPaper:
 
     def free_edge(self, need: Resources) -> list[Pod] | None:
         """Algorithm 5: what leaves so that the edge has so much room; None: not enough does."""
-        shares: Shares = self.snapshot.shares()
+        shares: Shares = self.snapshot.census.shares
         room, left = self.room(), self.pods(Tier.EDGE)
         freed: list[Pod] = []
         while not _covers(room, need):
@@ -151,7 +151,7 @@ class LiteralPaper:
     def subset(self, candidates: Sequence[Pod], mask: int, reorders: int) -> LiteralDecision | None:
         """What it comes to if these go to the edge; None if no room can be made for them."""
         chosen = [pod for at, pod in enumerate(candidates) if mask >> at & 1]
-        need, after = Resources(), self.snapshot.shares()
+        need, after = Resources(), self.snapshot.census.shares
         for pod in chosen:
             need += pod.requests
             after = _changed(after, pod, 1)

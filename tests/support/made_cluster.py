@@ -7,10 +7,8 @@ from contextlib import asynccontextmanager
 from itertools import cycle
 
 import attrs
-from msgspec.structs import replace
 
 from kubedsm.dashboard.rows import (
-    Changes,
     MoveRow,
     NodeRow,
     PodRow,
@@ -24,21 +22,15 @@ from support.told_scene import stream_of
 
 GIB = 2**30
 STATES = ("cordoned", "settling", "not ready", "unreachable", "cut off")
-#: what one of its changes does to a pod that is Ready
-FATES = ("leaving", "not ready", "elsewhere")
 
 
 @attrs.define(slots=False)
 class MadeCluster:
-    """`changes`: of pods, at each look."""
-
     nodes: int
     pods: int
-    changes: int = 10
     sites: int = 0
     moving: int = 3
     rng: random.Random = attrs.field(factory=lambda: random.Random(1))
-    version: int = 0
     stirred: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def __attrs_post_init__(self):
@@ -56,7 +48,6 @@ class MadeCluster:
         for workload in self._workloads:
             self._tables["workloads"][workload] = WorkloadRow("Deployment", 2, 3, 0.5, 1.0)
         self._new_moves()
-        self._count = 2 * self.pods
 
     def _node(self, number, cloud):
         state = STATES[number // 7 % len(STATES)] if number % 7 == 5 and self.nodes > 8 else ""
@@ -83,7 +74,6 @@ class MadeCluster:
             node=node,
             message="" if node else "0/4 nodes are available: 4 Insufficient cpu.",
         )
-        return key
 
     def _new_moves(self):
         placed = [key for key, pod in self._tables["pods"].items() if pod.node]
@@ -99,28 +89,10 @@ class MadeCluster:
 
     def snapshot(self):
         rows = {table: dict(rows) for table, rows in self._tables.items()}
-        return Snapshot(self.version, time.time(), rows)
+        return Snapshot(1, time.time(), rows)
 
     def look(self):
-        """What has changed: pods that end, go elsewhere, and are no longer Ready."""
-        pods, changed = self._tables["pods"], set()
-        for key in self.rng.sample(sorted(pods), self.changes):
-            pod, fate = pods[key], self.rng.choice(FATES)
-            if pod.state == "leaving":
-                changed.add(self._another(pod.node))
-                del pods[key]
-            elif pod.state == "starting":
-                pods[key] = replace(pod, state="ready")
-            elif pod.node:
-                pods[key] = replace(pod, state="not ready" if fate == "not ready" else "leaving")
-            changed.add(key)
-        rows = {key: pods.get(key) for key in changed}
-        self.version += 1
-        return Changes(self.version, time.time(), {"pods": rows})
-
-    def _another(self, node):
-        self._count += 1
-        return self._new_pod(self._count, node)
+        """Nothing ever changes."""
 
 
 def _names(count):
@@ -130,7 +102,7 @@ def _names(count):
 
 @asynccontextmanager
 async def page_of_made(cluster):
-    """Enter the URL of the page that shows it, with its changes four times a second."""
+    """Enter the URL of the page that shows it."""
     clock = SystemClock()
     stream = stream_of(cluster, clock)
     async with served(page_showing(stream, clock)) as url, asyncio.TaskGroup() as tasks:

@@ -71,7 +71,7 @@ def cleaned_up(world):
         and world.runtime.manager.quiet.is_set()
         and not mirror._reservations
         and not mirror._claims
-        and not mirror._claimed
+        and not mirror.claimed
     )
 
 

@@ -95,7 +95,7 @@ class Instance:
     def served_slowly(self, rng):
         """The same, some of its workloads served more slowly by the edge."""
         names = rng.sample(sorted(self.promised), rng.randint(1, len(self.promised)))
-        slower = frozenset(w for w in self.snapshot.shares() if w.name in names)
+        slower = frozenset(w for w in self.snapshot.census.shares if w.name in names)
         measured = attrs.evolve(self.snapshot.measured, slower=slower)
         shot = attrs.evolve(self.snapshot, measured=measured)
         limited = cap_slower_edge(self.promises, shot)

@@ -56,7 +56,7 @@ def brute_force(instance, objective, measure):
 
 def shares_with(instance, chosen):
     """The shares with these pods of the batch on the edge."""
-    shares = dict(instance.snapshot.shares())
+    shares = dict(instance.snapshot.census.shares)
     for pod in chosen:
         share = shares[pod.workload]
         shares[pod.workload] = Share(share.edge + 1, share.total)
@@ -93,7 +93,7 @@ def standing(snapshot, batch, homes, promises):
     """
     priorities = sorted({p.pod_class.priority for p in batch}, reverse=True)
     placed = Counter(p.pod_class.priority for p in batch if p.uid in homes)
-    shares, levels = dict(snapshot.shares()), {}
+    shares, levels = dict(snapshot.census.shares), {}
     for p in batch:
         levels[p.workload] = max(p.pod_class.priority, levels.get(p.workload, -1))
         if p.uid in homes and snapshot.nodes[homes[p.uid]].tier is Tier.EDGE:

@@ -50,6 +50,23 @@ class Process:
         return self.process.returncode, out, err
 
 
+class Scheduler(Process):
+    """`kubedsm run` on a server of ours, read line by line."""
+
+    def __init__(self, server, *arguments, diagnostics="0"):
+        super().__init__(
+            *("run", "--kubeconfig", server.kubeconfig, "-o", "json"),
+            *("--diagnostics-port", diagnostics, *arguments),
+        )
+
+    def until(self, event):
+        """Return the first line about this event from here on."""
+        while line := self.line():
+            if (said := json.loads(line))["event"] == event:
+                return said
+        raise AssertionError(f"ended without {event!r}: {self.process.stderr.read()}")
+
+
 class Server(Process):
     def __init__(self, *arguments):
         quick = ("--start-delay", "200ms")

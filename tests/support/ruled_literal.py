@@ -124,7 +124,7 @@ class RuledOracle:
         )
 
     def _worth(self, steps):
-        shares = dict(self.shot.shares())
+        shares = dict(self.shot.census.shares)
         for pod, source, target in steps:
             share = shares[pod.workload]
             change = (target in self.edge) - (source in self.edge)

@@ -38,7 +38,7 @@ def literal_paper(case, measure):
 def problem_of(case, measure, priorities=None):
     shot = case.snapshot
     fragmentation = Fragmentation(measure, request_mix(shot))
-    gains = Gains(shot.shares(), case.promises, case.objective, priorities)
+    gains = Gains(shot.census.shares, case.promises, case.objective, priorities)
     movable, limits = default_movable(shot), attrs.evolve(case.limits, spread=False)
     return EdgeProblem.of(shot, movable, fragmentation, gains, limits, SUGGEST_BOUNDS)
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# netem.sh TIME ADDRESS...: what this node sends to these addresses comes TIME later.
-# netem.sh off: it does no longer.
-# K3s' tunnels go from node to node, so what pods send one another is delayed as well.
+# netem.sh TIME ADDRESS...: delay packets from this node to the addresses by TIME.
+# netem.sh off: remove the delay.
+# K3s' tunnels connect nodes, so traffic between pods is delayed as well.
 set -eu
 
-#: our own queue; a root that has another, and is not the default (0:), is somebody else's
+#: handle of the lab's queueing discipline; other root handles, except the default 0:, are foreign
 handle=d5
 
 off() {
@@ -23,11 +23,11 @@ shift
 device=$(ip -o route get "$1" | sed -n 's/.* dev \([^ ]*\).*/\1/p')
 other=$(tc qdisc show dev "$device" root | awk -v ours="$handle:" '$3 != "0:" && $3 != ours')
 if [ -n "$other" ]; then
-  echo "$device has a queueing discipline of somebody else's: $other" >&2
+  echo "$device has a foreign queueing discipline: $other" >&2
   exit 1
 fi
 off
-# The fourth band is for those addresses; the others are as the kernel has them by default.
+# The fourth band is for the delayed addresses; the other bands are the kernel's default.
 tc qdisc add dev "$device" root handle "$handle:" prio bands 4 \
   priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1
 tc qdisc add dev "$device" parent "$handle:4" netem delay "$time" limit 10000

@@ -50,14 +50,14 @@ def is_name(host: str) -> bool:
 
 
 class TokenFileError(Problem):
-    """The file cannot be read, or contains no token."""
+    """Error: the token file cannot be read, or contains no token."""
 
 
 class TokenFile:
     """Token in a file, read again when the file changes, as a mounted Secret does."""
 
     def __init__(self, path: Path) -> None:
-        """Raise TokenFileError."""
+        """Read the token for the first time. Raise TokenFileError."""
         self._path = path
         self._seen = _read_version(path)
         self._token = _read_token(path)
@@ -99,9 +99,10 @@ def _read_token(path: Path) -> bytes:
 
 @attrs.frozen
 class Access:
-    """`names`: host names of this server besides addresses and `localhost`.
+    """Access control of an HTTP server: permitted host names, and an optional bearer token.
 
-    Without a token, every client has unrestricted access, hence the server must listen on loopback.
+    `names`: host names of this server besides addresses and `localhost`. Without a token, every
+    client has unrestricted access, hence the server must listen on loopback.
     """
 
     names: Collection[str] = ()
@@ -120,7 +121,7 @@ class Access:
         return True
 
     def admits(self, request: web.Request) -> bool:
-        """Return whether the request has the current token."""
+        """Return True if the request has the current token, or no token is required."""
         header = request.headers.get("Authorization", "")
         if self.token is None:
             return True

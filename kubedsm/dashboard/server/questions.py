@@ -24,7 +24,7 @@ _encoder = msgspec.json.Encoder()
 
 @attrs.define(eq=False)
 class Questions:
-    """Responses one at a time; the latest "what if?" request takes precedence."""
+    """Handlers of explanation and what-if requests; what-if requests run one at a time."""
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]
@@ -53,11 +53,14 @@ class Questions:
         return explanation_response(msgspec.structs.replace(found, facts=None))
 
     async def what_if(self, request: web.Request) -> web.Response:
-        """`?qos=shop/cart:0.8&replicas=shop/cart:+2`, each any number of times."""
+        """Handle a what-if request: `?qos=shop/cart:0.8&replicas=shop/cart:+2`.
+
+        Both parameters may be repeated. A later request replaces a waiting request.
+        """
         for key in request.query:
             if key not in ("qos", "replicas"):
                 raise refuse_request(f"{key[:40]}: unknown, only qos and replicas can be changed")
-        workloads = {str(each): each for each in self._runtime.mirror.snapshot().shares()}
+        workloads = {str(each): each for each in self._runtime.mirror.snapshot().census.shares}
         try:
             changes = parse_what_if(
                 request.query.getall("qos", []), request.query.getall("replicas", []), workloads

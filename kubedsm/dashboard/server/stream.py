@@ -57,7 +57,7 @@ class Stream:
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
-        """Look until cancelled; errors are logged and stay here."""
+        """Evaluate and record changes periodically, until cancelled; errors are logged."""
         while True:
             await self._await_look()
             with self._supervisor.catch_errors("page"):
@@ -79,7 +79,7 @@ class Stream:
             self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """Return the version known to a viewer, if from this process."""
+        """Return the version that a viewer already received, if from this process."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 

@@ -34,11 +34,11 @@ _SHOWN = 50
 
 
 class BadRequestError(ValueError):
-    """The request is invalid; the message is one line."""
+    """Error: invalid what-if request; the message is one line."""
 
 
 class Changes(NamedTuple):
-    """Assumed changes: QoS factors by keys of `services`, and additional replicas."""
+    """Hypothetical changes of a what-if request: QoS factors, and additional replicas."""
 
     qos: tuple[tuple[str, float], ...]
     replicas: tuple[tuple[Workload, int], ...]
@@ -105,7 +105,7 @@ def _shorten_text(text: str) -> str:
 def explain_what_if(
     imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Explanation[None]:
-    """`configuration`: the effective configuration."""
+    """Explain the response to a what-if request; configuration: currently effective."""
     return Explanation(
         "What would be done",
         tuple(_describe_result(imagined, configuration)),

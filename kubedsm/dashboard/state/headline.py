@@ -14,7 +14,7 @@ HELD = 3.0
 
 @attrs.frozen
 class Scenery:
-    """Underlying rows of the headline."""
+    """Rows from which the headline is derived: nodes, pods, workloads and migrations."""
 
     nodes: Mapping[str, NodeRow]
     #: pending opted-in pods
@@ -26,10 +26,10 @@ class Scenery:
 
 
 def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now: float) -> str:
-    """Return the first applicable description. placed: recently bound pods.
+    """Describe the current scheduler activity in one line: the first applicable description.
 
-    Precedence: another leader, unfinished migrations, partitioned sites, recently finished
-    migrations, new pods, pending pods, missed QoS targets.
+    placed: recently bound pods. Precedence: another leader, unfinished migrations, partitioned
+    sites, recently finished migrations, new pods, pending pods, missed QoS targets.
     """
     if status.role == "watching":
         return "watching the cluster; nothing is decided here"

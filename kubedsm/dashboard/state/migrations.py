@@ -47,11 +47,11 @@ class MigrationTable(RowTable[MoveRow]):
         self._advanced.add(move.id)
 
     def invalidate(self) -> None:
-        """Recompute all rows: proposals may differ, or an effect is known."""
+        """Mark all migration rows for recomputation: proposals or effects have changed."""
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
-        """Return the rows of the last decisions; None if nothing changed."""
+        """Recompute migration rows of recent decisions; return None if unchanged."""
         record = runtime.decisions.record
         newest = next(record.newest_first(), None)
         number = newest.number if newest else 0
@@ -117,7 +117,7 @@ def _migration_row(entry: Entry, outcome: MoveOutcome, progress: Progress, purpo
 
 
 def _describe_effect(effect: Effect | None) -> str:
-    """Return nothing where nothing is measured: the expected effect alone is of no use."""
+    """Describe the measured effect of a migration; empty if not measured."""
     return "" if effect is None or effect.untold == NOT_MEASURED else str(effect)
 
 

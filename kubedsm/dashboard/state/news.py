@@ -40,7 +40,7 @@ class WrittenEvent(NamedTuple):
 
 
 class NewsTable(RowTable[NewsRow]):
-    """The last news, by number."""
+    """Table of recent news on the page, by number."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class NewsTable(RowTable[NewsRow]):
     def look(
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
-        """Append new rows in chronological order; return the differences. `pods`: existing pods."""
+        """Append recent news chronologically; return the differences. `pods`: existing pods."""
         events = list(self._events)
         self._events.clear()
         rows: dict[str, NewsRow | None] = {}
@@ -91,7 +91,10 @@ class NewsTable(RowTable[NewsRow]):
 
 
 def news_of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iterator[NewsRow]:
-    """Yield decisions, oldest first; many batches share a row. `pods`: existing pods."""
+    """Yield news rows of decisions, oldest first; many batches share a row.
+
+    `pods`: existing pods.
+    """
     batches = [entry for entry in entries if entry.kind is Kind.BATCH]
     for one in [[each] for each in batches] if len(batches) <= _FEW else [batches]:
         choices = [choice for entry in one for choice in entry.pods]
@@ -138,7 +141,7 @@ def _describe_batch(choices: Sequence[PodChoice]) -> str:
 
 
 def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -> Iterator[NewsRow]:
-    """Yield the begin or the end of a migration."""
+    """Yield news rows for the begin or the end of a migration."""
     if after is None or after.state in ("proposed", "planned", before and before.state):
         return
     text = describe_migration(after)
@@ -158,7 +161,7 @@ def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -
 
 
 def news_of_events(events: Sequence[WrittenEvent]) -> Iterator[NewsRow]:
-    """Yield Events; numerous Events with the same reason share a row."""
+    """Yield news rows of Kubernetes Events; Events with the same reason share a row."""
     by_reason = defaultdict[str, list[WrittenEvent]](list)
     for each in events:
         by_reason[each.reason].append(each)
@@ -192,7 +195,7 @@ _STATES = {
 
 
 def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[NewsRow]:
-    """Yield joined, removed and changed nodes; nodes of a site share a row."""
+    """Yield news rows of added, removed and changed nodes; nodes of a site share a row."""
     before = {name: was for name, (was, _) in changed.items() if was is not None}
     after = {name: now for name, (_, now) in changed.items() if now is not None}
     for state, text in _SITES.items():
@@ -214,7 +217,7 @@ def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iter
 
 
 def news_of_status(before: StatusRow, after: StatusRow, at: float) -> Iterator[NewsRow]:
-    """Yield changes of the scheduler itself."""
+    """Yield news rows about the scheduler: role, configuration, pause and problems."""
     if before.role != after.role or before.leader != after.leader:
         leads = "this scheduler leads" if after.role == "leading" else ""
         leads = leads or (f"{after.leader} leads" if after.leader else "no leader is known")

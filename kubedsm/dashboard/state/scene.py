@@ -42,7 +42,7 @@ _WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
-    """Owner of the rows."""
+    """Owner of the page's tables: collects changes, and recomputes rows at each evaluation."""
 
     def __init__(self, clock: Clock) -> None:
         self._version = 0
@@ -103,7 +103,7 @@ class Scene(Listener):
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Recompute all rows; return the differences, if any.
+        """Recompute all rows of the page; return the differences, if any.
 
         leadership: None for a runtime without decisions, which only follows the cluster.
         """
@@ -184,7 +184,7 @@ class Scene(Listener):
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """Return all rows as of the last evaluation."""
+        """Return all rows of the page as of the last evaluation."""
         rows: dict[TableName, dict[str, Row | None]] = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},

@@ -88,7 +88,10 @@ def status_row(
     work: WorkCounters,
     tiers: Iterable[str],
 ) -> StatusRow:
-    """leadership: None where nothing is decided. tiers: see `troubles`."""
+    """Compute the status row of the page: role, headline, counters and problems.
+
+    leadership: None for a runtime without decisions. tiers: messages about tiers without nodes.
+    """
     suggester, states = runtime.migrator, [move.state for move in there.moves.values()]
     proposed = suggester.proposed if suggester is not None else None
     status = StatusRow(

@@ -26,14 +26,14 @@ REFRESH = 5.0
 
 
 class Difference(NamedTuple, Generic[R_co]):
-    """Difference of a row; None for a nonexistent or deleted row."""
+    """Difference of one row between evaluations; None for a nonexistent or deleted row."""
 
     before: R_co | None
     after: R_co | None
 
 
 class RowTable(Generic[R]):
-    """Rows of a table as of the last evaluation."""
+    """Rows of one page table as of the last evaluation."""
 
     def __init__(self) -> None:
         self.rows: dict[str, R] = {}
@@ -74,7 +74,7 @@ class NodeTable(RowTable[NodeRow]):
                 self._touched.add(node.name)
 
     def look(self, runtime: Runtime, reading: Reading) -> dict[str, Difference[NodeRow]]:
-        """Recompute touched rows; return the differences."""
+        """Recompute the rows of changed nodes; return the differences."""
         snapshot, configuration = reading.snapshot, runtime.configuration.current
         labels = configuration.site.label
         of, touched = (reading.away, labels), set[str](self._touched)
@@ -130,7 +130,7 @@ class Reason(NamedTuple):
 
 
 class PodTable(RowTable[PodRow]):
-    """Rows of pods, and their sums by workload."""
+    """Rows of pods on the page, with pod counts by workload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,10 @@ class PodTable(RowTable[PodRow]):
     def look(
         self, runtime: Runtime, reading: Reading, moves: Mapping[Uid, str]
     ) -> dict[str, Difference[PodRow]]:
-        """Recompute touched rows; return the differences. `moves`: migration of each pod."""
+        """Recompute the rows of changed pods; return the differences.
+
+        `moves`: migration of each pod.
+        """
         if moves is not self._moves:
             self.touch(uid for uid, _ in moves.items() ^ self._moves.items())
             self._moves = moves
@@ -224,7 +227,10 @@ class PodTable(RowTable[PodRow]):
 
 
 def _pod_row(pod: Pod, node: NodeName | None, ours: str, reason: Reason, move: str) -> PodRow:
-    """node: the assigned or reserved node; ours: the schedulerName of this scheduler."""
+    """Compute the page row of a pod: state, requests, node and pending reason.
+
+    node: the assigned or reserved node; ours: the schedulerName of this scheduler.
+    """
     state = _pod_state(pod, node)
     waits = state == "waiting"
     theirs = "" if pod.scheduler_name == ours else pod.scheduler_name
@@ -269,9 +275,9 @@ class WorkloadTable(RowTable[WorkloadRow]):
     def look(
         self, reading: Reading, pods: PodTable, *, knows_targets: bool
     ) -> dict[str, Difference[WorkloadRow]]:
-        """Recompute touched rows; return the differences.
+        """Recompute the rows of changed workloads; return the differences.
 
-        knows_targets: the configuration in force is known.
+        knows_targets: the effective configuration is known.
         """
         snapshot = reading.snapshot
         everything = (
@@ -281,7 +287,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
         )
         if not everything and not pods.workloads:
             return {}
-        shares = snapshot.shares()
+        shares = snapshot.census.shares
         promises = reading.policy.qos_targets_in(snapshot) if knows_targets else None
 
         def row(workload: Workload) -> WorkloadRow | None:

@@ -22,18 +22,18 @@ _REPEATED = 200
 
 
 class NotShownError(Problem):
-    """Permanently unavailable page: retrying is pointless."""
+    """Error: the page is permanently unavailable, so retrying is pointless."""
 
 
 @attrs.frozen
 class Away:
-    """The scheduler does not respond at the moment."""
+    """Update for viewers: the scheduler does not respond at the moment."""
 
     why: str
 
 
 async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
-    """Yield all rows whenever something changed, for ever.
+    """Follow a scheduler's page: yield all rows after each change, reconnecting for ever.
 
     Raise NotShownError; also if nothing responds at first.
     """

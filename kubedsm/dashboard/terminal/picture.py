@@ -101,13 +101,13 @@ def news_line(row: NewsRow) -> str:
 
 
 def news_text(row: NewsRow) -> str:
-    """Return the text, followed by the subject unless mentioned."""
+    """Format a news row as text, followed by its subject unless mentioned."""
     about = row.pod or row.node or row.workload
     return row.text if about in row.text else f"{row.text} ({about})"
 
 
 def news_json(row: NewsRow) -> dict[str, Any]:
-    """Return all non-default fields, with the time as RFC 3339."""
+    """Convert a news row to JSON fields, with the time as RFC 3339."""
     return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
 
 
@@ -133,7 +133,7 @@ class _Section:
 def render_picture(
     seen: TypedSnapshot, now: float, where: str, away: str, width: int, height: int
 ) -> Group:
-    """Render what fits into the terminal.
+    """Render the scheduler's state as lines that fit into the terminal.
 
     now: seconds since the epoch, by the scheduler's clock. away: why updates are missing.
     """
@@ -222,7 +222,10 @@ def _describe_role(status: StatusRow) -> str:
 
 
 def _list_section(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
-    """Return a titled list. noun: designation of omitted items; empty for silent omission."""
+    """Build a titled list section of the terminal picture.
+
+    noun: designation of omitted items; empty for silent omission.
+    """
 
     def render_rows(rows: int) -> Sequence[RenderableType]:
         left = len(items) - rows if noun else 0
@@ -235,7 +238,7 @@ def _list_section(title: str, items: Sequence[RenderableType], noun: str, width:
 def _nodes_section(
     seen: TypedSnapshot, short: Mapping[str, str], explained: str, width: int
 ) -> _Section:
-    """Return the nodes, edge before cloud; with insufficient space, nodes in unusual states.
+    """Build the nodes section, edge before cloud; unusual states come first if space is limited.
 
     short: shortened names; explained: a line about omitted parts of names, if any.
     """
@@ -278,7 +281,7 @@ def _node_line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
 
 
 def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
-    """Return the workloads in descending order of missing pods."""
+    """Build the workloads section, in descending order of missing edge pods."""
     order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
 
     def render_rows(rows: int) -> Sequence[RenderableType]:
@@ -312,7 +315,7 @@ def _count_others(number: int, what: str) -> list[RenderableType]:
 def _list_moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
-    """Yield unfinished migrations, then planned migrations, then failed migrations."""
+    """Yield lines about migrations: unfinished, then planned, then failed."""
     order = ("moving", "planned", "proposed", "failed", "rolled back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
@@ -331,7 +334,7 @@ def _list_moves(
 
 
 def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
-    """Yield pending pods, grouped by message."""
+    """Yield lines about pending pods, grouped by message."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, pod in pods.items():
         if pod.state == "waiting" and not pod.scheduler:
@@ -344,7 +347,7 @@ def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
 
 
 def _list_news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
-    """Yield the news, the latest first."""
+    """Yield lines about news, latest first."""
     for key in islice(sorted(news, key=int, reverse=True), MOST):
         row = news[key]
         yield _list_item(

@@ -69,14 +69,17 @@ def _right_for(request: Request) -> tuple[Right, str]:
 
 
 class ExplainedCluster(ClusterFront):
-    """`Cluster` with explained refusals; `server` is the URL."""
+    """Wrapper of a cluster that explains refusals: missing rights, and wrong servers.
+
+    `server` is the URL.
+    """
 
     def __init__(self, cluster: Cluster, server: str) -> None:
         super().__init__(cluster)
         self.server = server
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`.
+        """Send a request, and explain failures; see `Cluster.request`.
 
         Additionally raises MissingRightError, NotFound for listing an unknown resource, and
         OutcomeUnknown for responses from other servers than API servers.

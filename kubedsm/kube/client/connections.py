@@ -49,7 +49,10 @@ _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Connection(asyncio.Protocol):
-    """Protocol for `loop.create_connection`; not reusable once `abort` or the server closed it."""
+    """HTTP/1.1 connection of the pool, with one exchange at a time.
+
+    Protocol for `loop.create_connection`; not reusable once `abort` or the server closed it.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -69,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Return True if another exchange is possible."""
+        """True if the connection can be used for another exchange."""
         return self._answer is None and not self._transport.is_closing()
 
     async def exchange(self, sent: bytes) -> Response:
@@ -158,7 +161,7 @@ class Connection(asyncio.Protocol):
 
 @attrs.define(eq=False)
 class Connections:
-    """Pool, to be closed with `aclose`."""
+    """Pool of warm HTTP/1.1 connections to one server, to be closed with `aclose`."""
 
     #: server URL with host and port
     url: URL

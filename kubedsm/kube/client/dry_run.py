@@ -21,10 +21,10 @@ _NOWHERE = "not-written"
 
 
 class DryRun(ClusterFront):
-    """`Cluster` in front of another cluster."""
+    """Wrapper of a cluster that only simulates writes; reads pass."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
+        """Send a read, or simulate a write with success; see `Cluster.request`."""
         if request.method in READS:
             return await self.cluster.request(request, timeout=timeout)
         _log_write(request)

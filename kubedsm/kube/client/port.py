@@ -50,7 +50,7 @@ class Response:
 
 
 class Cluster(Protocol):
-    """An API server."""
+    """Protocol of an API server: requests and watch streams."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send one request and read its whole response, whatever its status.
@@ -88,11 +88,11 @@ class ClusterError(Problem):
 
 
 class CredentialsError(ClusterError):
-    """No usable credentials, or expired ones; the message says where and why."""
+    """Missing or expired credentials; the message names source and cause."""
 
 
 class Unreachable(ClusterError):
-    """No connection came about: nothing was applied."""
+    """Connection to the API server failed: the request was not applied."""
 
 
 def not_sent(request: Request) -> Unreachable:

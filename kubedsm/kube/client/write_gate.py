@@ -29,7 +29,10 @@ PATIENCE, LOOK = 1.0, 0.05
 
 
 class WriteGate(ClusterFront):
-    """`Cluster` in front of another cluster. Shut until `open_until` is called."""
+    """Wrapper of a cluster that refuses writes without leadership; initially shut.
+
+    `open_until` opens the gate.
+    """
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         super().__init__(cluster)
@@ -70,7 +73,7 @@ class WriteGate(ClusterFront):
             await self._changed.wait()
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
+        """Send a request; a write only while the gate is open. See `Cluster.request`."""
         if request.method in READS:
             return await self.cluster.request(request, timeout=timeout)
         if not await self._await_opening():

@@ -407,7 +407,7 @@ class KnownObjects:
         return len(self._known)
 
     def take(self, seen: Identity) -> tuple[Identity, ...] | None:
-        """Store the object; return the replaced objects of the same name.
+        """Store an observed object; return the objects replaced by it.
 
         Return None for an old version.
         """

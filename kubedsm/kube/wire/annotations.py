@@ -143,7 +143,7 @@ class RequestAnswer(_Json, frozen=True):
 
 
 class UnreadableRequestError(ValueError):
-    """The annotation is no request."""
+    """Error: the annotation is not a migration request."""
 
 
 _REQUEST = msgspec.json.Decoder(MoveRequest)
@@ -151,7 +151,10 @@ _ANSWER = msgspec.json.Decoder(RequestAnswer)
 
 
 def request_in(annotation: str) -> MoveRequest:
-    """Decode a request. Raises UnreadableRequestError with a one-line reason."""
+    """Decode a migration request from an annotation.
+
+    Raises UnreadableRequestError with a one-line reason.
+    """
     if len(annotation) > LONGEST:
         raise UnreadableRequestError(f"it has more than {LONGEST} characters")
     try:
@@ -161,7 +164,7 @@ def request_in(annotation: str) -> MoveRequest:
 
 
 def answer_in(annotation: str) -> RequestAnswer | None:
-    """Decode a response; None for other text."""
+    """Decode the scheduler's response from an Event; None for other text."""
     try:
         return _ANSWER.decode(annotation)
     except _UNREADABLE:

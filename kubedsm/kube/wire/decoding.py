@@ -215,7 +215,7 @@ def _read_namespace(shape: schema.Namespace) -> Namespace:
 
 
 def _read_claim(shape: schema.Claim) -> Claim:
-    """Raises FieldError."""
+    """Convert a PersistentVolumeClaim. Raises FieldError."""
     metadata = shape.metadata
     if not metadata.namespace:
         raise FieldError("metadata.namespace", "missing")

@@ -31,7 +31,7 @@ DEEPEST = 8
 
 @attrs.frozen(slots=True)
 class Malformed:
-    """Malformed object."""
+    """Malformed object of a dump, with name and reason."""
 
     kind: str
     #: as kubectl names it: shop/cart-1 for a pod, n2 for a node

@@ -48,7 +48,7 @@ _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
-    """Rare demands of a pod, as the key of a cache."""
+    """Rarely used scheduling fields of a pod, as a cache key."""
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()
@@ -161,12 +161,12 @@ def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
     """Return the resources reported by the kubelet; None if equal to the requests."""
-    if not (
-        _may_differ(spec.containers, status.container_statuses)
-        or _may_differ(spec.init_containers, status.init_container_statuses)
-        or status.allocated_resources
-        or status.resources
-    ):
+    pairs = (
+        (spec.containers, status.container_statuses),
+        (spec.init_containers, status.init_container_statuses),
+    )
+    differs = any(given and found and _may_differ(given, found) for given, found in pairs)
+    if not (differs or status.allocated_resources or status.resources):
         return None
     return Reports(
         _all_reported(spec.containers, status.container_statuses),
@@ -176,12 +176,8 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
     )
 
 
-def _may_differ(
-    containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
-) -> bool:
+def _may_differ(containers: list[schema.Container], statuses: list[schema.ContainerStatus]) -> bool:
     """Return True if reports may differ from requests; statuses mostly follow spec order."""
-    if not containers or not statuses:
-        return False
     if len(containers) != len(statuses):
         return True
     for container, status in zip(containers, statuses):  # noqa: B905 - equally long, see above

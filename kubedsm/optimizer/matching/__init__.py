@@ -1,6 +1,8 @@
-"""Placement problem as arrays, its exact dynamic programme, and heuristic construction.
+"""Placement problem as arrays: exact dynamic programming and heuristic construction.
 
-`PlacementProblem` (nodes times kinds of pods) is common to batches, packing and departures.
-`match` is the exact engine, O(nodes x loads x count vectors); `best_fit` constructs greedily and
-improves by ejection chains; `node_walk` is the shortest path of the suggester.
+`PlacementProblem` (nodes times kinds of interchangeable pods) is shared by batch scheduling,
+packing and departures from the edge. `match` is the exact engine, O(nodes x loads x count
+vectors).
+`best_fit` constructs placements greedily and improves them by ejection chains.
+`node_walk` is the shortest-path algorithm of the migration suggester.
 """

@@ -1,7 +1,7 @@
-"""Heuristic placement: best fit, and ejection chains that make room for more pods.
+"""Heuristic placement: bestFit of the KubeDSM paper, and ejection chains that place further pods.
 
-Best fit is the fallback of `match` above the exact-search limit. Pods come in order of
-increasing size, since the number of placed pods counts.
+Best fit is the fallback of `match` above the exact-search limit. Pods are placed in order of
+increasing size, because the objective counts placed pods.
 """
 
 import math
@@ -20,7 +20,7 @@ _LEAST_MEMORY = 2**20
 
 
 def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
-    """Return M, the greatest allocatable CPU and memory of any node."""
+    """Return the greatest allocatable CPU and the greatest allocatable memory of any node."""
     sizes = [node.allocatable for node in nodes]
     return Resources(
         cpu=max((size.cpu for size in sizes), default=0),
@@ -29,9 +29,10 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 def pod_size(requests: Resources, greatest: Resources) -> float:
-    """Return sqrt(cpu/M_cpu * memory/M_memory), the size of a pod of at least 1 millicore and 1 Mi.
+    """Return the normalised pod size sqrt(cpu/M_cpu * memory/M_memory) for resource requests.
 
-    greatest: M, the greatest allocatable amounts over the edge nodes.
+    Requests count as at least 1 millicore and 1 Mi. greatest: M, the greatest allocatable amounts
+    over the edge nodes.
     """
     cpu = max(requests.cpu, _LEAST_CPU) / max(greatest.cpu, _LEAST_CPU)
     memory = max(requests.memory, _LEAST_MEMORY) / max(greatest.memory, _LEAST_MEMORY)
@@ -39,14 +40,14 @@ def pod_size(requests: Resources, greatest: Resources) -> float:
 
 
 def kind_sizes(problem: PlacementProblem) -> list[float]:
-    """Return the size of a pod of each kind, against the nodes of the problem."""
+    """Return the normalised pod size of each kind, relative to the largest node of the problem."""
     cpu, memory = problem.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
     return [pod_size(kind.requests, greatest) for kind in problem.kinds]
 
 
 def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> list[int]:
-    """Return the kinds by priority, then by size."""
+    """Return the kinds of pods in placement order: descending priority, then increasing size."""
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
@@ -56,14 +57,14 @@ def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> 
 
 
 class Filling:
-    """Loads and available capacity of the nodes while pods are placed one by one."""
+    """Incremental placement: node loads and available capacity, updated for every placed pod."""
 
     def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
-        """Start from the loads, or from an empty placement."""
+        """Initialise the incremental placement from loads (nodes x kinds), or without any pods."""
         self.problem = problem
         self.loads = problem.nothing() if loads is None else loads.copy()
         self.room = problem.room_after(self.loads)
-        #: S x N, whether the node accepts one more pod of the kind
+        #: kinds x nodes: True where the node accepts another pod of the kind
         self.fits = np.empty((len(problem.kinds), len(self.room)), dtype=np.bool_)
         self._scale = np.maximum(problem.allocatable[:, :2].max(axis=0, initial=1), 1)
         self._free_share = np.empty(len(self.room))
@@ -75,7 +76,7 @@ class Filling:
         self._update(node)
 
     def fullest(self, nodes: Mask) -> int:
-        """Return the node with the least free CPU and memory."""
+        """Return the candidate node with the least available CPU and memory: the best fit."""
         return int(np.where(nodes, self._free_share, np.inf).argmin())
 
     def _update(self, nodes: slice | int) -> None:
@@ -86,10 +87,10 @@ class Filling:
 
 
 class BestFit(Filling):
-    """Best fit: each pod goes to the fullest node of least preference penalty."""
+    """Best-fit heuristic: each pod goes to the fullest node with the least preference penalty."""
 
     def place(self, kind: int) -> bool:
-        """Place another pod of the kind; return False if none fits."""
+        """Place another pod of the kind on the best-fitting node; return False if no node fits."""
         fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
         if not fits.any():
             return False
@@ -100,7 +101,7 @@ class BestFit(Filling):
 
 
 def best_fit_increasing(problem: PlacementProblem) -> Ints:
-    """Return a placement, N x S, by best fit in order of increasing size."""
+    """Return a placement (nodes x kinds) by the best-fit heuristic in order of increasing size."""
     room = BestFit(problem)
     for kind in order_by_size(problem):
         for _ in range(int(problem.counts[kind])):
@@ -115,12 +116,13 @@ _NOWHERE = -1
 def add_by_ejection_chains(
     problem: PlacementProblem, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
-    """Return the placement, N x S, with more pods placed by ejection chains.
+    """Return the placement (nodes x kinds) improved by ejection chains that place further pods.
 
-    In a chain a pod comes to a node, and another pod leaves for another node, where it may displace
-    one more; the last finds room. A pod may also stay out for one of a greater turn.
-
-    chain: most displaced pods, at least 1. tries: trial displacements of pods that displace others.
+    In a chain, a placed pod displaces another pod. The displaced pod goes to another node, where it
+    may displace a further pod; the last pod of the chain finds available capacity. A pod of lower
+    priority may also become unplaced for a pod of higher priority.
+    chain: maximum number of displaced pods, at least 1.
+    tries: trial displacements of pods that displace others.
     """
     making = _EjectionSearch(problem, loads, tries, deadline)
     order = order_by_size(problem)
@@ -134,7 +136,7 @@ def add_by_ejection_chains(
 
 
 class _EjectionSearch(Filling):
-    """Search for ejection chains."""
+    """Depth-limited search for ejection chains that place unplaced pods."""
 
     def __init__(
         self, problem: PlacementProblem, loads: Ints, tries: int, deadline: Deadline
@@ -146,9 +148,9 @@ class _EjectionSearch(Filling):
         self._size = np.array(kind_sizes(problem))
 
     def bring(self, kind: int, chain: int) -> bool:
-        """Place another pod of the kind.
+        """Place another pod of the kind by an ejection chain.
 
-        Return False, with nothing changed, if that is impossible.
+        Return False, without changing the placement, if no chain is found.
         """
         if self._deadline.passed:
             return False
@@ -158,9 +160,9 @@ class _EjectionSearch(Filling):
         return True
 
     def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
-        """Place the pod by a chain of at most `chain` displacements.
+        """Place one pod by a chain of at most `chain` displacements; return False if impossible.
 
-        Avoided: the node it just left.
+        avoided: the node that the pod was just displaced from.
         """
         fits = self.fits[kind].copy()
         if avoided != _NOWHERE:
@@ -190,7 +192,7 @@ class _EjectionSearch(Filling):
         return False
 
     def _drive_out(self, kind: int) -> bool:
-        """Place another pod by leaving out a pod of a lesser turn."""
+        """Place another pod by displacing a pod of lower priority, which remains unplaced."""
         for node, other in zip(*map(np.ndarray.tolist, self._in_the_way(kind)), strict=True):
             if self._turns[other] < self._turns[kind]:
                 self._exchange_pods(kind, other, node)
@@ -199,12 +201,12 @@ class _EjectionSearch(Filling):
         return False
 
     def _exchange_pods(self, kind: int, other: int, node: int) -> None:
-        """Replace one pod of a kind by one of another."""
+        """Replace a placed pod of kind `other` on the node by a pod of `kind`."""
         self.put(other, node, -1)
         self.put(kind, node)
 
     def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
-        """Return the nodes accepting the pod without one pod of another kind, and the kinds.
+        """Return nodes that could accept the pod after displacing one pod, and the displaced kinds.
 
         The smallest displaced pods come first.
         """

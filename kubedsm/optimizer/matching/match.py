@@ -1,12 +1,13 @@
 """Exact placement by dynamic programming over count vectors: Algorithm 8 (`match`) of the paper.
 
-Most pods first, then least preference penalty, then least charge, then least fragmentation. The
-paper's DP runs over nodes and *sets* of pods, O(N 3^n). Interchangeable pods are a kind, so a set
-is a vector of counts, and a table has one cell a vector: every load that is worth trying on a node
-is one shift of the table and one minimum. Targets are found by walking back through the layers.
+The lexicographic objective: most placed pods, then least preference penalty, then least charge,
+then least fragmentation. The paper's programme runs over nodes and *sets* of pods, O(N 3^n).
+Interchangeable pods form a kind, so a set becomes a vector of counts, with one table cell for
+each vector. Every useful load of a node is one shift of the table and one minimum. Target nodes
+are reconstructed by walking back through the layers.
 
-Vectors are flattened in mixed radix. A digit that could overflow has spare cells, which are cleared
-after each node.
+Vectors are flattened in mixed radix. Digits that could overflow have additional cells, which are
+cleared after each node.
 """
 
 import math
@@ -31,15 +32,15 @@ from kubedsm.optimizer.matching.problem import (
 )
 from kubedsm.optimizer.programming.programme import Solver
 
-#: No sum of costs is greater; an addition to something UNREACHABLE stays within 64 bits.
+#: No sum of costs is greater; an addition to an UNREACHABLE cell stays within 64 bits.
 _LARGEST_SUM = 2**60
 
 
 @attrs.frozen(slots=True)
 class Digits:
-    """Place values of a cost: penalties, then charges, then fragmentation.
+    """Place values of the combined cost: preference penalties, then charges, then fragmentation.
 
-    All fragmentation together, SCALE a node, is less than one charge.
+    The fragmentation of all nodes together (SCALE per node) is less than one charge.
     """
 
     #: cost of one charge
@@ -51,9 +52,10 @@ class Digits:
 
     @classmethod
     def of(cls, problem: PlacementProblem) -> "Digits":
-        """Drop no more bits than necessary for no cost to exceed _LARGEST_SUM.
+        """Choose place values for a placement problem, without overflow of combined costs.
 
-        No bit is dropped up to 2^28 pods times nodes times preference penalty without charges.
+        Fragmentation loses only as many low-order bits as necessary for costs up to _LARGEST_SUM:
+        none up to 2^28 pods times nodes times preference penalty without charges.
         """
         counts = problem.counts.tolist()
         worst = max((p for kind in problem.kinds for p in kind.penalties.values()), default=0)
@@ -74,22 +76,22 @@ def _cost_unit(problem: PlacementProblem, lost: int) -> int:
 
 @attrs.frozen(eq=False)
 class NodeLoads:
-    """Loads worth trying on U nodes, in lexicographic order, the empty one first."""
+    """Useful loads of each non-empty node, in lexicographic order beginning with the empty load."""
 
-    #: U, ascending; other nodes stay empty
+    #: node indices, ascending; all other nodes remain empty
     nodes: Ints
-    #: U + 1, offsets of each node's loads
+    #: offset of each node's first load, and the number of loads
     begins: Ints
-    #: K x S
+    #: loads x kinds
     loads: Ints
-    #: K, cost of the node with the load
+    #: cost of each load on its node
     costs: Ints
     #: cost of all other nodes together
     elsewhere: int
 
     @property
     def caps(self) -> Ints:
-        """U x S, the greatest count of each kind."""
+        """Greatest count of each kind in any load, shape (useful nodes, kinds)."""
         if not len(self.nodes):
             return np.zeros((0, self.loads.shape[1]), dtype=np.int64)
         caps: Ints = np.maximum.reduceat(self.loads, self.begins[:-1], axis=0)
@@ -97,10 +99,10 @@ class NodeLoads:
 
 
 def limit_loads(problem: PlacementProblem, digits: Digits) -> Ints:
-    """Return N x S: most pods of each kind that are worth having on each node, as far as they fit.
+    """Return the greatest useful pod count, shape (nodes, kinds), within available capacity.
 
-    The other pods leave one of any n nodes empty. So no pod costs more, fragmentation aside, than
-    the first one on the n-th cheapest of the nodes accepting it.
+    The remaining pods leave one of any n nodes empty. Therefore no pod costs more, apart from
+    fragmentation, than the first pod on the n-th cheapest of the nodes accepting the kind.
     """
     most = problem.fitting
     number, ladders = int(problem.counts.sum()), problem.ladders
@@ -125,14 +127,14 @@ def list_useful_loads(
     most_loads: int,
     most_sorted: int,
 ) -> NodeLoads | None:
-    """Return the loads that are not dominated; `most` is at least that of `limit_loads`.
+    """Return the node loads that are not dominated, as alternatives for the dynamic programme.
 
-    Dominance rule: of n pods, those outside a load are on at most n - |load| nodes. So a load that
-    is on none of the n - |load| + 1 nodes where it adds the least cost leaves one of them empty:
-    there it costs no more, and leaves more to the first nodes. Other nodes can be ignored for that
-    load.
-
-    None if there are more than `most_loads` on distinct nodes, or `most_sorted` to choose from.
+    most: shape (nodes, kinds), at least the result of `limit_loads`. Dominance rule: of n pods,
+    those outside a load occupy at most n - |load| nodes. A load that is avoided by the n - |load| +
+    1 nodes where it adds the least cost leaves one of these nodes empty. Moving the load there
+    costs no more, and leaves more pods to the first nodes. Therefore all other nodes can be ignored
+    for this load. Return None with more than `most_loads` loads on distinct nodes, or `most_sorted`
+    alternatives.
     """
     groups = _group_nodes(problem, most, fragmentation, digits, most_loads)
     if groups is None:
@@ -163,15 +165,15 @@ def list_useful_loads(
 
 
 class _Groups(NamedTuple):
-    """Groups of nodes with equal costs of equal loads, and the loads in lexicographic order."""
+    """Groups of nodes with identical costs of identical loads, and the loads of each group."""
 
-    #: N, the group of each node
+    #: group of each node
     of_nodes: Ints
-    #: K, the group of each load
+    #: group of each load
     of_loads: Ints
-    #: K x S
+    #: loads x kinds
     loads: Ints
-    #: K
+    #: cost of each load
     costs: Ints
     #: cost of an empty node of each group
     empty: Ints
@@ -213,10 +215,10 @@ def _group_nodes(
 def _enumerate_loads(
     problem: PlacementProblem, nodes: Ints, most: Ints, most_loads: int
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Return every fitting load: the index of its node, its counts, and the capacity it leaves.
+    """Enumerate every fitting load: its node index, pod counts, and remaining capacity.
 
-    most: of each node. None if there are more than `most_loads`. Loads grow kind by kind out of the
-    available capacity, so no sum of requests can overflow.
+    most: maximum pod counts of each node. Return None above `most_loads`. Loads are extended kind
+    by kind within the available capacity, so no sum of resource requests can overflow.
     """
     owner, room = np.arange(len(nodes)), problem.free[nodes]
     loads = np.zeros((len(nodes), 0), dtype=np.int64)
@@ -237,12 +239,12 @@ def _enumerate_loads(
 
 
 def place_values(sizes: Sequence[int]) -> Ints:
-    """Return the place value of each digit of a flat index; that of the last is 1."""
+    """Return the mixed-radix place value of each digit of a flat index; the last is 1."""
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
 def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
-    """Return the concatenated ranges that start at `begins` and have the lengths."""
+    """Return the concatenation of integer ranges, given their first numbers and lengths."""
     before = lengths.cumsum() - lengths
     return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)
 
@@ -259,7 +261,7 @@ _SORTED = 64
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """Exact-search threshold: how much may be computed before a heuristic takes over."""
+    """Exact-search limit: permitted computation before a heuristic algorithm takes over."""
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -268,21 +270,21 @@ class Bounds:
     #: distinct loads of all distinct nodes together
     loads: int = 50_000
     deadline: Deadline = NO_DEADLINE
-    #: solves what is above the thresholds; None: no solver
+    #: integer-programming solver above the exact-search limit; None: heuristics only
     solver: Solver | None = None
 
 
 @attrs.frozen(eq=False)
 class MatchTable:
-    """Least cost of placing exactly the numbers of pods of each kind, for every vector.
+    """Dynamic-programming table: the least cost of placing exactly each vector of pod counts.
 
-    `layers[i]` has the cost for the first i nodes with loads to be tried.
+    `layers[i]` contains the cost for the first i nodes with useful loads.
     """
 
     problem: PlacementProblem
-    #: S, the greatest count of each kind that all nodes together can take
+    #: greatest total count of each kind on all nodes
     limits: Ints
-    #: S, digits of the flat index: sizes and place values
+    #: digits of the flat index, one for each kind: sizes and place values
     sizes: tuple[int, ...]
     strides: Ints
     tried: NodeLoads
@@ -290,9 +292,9 @@ class MatchTable:
     digits: Digits
 
     def costs(self) -> Ints:
-        """Return one cell a vector, of shape limits + 1.
+        """Return the least placement cost of each count vector, shape (limits + 1).
 
-        UNREACHABLE or more for vectors that do not fit.
+        Infeasible vectors have UNREACHABLE or more.
         """
         cells = np.full(int(np.prod(self.sizes)), UNREACHABLE, dtype=np.int64)
         last = self.layers[-1]
@@ -300,13 +302,13 @@ class MatchTable:
         return cells.reshape(self.sizes)[tuple(slice(n + 1) for n in self.limits.tolist())]
 
     def charges(self, vector: Ints) -> int:
-        """Return the charge of a reachable vector."""
+        """Return the replica-spread charge of a feasible count vector."""
         return self.digits.charges(int(self.layers[-1][int(vector @ self.strides)]))
 
     def loads(self, vector: Ints) -> Ints:
-        """Return the placement, N x S, of a reachable vector.
+        """Reconstruct the placement (nodes x kinds) of a feasible count vector.
 
-        Ties leave most pods to the first nodes.
+        Among equal costs, the first nodes receive most pods.
         """
         placed = self.problem.nothing()
         left, tried = vector, self.tried
@@ -329,9 +331,9 @@ class MatchTable:
 def build_table(
     problem: PlacementProblem, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
-    """Return the table of all reachable vectors; None above the exact-search limit.
+    """Compute the table of all feasible count vectors; return None above the exact-search limit.
 
-    Without a fragmentation measure every placement costs nothing.
+    Without a fragmentation measure, placements have no cost.
     """
     if len(problem.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
@@ -363,7 +365,7 @@ def build_table(
 
 
 def _overflow_cells(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
-    """Return the flat cells in which some digit has overflowed; None if no digit can overflow."""
+    """Return the flat cells with an overflowed mixed-radix digit; None without any overflow."""
     if all(size == limit + 1 for size, limit in zip(sizes, limits.tolist(), strict=True)):
         return None
     outside = np.ones(sizes, dtype=np.bool_)
@@ -378,7 +380,7 @@ def _compute_layers(
     outside: Ints | None,
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """Return the layers of the table; None after the deadline."""
+    """Compute the layers of the dynamic programme, node by node; return None after the deadline."""
     layer = np.full(1, tried.elsewhere, dtype=np.int64)
     layers = [layer]
     offsets: list[int] = (tried.loads @ strides).tolist()
@@ -402,12 +404,12 @@ def _compute_layers(
 
 @attrs.frozen(eq=False)
 class Match:
-    """Targets of the pods that could be placed."""
+    """Result of `match`: the target nodes of placed pods, and the fragmentation cost."""
 
     targets: Targets
     #: fragmentation of all nodes, in units of 2^-32 node
     cost: int
-    #: no placement has more pods, or as many at less cost
+    #: True if no placement has more pods, or equally many at less cost
     proven: bool
 
 
@@ -418,10 +420,11 @@ def match(
     fragmentation: Fragmentation,
     bounds: Bounds | None = None,
 ) -> Match:
-    """Place as many of the pods as possible, then with the least fragmentation (Algorithm 8).
+    """Place the greatest number of pods, then with the least fragmentation (Algorithm 8).
 
-    Above the exact-search limit the placement is best-fit increasing, and not proven: it places
-    0.98 of the optimal number, where decreasing order places 0.76.
+    Above the exact-search limit the placement is best-fit increasing, without a proof of
+    optimality:
+    it places 98% of the optimal number, whereas decreasing order places 76%.
     """
     rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)
     problem = PlacementProblem.of(
@@ -439,14 +442,14 @@ def match(
 
 
 def _most_then_cheapest(costs: Ints) -> Ints:
-    """Return the lexicographically first vector with most pods and then least cost."""
+    """Return the lexicographically first count vector with the most pods, then the least cost."""
     number = np.where(costs < UNREACHABLE, vector_sums(costs.shape), -1)
     best = np.where(number == number.max(), costs, UNREACHABLE)
     return np.array(np.unravel_index(int(best.argmin()), costs.shape), dtype=np.int64)
 
 
 def vector_sums(shape: tuple[int, ...], weights: Sequence[int] | None = None) -> Ints:
-    """Return the weighted number of pods of each vector of a box."""
+    """Return the weighted pod count of each count vector up to the limits."""
     sums = np.zeros((), dtype=np.int64)
     for size, weight in zip(shape, weights or [1] * len(shape), strict=True):
         sums = sums[..., None] + weight * np.arange(size)

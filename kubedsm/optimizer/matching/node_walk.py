@@ -1,8 +1,9 @@
-"""Shortest paths over states, node by node: the DP that `suggest` and `reorder_edge` share.
+"""Shortest path over states, node by node: dynamic programming for `suggest` and `reorder_edge`.
 
-A state is a vector of integers. On each node one of several options adds a vector to the state at a
-cost. Only listed states are passed through; that is how callers prune. Vectors are looked up by a
-mixed-radix code whose digits have room for every option.
+A state is a vector of integers, such as differences of pod counts. On each node, one of several
+options adds a vector to the state, with a cost. Only enumerated states are permitted, and callers
+prune by enumerating fewer states. Vectors are identified by a mixed-radix code, whose digits are
+sufficient for every option.
 """
 
 import math
@@ -23,16 +24,16 @@ _LARGEST_CODE = 2**62
 
 @attrs.frozen(eq=False)
 class Options:
-    """Changes that one node may make, next to no change."""
+    """Alternative changes of one node, as vectors with costs; no change is always an option."""
 
-    #: K x D
+    #: changes x dimensions
     vectors: Ints
-    #: K
+    #: cost of each change
     costs: Ints
 
 
 class _Codes:
-    """Lookup of states by vector."""
+    """Index of states by their mixed-radix code."""
 
     def __init__(self, states: Ints, options: Sequence[Options]) -> None:
         none = np.zeros(states.shape[1], dtype=np.int64)
@@ -54,7 +55,7 @@ class _Codes:
             self._sorted = self.codes[self._order]
 
     def find(self, codes: Ints) -> Ints:
-        """Return the indices of the states with the codes; -1 for unknown codes."""
+        """Return the state index of each code; -1 for unknown codes."""
         if self._table is not None:
             return self._table[codes]
         at = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
@@ -63,7 +64,10 @@ class _Codes:
 
 @attrs.frozen(eq=False)
 class Walk:
-    """Least costs: `layers[n]` has the least cost of each state after the first n nodes."""
+    """Result of the shortest-path computation: least cost of each state after each node.
+
+    `layers[n]` contains the least costs after the first n nodes.
+    """
 
     states: Ints
     options: tuple[Options, ...]
@@ -74,7 +78,7 @@ class Walk:
         return self.layers[-1]
 
     def choices(self, state: int) -> list[Ints | None]:
-        """Return the vector that each node adds on the path to the state; None for no change."""
+        """Reconstruct each node's change on the shortest path, a vector; None if unchanged."""
         found: list[Ints | None] = []
         index = {vector.tobytes(): at for at, vector in enumerate(self.states)}
         for node in range(len(self.options) - 1, -1, -1):
@@ -94,10 +98,11 @@ class Walk:
 def walk_nodes(
     states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
 ) -> Walk | None:
-    """Return the least cost of every state; None above the thresholds.
+    """Compute the least cost of every state by shortest paths; return None above the limits.
 
-    states: X x D, the zero vector included. ceilings: X, greatest cost worth pursuing. Ties go to
-    the path that does least on the last nodes.
+    states: shape (states, dimensions), the zero vector included. ceilings: greatest acceptable cost
+    of each state. Among equal costs, the path with the fewest changes on the last nodes is
+    preferred.
     """
     codes = _Codes(states, options)
     if not codes.fit:

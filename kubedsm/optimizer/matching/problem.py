@@ -1,9 +1,10 @@
-"""Placement problem as arrays: kinds of pods, nodes, capacities, and charges for replicas.
+"""Placement problem as arrays: kinds of interchangeable pods, nodes, capacities and charges.
 
-Pods of one *kind* are interchangeable for every node: identical requests and identical feasible
-nodes. Several pod classes may be one kind. A set of pods is a vector of counts, one a kind, and a
-placement is a matrix of counts, its *loads*: one row a node, one column a kind. With several
-priorities, the pods of a kind have identical priorities and levels.
+Pods of one *kind* are interchangeable for every node: identical resource requests and identical
+feasible nodes. A kind may combine several pod equivalence classes. A set of pods is a vector with
+one count for each kind. A placement is a matrix of counts, its *loads*, with a row for each node
+and a column for each kind. With several priorities, the pods of one kind have identical
+priorities and levels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,42 +30,42 @@ from kubedsm.plugins.volumes import is_shared_disk
 
 @attrs.frozen(eq=False)
 class Ladders:
-    """Convex charges of N nodes for S kinds: no pod costs less than the previous.
+    """Convex replica-spread charges: on a node, each additional pod costs at least the previous.
 
-    Nodes that charge alike share one of the D ladders of P steps.
+    Nodes with identical charges share one ladder of steps.
     """
 
-    #: N x S, index of the ladder
+    #: ladder index of each node and kind
     which: Ints
-    #: D x P, non-decreasing cost of the next pod by number of pods
+    #: ladders x steps: non-decreasing cost of the next pod by number of pods
     steps: Ints
 
     @cached_property
     def totals(self) -> Ints:
-        """D x (P + 1), cumulative charge for a number of pods."""
+        """Cumulative charge by number of pods, shape (ladders, steps + 1)."""
         totals = np.zeros((len(self.steps), self.steps.shape[1] + 1), dtype=np.int64)
         totals[:, 1:] = self.steps.cumsum(axis=1)
         return totals
 
     def of(self, nodes: Ints, loads: Ints) -> Ints:
-        """Return the charge of each of the loads, K x S, on its node."""
+        """Return the total charge of each load: a row of pod counts for each of the nodes."""
         costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
-        """Return the least charges of 0, 1, ... count pods of a kind on the nodes."""
+        """Return the least total charges of 0, 1, ... `count` pods of a kind on the nodes."""
         distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
         return least_totals(self.steps[distinct], times, count)
 
     def greatest(self, counts: Iterable[int]) -> int:
-        """Return an upper bound on the charge for the numbers of pods."""
+        """Return an upper bound on the total charge, given the number of pods of each kind."""
         return sum(
             int(self.steps[:, count - 1].max(initial=0)) * count for count in counts if count
         )
 
 
 def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
-    """Return the least charges of 0, 1, ... count pods on nodes with the ladders."""
+    """Return the least total charges of 0, 1, ... `count` pods on nodes with the charge ladders."""
     steps = steps[:, :count]
     order = np.argsort(steps, axis=None, kind="stable")
     repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
@@ -74,10 +75,7 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
 
 
 def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
-    """Return the first node of each distinct row, and for all nodes the index of their row.
-
-    N x any.
-    """
+    """Return the first node of each distinct array row, and the distinct row of every node."""
     listed = np.ascontiguousarray(np.hstack(looks))
     if not listed.size:
         return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
@@ -96,14 +94,14 @@ _MOST_WORTH = 2**61
 #: more than any preference penalty
 _NOWHERE = 2**20
 Targets = tuple[tuple[Pod, NodeName], ...]
-#: priority, and how far beyond all patience
+#: priority, and number of doublings of the patience
 Turn = tuple[int, int]
 
 
 class Rank(NamedTuple):
-    """Rank of a kind; kinds with a greater rank are served first."""
+    """Scheduling rank of a kind of pods; greater ranks are scheduled first."""
 
-    #: of the pods
+    #: pod priority
     priority: int = 0
     #: level of the workload: greatest priority of its pods in the batch
     level: int = 0
@@ -112,7 +110,7 @@ class Rank(NamedTuple):
 
     @property
     def turn(self) -> Turn:
-        """Pods with a greater turn are placed before any number with a lesser."""
+        """Priority with overdue pods: pods with a greater turn precede any number with a lesser."""
         return self.priority, self.overdue
 
 
@@ -121,14 +119,14 @@ NO_RANK = Rank()
 
 @attrs.frozen(eq=False)
 class Kind:
-    """Interchangeable pods, in serving order."""
+    """Interchangeable pods in scheduling order, with requests, feasible nodes and penalties."""
 
     requests: Resources
     pods: tuple[Pod, ...]
     #: nodes of an index that accept such a pod now
     nodes: Mask
     rank: Rank = NO_RANK
-    #: nodes of the same index that never accept a second one; None: no such node
+    #: nodes of the same index that accept at most one pod of the kind; None: no such node
     once: Mask | None = None
     #: preference penalty of each node: score below that of the best node; without zeros
     penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
@@ -137,7 +135,7 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Return the kinds of the pods on the nodes, constraints between pods aside."""
+    """Group pods into kinds by requests and feasible nodes, without constraints between pods."""
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -148,7 +146,7 @@ def group_kinds(
 
 
 def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Kind, ...]:
-    """Return the kinds of pods of the classes, each with its feasible nodes."""
+    """Merge pod equivalence classes with identical feasible nodes and requests into kinds."""
     merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
     for fitting, rank, members in classes:
         key = (members[0].requests, fitting.tobytes(), rank)
@@ -160,7 +158,7 @@ def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Ki
 
 
 def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Sort kinds by requests, then by the names of their nodes, then by their oldest pods."""
+    """Sort kinds canonically: by requests, then feasible node names, then their oldest pods."""
     return tuple(
         sorted(
             listed,
@@ -175,26 +173,26 @@ def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
 
 @attrs.frozen(eq=False)
 class PlacementProblem:
-    """S kinds of pods to be placed on N nodes with R resources.
+    """Placement problem: kinds of interchangeable pods, nodes and resources, as integer arrays.
 
-    Negative available capacity counts as zero: a pod without a request for the resource still fits.
+    Negative available capacity counts as zero: pods without requests for the resource still fit.
     """
 
     kinds: tuple[Kind, ...]
     rows: NodeRows
-    #: the names of the R resources
+    #: resource names
     axes: tuple[str, ...]
-    #: S
+    #: number of pods of each kind
     counts: Ints
-    #: S x R
+    #: kinds x resources
     requests: Ints
-    #: N x S, most pods of the kind that the node accepts, capacity aside
+    #: nodes x kinds: maximum pods that the node accepts, irrespective of capacity
     most: Ints
-    #: N x S, preference penalty of each pod of the kind
+    #: nodes x kinds: preference penalty of each pod of the kind
     penalties: Ints
-    #: N x R
+    #: nodes x resources
     allocatable: Ints
-    #: N x R
+    #: nodes x resources
     free: Ints
     #: charges of the nodes; None without charges
     ladders: Ladders | None = None
@@ -207,9 +205,10 @@ class PlacementProblem:
         measured: Iterable[Resources] = (),
         ladders: Ladders | None = None,
     ) -> Self:
-        """Construct the arrays; the kinds must be of the index of the rows.
+        """Construct the arrays of a placement problem from kinds of pods and candidate nodes.
 
-        measured: request vectors whose resources need a column too.
+        The kinds refer to the same node index as the rows.
+        measured: request vectors whose resources need additional columns.
         """
         axes = axes_of([*(kind.requests for kind in kinds), *measured])
         return cls(
@@ -227,24 +226,24 @@ class PlacementProblem:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Nodes in filling order: the first are filled first among equals."""
+        """Candidate nodes in preference order among otherwise equivalent nodes."""
         return self.rows.nodes
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """N x S, the nodes of each kind."""
+        """Feasible nodes of each kind, as a mask of shape (nodes, kinds)."""
         feasible: NDArray[np.bool_] = self.most > 0
         return feasible
 
     @property
     def least_penalties(self) -> Ints:
-        """S, the least penalty of each kind on any of its nodes; 0 for a kind without nodes."""
+        """Least preference penalty of each kind on any feasible node; 0 without feasible nodes."""
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
     @property
     def fitting(self) -> Ints:
-        """N x S, how many pods of each kind fit on the node without other kinds."""
+        """Number of pods of one kind that fit on an otherwise unused node, shape (nodes, kinds)."""
         fitting: Ints = np.minimum(self.most, self.counts)
         for kind, requests in enumerate(self.requests):
             asked = np.flatnonzero(requests)
@@ -255,9 +254,9 @@ class PlacementProblem:
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:
-        """Weight of a pod of each kind: more than that of all lesser pods together.
+        """Weight of a pod of each kind: more than all pods of lower priority together.
 
-        None if the sum would overflow 64 bits.
+        None if the total weight would exceed 64 bits.
         """
         turns = [kind.rank.turn for kind in self.kinds]
         worth: dict[Turn, int] = {}
@@ -269,7 +268,7 @@ class PlacementProblem:
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
     def only(self, kinds: Ints) -> Self:
-        """Return the problem restricted to the kinds."""
+        """Return the placement problem restricted to the given kinds (indices)."""
         return attrs.evolve(
             self,
             kinds=tuple(self.kinds[kind] for kind in kinds.tolist()),
@@ -281,7 +280,7 @@ class PlacementProblem:
         )
 
     def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
-        """Return the charge of each node for the next pod of the kind, `there` having come."""
+        """Return each node's charge for another pod of the kind after `there` arrivals."""
         if self.ladders is None:
             return np.zeros_like(nodes)
         steps, which = self.ladders.steps, self.ladders.which[nodes, kind]
@@ -289,19 +288,22 @@ class PlacementProblem:
         return charges
 
     def worth(self, loads: Ints) -> int:
-        """Return the weighted number of pods of a placement."""
+        """Return the number of placed pods, weighted by priority; loads: shape (nodes, kinds)."""
         return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
 
     def nothing(self) -> Ints:
-        """Return the loads of the empty placement."""
+        """Return the empty placement: zero loads, shape (nodes, kinds)."""
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity, N x R, after the placement."""
+        """Return the available capacity (nodes x resources) remaining after the placement."""
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
-        """Return pod and node pairs: of each kind the first pods (or the chosen), node by node."""
+        """Return pairs of pods and target nodes for the placement, node by node.
+
+        Each kind is represented by its first pods, or by the chosen pods.
+        """
         pods = [iter(kind.pods) for kind in self.kinds] if chosen is None else map(iter, chosen)
         queues = list(pods)
         return tuple(
@@ -339,13 +341,12 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Determine whether a class and a node alone decide about the pods.
+    """Determine whether scheduling depends only on pod equivalence class and node.
 
-    None has constraints or preferences about other pods, or is subject to any, and no node repels
-    softly.
+    False if any pod has constraints or preferences about other pods, or is subject to any, or if a
+    node has a PreferNoSchedule taint.
     """
-    rules = {pod.pod_class.rules for pod in batch}
-    if any(each.speaks_of_others or each.preferences for each in rules):
+    if not all(pod.pod_class.rules.is_plain for pod in batch):
         return False
     if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):
         return False
@@ -356,9 +357,9 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
         (pod.namespace, tuple((key, pod.labels[key]) for key in keys if key in pod.labels))
         for pod in batch
     }
-    present = [pod_class.rules for pod_class in snapshot.census.classes]
-    terms = {term for of_pod in present for term in of_pod.anti_affinity}
-    terms.update(term for of_pod in present for _, term in wishes_of(of_pod))
+    rules = [pod_class.rules for pod_class in snapshot.census.classes]
+    terms = {term for of_pod in rules for term in of_pod.anti_affinity}
+    terms.update(term for of_pod in rules for _, term in wishes_of(of_pod))
     return not any(
         Selection.of(term).covers(namespace, dict(labels), snapshot.surroundings)
         for term in terms
@@ -373,15 +374,14 @@ def group_ruled_kinds(
     ranks: Mapping[Uid, Rank] | None = None,
     *,
     preferences: bool = True,
-    told_apart: bool = False,
+    distinguish: bool = False,
 ) -> tuple[Kind, ...]:
-    """Return the kinds of pods with rules or preferences about other pods, in canonical order.
+    """Group pods with constraints or preferences between pods into kinds, in canonical order.
 
-    A kind's nodes are those that accept the pod now, and those that might once other pods of the
-    batch are in place, by affinity or spread. So no allowed placement is lost.
-
-    Pods of which a node accepts no second are a kind with their equals only. Other kinds may mix
-    equivalence classes, unless told_apart: constraints are checked pod by pod afterwards.
+    Feasible nodes include those that other pods of the batch may open by affinity or spread
+    constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node
+    form a kind with identical pods only. Other kinds may combine equivalence classes, unless
+    `distinguish`: constraints between pods are validated afterwards, pod by pod.
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
@@ -404,7 +404,7 @@ def group_ruled_kinds(
             open_to.tobytes(),
             rank,
             disliked,
-            candidate if told_apart or once.any() else None,
+            candidate if distinguish or once.any() else None,
         )
         merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
     return sort_kinds(
@@ -416,7 +416,7 @@ def group_ruled_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Determine whether one of the pods, once placed, may open nodes to the candidate."""
+    """Determine whether placing other pods of the batch may open further nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
@@ -430,7 +430,7 @@ def _waits_for_others(
 def _exclusive_nodes(
     candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings
 ) -> Mask:
-    """Return the nodes that reject a second pod like the candidate."""
+    """Return the nodes that accept at most one pod of the candidate's equivalence class."""
     rules = candidate.rules
     if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()
@@ -444,7 +444,7 @@ def _exclusive_nodes(
 def _penalised_nodes(
     pod: Pod, feasibility: Feasibility, open_to: Mask
 ) -> tuple[tuple[NodeName, int], ...]:
-    """Return the nodes with a preference penalty, in name order."""
+    """Return the preference penalty of each penalised node, in node name order."""
     nodes, names = np.flatnonzero(open_to), feasibility.index.names
     penalties = feasibility.penalties_at(pod, nodes)
     found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)

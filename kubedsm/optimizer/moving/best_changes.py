@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.objective.fragmentation import SCALE, Ints
-from kubedsm.objective.gains import Gain, standing, worthwhile
+from kubedsm.objective.gains import Gain, rank_gains, select_worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, place_values
 from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
 from kubedsm.optimizer.matching.problem import group_equal_rows
@@ -44,7 +44,7 @@ _DISTANCES_A_STEP = 50
 
 
 class TooManyError(Exception):
-    """The exact-search limit is exceeded."""
+    """Error: the exact-search limit is exceeded."""
 
 
 @attrs.frozen(eq=False)
@@ -63,7 +63,7 @@ class Solution:
 
     @property
     def rank(self) -> tuple[Gain, int, int, int]:
-        """Greater is better."""
+        """Sort key of solutions; greater is better."""
         return self.net, -self.moves, -self.spread, -self.fragmentation
 
 
@@ -99,7 +99,7 @@ def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | N
 
 @attrs.frozen(eq=False)
 class Changes:
-    """Candidate changes of a node, X x I, made by `list_changes`."""
+    """Candidate changes of one node, as vectors of arrivals and departures by item."""
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -181,7 +181,7 @@ class Digits:
 
 @attrs.frozen
 class _Solved:
-    """A reachable difference."""
+    """Reachable difference of edge pod counts, with its benefit and number of touches."""
 
     net: Gain
     moves: int
@@ -256,20 +256,20 @@ class _Search:
         brought = np.minimum(vectors, 0) + fetched
         room = np.maximum(problem.free, 0).sum(axis=0)
         found = np.flatnonzero(
-            worthwhile(self.gains)
+            select_worthwhile(self.gains)
             & (vectors <= problem.supply).all(axis=1)
             & (fetched.sum(axis=1) <= problem.limits.max_cloud_to_edge)
             & (vectors @ problem.requests <= room).all(axis=1)
             & (brought @ problem.requests <= problem.to_fill).all(axis=1)
         )
-        found = found[worthwhile(self._net(found, touched[found]))]
+        found = found[select_worthwhile(self._net(found, touched[found]))]
         if len(found) and problem.limits.max_moves <= _MOST_RELAXED:
             weighing = item_weights(problem)
             added = bound_weights(vectors, self._worthwhile, weighing, problem.limits.max_moves)
             reachable = filter_reachable(vectors[found], self._allowed(found), added, weighing)
             found = found[reachable]
         most = self._net(found, touched[found])
-        order = np.lexsort((found, touched[found], -standing(most)))
+        order = np.lexsort((found, touched[found], -rank_gains(most)))
         return found[order], most[order]
 
     def _cloud_may_hold(self, index: int) -> bool:
@@ -311,7 +311,7 @@ class _Search:
         batch = batch[costs[batch] <= allowed]
         moves = (costs[batch] + touched[batch]) // 2
         net = self._net(batch, moves)
-        pays = worthwhile(net)
+        pays = select_worthwhile(net)
         columns = (each[pays].tolist() for each in (net, moves, batch, costs[batch]))
         return [_Solved(tuple(row), *numbers) for row, *numbers in zip(*columns, strict=True)]
 

@@ -80,7 +80,7 @@ class EdgeRules:
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
-        """Return the equivalence class towards other pods, nodes and volume claims aside."""
+        """Return the pod's equivalence class towards other pods, without nodes and volumes."""
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
         if pod.pod_class.rules.speaks_of_others:
@@ -176,7 +176,7 @@ def leaving_turn(pod: Pod) -> tuple[float, str, str]:
 
 @attrs.frozen(eq=False)
 class Item:
-    """Equivalence class of pods; the pods are sorted at the first access."""
+    """Equivalence class of movable pods of a workload; pods are sorted at the first access."""
 
     #: representative pod
     like: Pod

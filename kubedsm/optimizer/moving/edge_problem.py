@@ -27,7 +27,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.replica_spread import spreads
+from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
@@ -51,7 +51,7 @@ _BLOCK = 2**14
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Replica spread of I items, of W workloads, on N nodes."""
+    """Replica spread of the items' workloads on the edge nodes, and its change by migrations."""
 
     #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
@@ -69,8 +69,13 @@ class EdgeSpread:
         *,
         matters: bool,
     ) -> Self:
-        """zones: N, codes of the zones. standing: replicas of each workload by node."""
-        spread = [item.workload if matters and spreads(item.like) else None for item in items]
+        """Count the replicas of the items' workloads by edge node and zone.
+
+        zones: zone code of each node. standing: replicas of each workload by node.
+        """
+        spread = [
+            item.workload if matters and has_default_spread(item.like) else None for item in items
+        ]
         named = list(dict.fromkeys(filter(None, spread)))
         of_item = [[workload == other for other in named] for workload in spread]
         replicas = np.zeros((len(zones), len(named)), dtype=np.int64)
@@ -95,7 +100,7 @@ class EdgeSpread:
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
-        """Return the additional spread of K changes, K x I, on their nodes, K."""
+        """Return the additional spread cost of changes (changes x items) on their nodes."""
         more = changes @ self.workloads
         on_node = more * (2 * self.company[nodes] + more - 1) // 2
         added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
@@ -103,14 +108,17 @@ class EdgeSpread:
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Return the amounts as an array row; negative free capacity is kept."""
+    """Convert resource amounts to an array row, keeping negative free capacity."""
     named = dict(amounts.items())
     return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """I items on N edge nodes with R resources; arrays of items are made on first use."""
+    """Migration problem of the edge: items of movable pods, edge nodes and resources as arrays.
+
+    Arrays of items are made on first use.
+    """
 
     items: tuple[Item, ...]
     #: in filling order
@@ -205,13 +213,13 @@ class EdgeProblem:
 
     @cached_property
     def requests(self) -> Ints:
-        """I x R."""
+        """Resource requests of each item, shape (items, resources)."""
         rows = [signed_row(item.requests, self.axes) for item in self.items]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.axes))
 
     @cached_property
     def present(self) -> Ints:
-        """N x I: movable pods on each node."""
+        """Number of movable pods of each item on each node, shape (nodes, items)."""
         present = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             for name, pods in item.here.items():
@@ -220,7 +228,7 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """N x I: maximum arrivals, capacity aside."""
+        """Maximum arrivals of each item on each node, without regard to capacity."""
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
@@ -230,17 +238,17 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """I: movable pods on the edge."""
+        """Number of movable edge pods of each item."""
         return np.array([len(item.on_edge) for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
-        """I: candidates for migration or placement on the edge."""
+        """Number of pods of each item that may be migrated to or placed on the edge."""
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
     def waiting(self) -> Ints:
-        """I: stranded pods."""
+        """Number of stranded pods of each item."""
         return np.array([len(item.stranded) for item in self.items], dtype=np.int64)
 
     @cached_property
@@ -254,13 +262,13 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Incompatible pairs of items."""
+        """Incompatible pairs of items, whose pods must not share a node or topology domain."""
         pods = [item.like for item in self.items]
         deadline = self.bounds.deadline
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
 
     def item_of(self, pod: Pod) -> Item:
-        """Return the pod's item."""
+        """Return the item (equivalence class) of a pod."""
         return next(item for item in self.items if pod.uid in item.pods)
 
     def replace_item(self, item: Item, instead: Item) -> "EdgeProblem":
@@ -269,7 +277,7 @@ class EdgeProblem:
 
     @cached_property
     def to_fill(self) -> Ints:
-        """R: free capacity for cloud pods, beyond the headroom of CPU and memory."""
+        """Free capacity for cloud pods by resource, beyond the headroom of CPU and memory."""
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
         kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * self.limits.headroom)
@@ -282,7 +290,7 @@ class EdgeProblem:
 
     @property
     def price(self) -> int:
-        """Price of a migration in nano-units."""
+        """Price of one migration in nano-units."""
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
@@ -371,7 +379,7 @@ class EdgeProblem:
 
 @attrs.frozen(eq=False)
 class Proposal:
-    """Result of the engines, before groups are selected."""
+    """Migrations proposed by an engine, before migration groups are selected by benefit."""
 
     moves: Moves = ()
     #: nothing better exists within the limits

@@ -11,7 +11,7 @@ from itertools import cycle, islice
 import attrs
 
 from kubedsm.model.model import Workload
-from kubedsm.objective.gains import LEAST_GAIN, Gain, leading, net
+from kubedsm.objective.gains import LEAST_GAIN, Gain, leading_gain, net
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import (
     Solution,
@@ -227,7 +227,7 @@ def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
         else:
             left = net(solution.net, problem.price * count_stopovers(moves))
             this = attrs.evolve(solution, net=left, moves=count_legs(moves))
-            pays = leading(left) > LEAST_GAIN * NANO
+            pays = leading_gain(left) > LEAST_GAIN * NANO
             if pays and (best is None or this.rank > best.rank):
                 best, chosen = this, Proposal(moves)
             if best is not None and best.rank >= solution.rank:

@@ -7,7 +7,7 @@ import attrs
 from kubedsm.model.model import Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE
-from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
@@ -35,7 +35,7 @@ _LEAST_DEFRAGMENTED = SCALE // 100
 
 @attrs.frozen
 class Selection:
-    """Migrations to carry out, with their groups and gains."""
+    """Selected migrations to carry out, with their groups and gains."""
 
     moves: Moves = ()
     #: order of all proposed migrations
@@ -99,7 +99,7 @@ def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> S
         refused = [each for each in found if each[2] is not None]
         if not refused:
             moves = (
-                attrs.evolve(move, group=at, gain=leading(gain))
+                attrs.evolve(move, group=at, gain=leading_gain(gain))
                 for gain, at, _ in found
                 for move in kept[at]
             )
@@ -139,10 +139,15 @@ def _reject_gain(
     others: Iterable[Move],
 ) -> Reason | None:
     """Return why the benefit of a group does not exceed its cost; None if worthwhile."""
-    if leading(gain) <= LEAST_GAIN or not is_worthwhile(sum_gains(problem.gains, group), group):
+    if leading_gain(gain) <= LEAST_GAIN or not is_worthwhile(
+        sum_gains(problem.gains, group), group
+    ):
         return Cause.NO_GAIN.of()
     if problem.price:
-        cost, benefit = problem.cost(group), leading(_gain_lost(problem.worths, everything, others))
+        cost, benefit = (
+            problem.cost(group),
+            leading_gain(_gain_lost(problem.worths, everything, others)),
+        )
         if benefit <= cost:
             return Cause.BELOW_ITS_PRICE.of(benefit / NANO, cost / NANO)
     return None

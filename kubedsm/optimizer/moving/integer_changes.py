@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
+from kubedsm.objective.gains import LEAST_GAIN, Gains, select_worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, signed_row
@@ -27,7 +27,7 @@ from kubedsm.optimizer.programming.programme import (
 
 
 class ChangesProgramme:
-    """Builder of the integer programme; variables are identified by number."""
+    """Integer programme for migrations of the edge, and the meaning of its variables."""
 
     def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
@@ -56,21 +56,21 @@ class ChangesProgramme:
 
     @property
     def size(self) -> int:
-        """Number of variables."""
+        """Number of variables of the programme."""
         return self._rows.number
 
     def programme(self) -> Programme:
         return self._rows.programme()
 
     def changes(self, values: Ints) -> Ints:
-        """Return N x I."""
+        """Convert variable values to changes of the edge, shape (nodes, items)."""
         padded = np.append(values, 0)  # where NO_VARIABLE points to
         changes = np.zeros_like(self._problem.present)
         changes[self._nodes] = padded[self._come] - padded[self._leave]
         return changes
 
     def moves(self) -> Ints:
-        """Return the weights, V, of the number of migrations."""
+        """Return objective weights of the number of migrations, by variable."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights
@@ -351,7 +351,7 @@ def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
     gains, worths, awaited = problem.gain_arrays(difference[None])
     net = problem.net_benefits(worths, awaited, np.array([moves]))
-    if not (worthwhile(gains)[0] and worthwhile(net)[0]):
+    if not (select_worthwhile(gains)[0] and select_worthwhile(net)[0]):
         return None
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())

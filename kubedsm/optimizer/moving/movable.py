@@ -1,4 +1,4 @@
-"""Movable pods, as far as the snapshot tells."""
+"""Eligibility of pods for migration, determined from the snapshot alone."""
 
 from collections.abc import Callable
 from functools import cache
@@ -33,7 +33,10 @@ _CAUSES = (
 
 
 def default_movable(snapshot: Snapshot) -> Movable:
-    """Accept ready, opted-in pods with a controller creating replacements on any node."""
+    """Return a function from pods to the reason why a pod must not be migrated, or None.
+
+    Eligible pods are ready, opted in, and have a controller creating replacements on any node.
+    """
 
     nodes, placed, name = snapshot.nodes, snapshot.placed, snapshot.scheduler_name
     ending = cache(snapshot.surroundings.namespace_terminating)
@@ -44,7 +47,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
         if pod.workload.kind in _NEVER and pod.scheduler_name == name:
             return Cause.NOT_REPLACED.of(pod.workload.kind)
         node = nodes.get(placed.get(pod.uid, NodeName("")))
-        # Every pod is asked about, and mostly nothing is said.
+        # Evaluated for every pod, mostly without a reason: no intermediate values.
         found = (
             pod.scheduler_name != name,
             pod.finished,
@@ -65,7 +68,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
 
 
 def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
-    """Reject also cloud pods whose workload is capped at the edge."""
+    """Extend an eligibility function: reject also cloud pods of workloads capped at the edge."""
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)

@@ -24,7 +24,7 @@ import numpy as np
 
 from kubedsm.model.model import NodeName, Workload
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.gains import standing
+from kubedsm.objective.gains import rank_gains
 from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
 from kubedsm.optimizer.matching.match import UNREACHABLE, match
 from kubedsm.optimizer.matching.node_walk import walk_nodes
@@ -80,7 +80,7 @@ def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -
     workloads = [item.workload for item in problem.items]
     gain = problem.gains.of_vectors(workloads, choices - freeing.counts[freed])
     moves = choices.sum(axis=1) + freed
-    best = int(np.lexsort((moves, -standing(gain)))[0])
+    best = int(np.lexsort((moves, -rank_gains(gain)))[0])
     return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)
 
 

@@ -10,7 +10,7 @@ import attrs
 from attrs import validators
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
-from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.programming.in_order import Certificate
 
@@ -31,7 +31,10 @@ class MoveKind(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class Move:
-    """Migration of a pod; without source and kind, its first node."""
+    """Migration of a running pod, or first placement of a pending pod.
+
+    Without source and kind, the pod gets its first node.
+    """
 
     pod: Pod
     source: NodeName | None
@@ -174,12 +177,12 @@ def gain_per_disruption(gain: Gain, moves: Collection[Move]) -> tuple[float, ...
 
 
 def is_worthwhile(gain: Gain, moves: Collection[Move]) -> bool:
-    return leading(gain_per_disruption(gain, moves)) > LEAST_GAIN
+    return leading_gain(gain_per_disruption(gain, moves)) > LEAST_GAIN
 
 
 @attrs.frozen(slots=True)
 class ClusterScore:
-    """Score of the whole cluster."""
+    """QoS score of the whole cluster, with edge shares and fragmentation."""
 
     #: nano-units of QoS, of all priorities together
     qos: int
@@ -189,7 +192,7 @@ class ClusterScore:
 
 
 class Cause(enum.StrEnum):
-    """Reasons of a pod to stay; braces are filled in."""
+    """Message templates of reasons why a pod is not migrated; braces are filled in."""
 
     #: as the pod itself says
     PINNED = "{}"
@@ -263,7 +266,7 @@ class NotTaken(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Suggestion:
-    """Migrations worth their disruption.
+    """Suggested migrations whose benefit exceeds their disruption.
 
     The legs can be carried out in any order in which each comes after its needs: legs freeing its
     capacity, or without which a rule between pods could reject it.
@@ -299,7 +302,7 @@ class Suggestion:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Certificates, as those of a `Decision`."""
+        """Optimality certificates of the suggestion, as of a placement decision."""
         return () if self.certificate is None or self.proven else (self.certificate,)
 
     @property

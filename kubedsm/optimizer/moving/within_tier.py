@@ -118,7 +118,7 @@ def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
     standing = snapshot.census.standing
     suspects = {
         workload
-        for workload, share in snapshot.shares().items()
+        for workload, share in snapshot.census.shares.items()
         if share.total > 1
         and max(standing.get(workload, {}).values(), default=share.total) >= share.total
     }

@@ -1,5 +1,5 @@
-"""Capacity packing: repack the whole cluster for unschedulable pods.
+"""Capacity packing: reschedule the whole cluster to place unschedulable pods.
 
-`problem` extends the placement problem by running pods; `packing_search` is large-neighbourhood
-search, and `phases` the lexicographic mixed-integer programme; `pack` makes plans without gaps.
+`problem` extends the placement problem by running pods. `packing_search` is large-neighbourhood
+search, and `phases` the lexicographic mixed-integer programme. `pack` makes plans without gaps.
 """

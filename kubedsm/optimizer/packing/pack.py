@@ -1,10 +1,11 @@
-"""Capacity packing of the whole cluster, for pods that no node accepts, and its plans.
+"""Capacity packing: migration plans for the whole cluster that place unschedulable pods.
 
-After "Optimising Kubernetes pod placement with constraint programming", with plans without gaps
-where the paper evicts first, and with edge shares. Most pods by priority; then the greatest QoS;
-then the fewest evictions and migrations. A result counts only if it places more pods of some
-priority, and no fewer of any higher one. A migrating pod is on two nodes for a while, so each
-migration needs available capacity in turn; cycles are broken by stopovers.
+After "Optimising Kubernetes pod placement with constraint programming", extended by edge shares and
+by plans without gaps (the paper evicts first). Lexicographic objective: most placed pods by
+priority, greatest QoS, fewest evictions, fewest migrations. A result is accepted only if more pods
+of some priority are placed, and no fewer of any higher priority. A migrating pod temporarily
+occupies two nodes. Therefore each migration needs available capacity on the target, and cycles are
+broken by stopovers.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -49,7 +50,7 @@ Refused = tuple[tuple[Pod, NodeName], ...]
 
 @attrs.frozen(eq=False)
 class Plan:
-    """Plan: evicted pods go first, then the legs, then the awaited pods come."""
+    """Packing plan: evictions first, then migration legs, then placement of pending pods."""
 
     moves: Moves = ()
     legs: tuple[Leg, ...] = ()
@@ -59,9 +60,9 @@ class Plan:
 
 
 def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
-    """Return the plan to the loads, as far as it is feasible.
+    """Return the feasible part of a plan from the current placement to the given loads.
 
-    gaps: all migrating pods leave before any comes.
+    gaps: all migrating pods leave before any replacement starts.
     """
     moves, awaited, evicted = _assign_pods(problem, loads)
     if gaps:
@@ -70,7 +71,7 @@ def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
 
 
 def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
-    """Return the plan without disruptions that make no room for an arrival, as time allows."""
+    """Remove disruptions that release no capacity for pending pods, until the deadline."""
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
     for pod in gone:
@@ -89,7 +90,7 @@ def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
 
 
 def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid]) -> Plan | None:
-    """Return the plan without the disruptions; None if it needs them."""
+    """Return the plan without the given disruptions; None if placements depend on them."""
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
     fewer = _make_feasible(problem, moves, plan.awaited, evicted)
@@ -100,7 +101,7 @@ def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid])
 def _make_feasible(
     problem: ClusterProblem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
 ) -> Plan:
-    """Return the feasible part of the plan."""
+    """Return the feasible part of the plan, by available capacity and migration order."""
     refused: Refused = ()
     free = dict(problem.snapshot.free)
     for pod in evicted:
@@ -121,7 +122,7 @@ def _make_feasible(
 
 
 def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
-    """Return the loads after the plan."""
+    """Return the loads (nodes x kinds) after executing the plan."""
     loads = problem.old.copy()
     rows = problem.row_of
     for move in (*plan.moves, *plan.awaited):
@@ -135,7 +136,7 @@ def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
 
 
 def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
-    """Return the migrating pods, the arriving pods, and the pods without a place."""
+    """Assign pods to the loads; return migrating pods, placed pending pods, and unplaced pods."""
     moves: list[Move] = []
     awaited: list[Move] = []
     evicted: list[Pod] = []
@@ -168,7 +169,7 @@ def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tu
 def _order_startable(
     problem: ClusterProblem, moves: Moves, free: Mapping[NodeName, Resources]
 ) -> Order:
-    """Return the migrations that can be carried out, some of them with a stopover."""
+    """Return the executable migrations in order, with stopovers where necessary."""
     while True:
         needs = find_needs(moves, free)
         spare = problem.rows_of(free)
@@ -183,9 +184,9 @@ def _order_startable(
 
 
 def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeName | None:
-    """Take the capacity of a stopover from the node with the most spare capacity; return the node.
+    """Reserve stopover capacity on the node with the most spare capacity; return the node.
 
-    spare: N x R, free next to all pods coming.
+    spare: shape (nodes, resources), capacity available next to all arriving pods.
     """
     fitting = problem.list_fitting(move.pod, spare)
     fitting = [row for row in fitting if problem.names[row] not in (move.source, move.target)]
@@ -197,7 +198,7 @@ def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeN
 
 
 def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves:
-    """Place pending pods in the available capacity, intended pods on intended nodes first."""
+    """Place pending pods in the available capacity, first as intended by the packing."""
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(
@@ -218,7 +219,7 @@ def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves
 
 @attrs.frozen(slots=True)
 class Part:
-    """Independent part of a packing."""
+    """Independent part of a packing plan: migration legs, evictions and pending pods."""
 
     legs: tuple[Leg, ...]
     awaited: tuple[Move, ...]
@@ -226,14 +227,14 @@ class Part:
 
     @property
     def disruptions(self) -> int:
-        """Number of times a pod is disrupted."""
+        """Number of evictions and migration legs."""
         return len(self.legs) + len(self.evicted)
 
 
 def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
-    """Enumerate the parts: no two touch the same node, or wait for each other's legs."""
+    """Divide a packing into independent parts, without common nodes or dependencies of legs."""
     legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
     by_name = {leg.name: leg for leg in legs}
     linked = [
@@ -250,10 +251,10 @@ def split_parts(
 
 
 def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
-    """Return the refused pods for which capacity exists, but fragmented.
+    """Return the unschedulable pods for which capacity exists, but fragmented over nodes.
 
-    That is if an open node would hold the pod empty, and the available capacity of all nodes
-    together suffices: migrations do not increase it.
+    An otherwise empty feasible node would accept the pod, and the available capacity of all
+    feasible nodes together is sufficient. Migrations do not increase this sum.
     """
     waiting = snapshot.schedulable(snapshot.pods.values())
     waiting = [pod for pod in waiting if pod.uid in refused]
@@ -284,10 +285,10 @@ _TRIES, _EVEN = 4, 0.5
 
 @attrs.frozen(slots=True)
 class Packed:
-    """Plan of a packing; empty unless it places more pods.
+    """Result of capacity packing: evictions, migration legs and placements of pending pods.
 
-    Evicted pods go first; then the legs, in any order in which each comes after its needs; then the
-    awaited pods come.
+    Empty unless more pods are placed. Evictions come first, then the legs in any order that
+    respects their dependencies, then the pending pods.
     """
 
     #: placed pods of ours by priority, of those that are movable or pending; the highest
@@ -303,7 +304,7 @@ class Packed:
 
     @property
     def proven(self) -> bool:
-        """True if no better packing exists in any respect."""
+        """True if the packing is proven optimal in every goal."""
         return all(certificate.proven for certificate in self.certificates)
 
     @property
@@ -314,7 +315,7 @@ class Packed:
 
     @property
     def better(self) -> bool:
-        """True if there is anything to do."""
+        """True if the packing contains any placement, migration or eviction."""
         return bool(self.awaited)
 
 
@@ -330,11 +331,11 @@ def pack_cluster(
     gaps: bool = False,
     order: GoalOrder = "placed first",
 ) -> Packed:
-    """Return what to do to place more of the pending pods.
+    """Return a packing plan that places more of the pending pods, by migrations and evictions.
 
-    movable: the reason why a pod must stay, or None; `default_movable` applies always.
-    allow_evictions: pods of lower priority may be evicted for pending pods of a higher one. gaps:
-    all migrating pods leave before any comes, as in the paper; the plan has no legs.
+    movable: returns why a pod must not be migrated, or None; `default_movable` always applies.
+    allow_evictions: permit evictions in favour of pending pods of a higher priority.
+    gaps: all migrating pods leave before any replacement starts, as in the paper; no legs.
     """
     forbidden = default_movable(snapshot)
 
@@ -378,7 +379,7 @@ def _search_loads(
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Offer results of the search and the solver; return what constraints between pods reject."""
+    """Improve the plan by local search and solver; return placements rejected by constraints."""
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -392,24 +393,24 @@ def _search_loads(
 
 
 class _Choice:
-    """Best plan so far."""
+    """Best packing plan found so far, with its loads."""
 
     def __init__(self, problem: ClusterProblem, phases: Phases, *, gaps: bool) -> None:
         self._problem, self._phases, self._gaps = problem, phases, gaps
         self.plan, self.loads = Plan(), problem.old
 
     def carries_out(self, loads: Ints) -> bool:
-        """Offer loads; return whether their plan places as many pods as the loads."""
+        """Evaluate the loads as a plan; return True if the plan places as many pods."""
         plan = self._offer_plan(loads)
         after = count_loads_after(self._problem, plan)
         return self._problem.count_placed(after) >= self._problem.count_placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
-        """Take the plan of the loads if it is better; return its rejections."""
+        """Evaluate the loads as a plan, keeping the better plan; return rejected placements."""
         return self._offer_plan(loads).refused
 
     def _offer_plan(self, loads: Ints) -> Plan:
-        """Return the plan; take it if it places more pods than now, and is the best such plan."""
+        """Return the plan of the loads, recorded if it is the best plan placing more pods."""
         problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
         after = count_loads_after(problem, plan)
         if problem.count_placed(after) > problem.count_placed(problem.old) and (
@@ -419,7 +420,7 @@ class _Choice:
         return plan
 
     def trim(self, deadline: Deadline) -> Plan:
-        """Return the best plan without needless disruptions."""
+        """Return the best plan without unnecessary disruptions."""
         if not self._gaps:
             self.plan = trim_plan(self._problem, self.plan, deadline)
             self.loads = count_loads_after(self._problem, self.plan)

@@ -1,9 +1,9 @@
-"""Large-neighbourhood search for packings: some nodes are emptied and refilled, again and again.
+"""Large-neighbourhood search for packings: random nodes are emptied and refilled repeatedly.
 
-A few random nodes at a time: their pods and pending pods are placed again by best fit, in a noisy
-order. A result is kept if it is no worse: most placed pods by priority, and available capacity in
-large pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and
-local search methods to solve vehicle routing problems".)
+Each iteration removes pods from a few random nodes, and places removed and pending pods by best
+fit in a randomised order. Results are accepted if no worse: most placed pods by priority, then
+available capacity in large pieces, finally the fewest migrations. (Shaw, "Using constraint
+programming and local search methods to solve vehicle routing problems".)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ class _Found(NamedTuple):
 
 
 class Search:
-    """Placement under improvement."""
+    """State of the large-neighbourhood search: the current placement and unplaced pods."""
 
     def __init__(self, problem: ClusterProblem, seed: int = 0) -> None:
         #: scarce resources
@@ -85,7 +85,7 @@ class Search:
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
-        """Place more pods, then migrate fewer."""
+        """Improve the placement until the deadline: place more pods, then migrate fewer."""
         packing = deadline.part(1 - _RESTORING)
         for _ in range(self._rounds):
             if packing.passed or not self._out:
@@ -97,7 +97,7 @@ class Search:
             self._accept_result(self._repack(restoring=True), self._rate_moves)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
-        """Place more pods by few migrations at a time, as far as each step is accepted."""
+        """Place more pods by steps of few migrations; `takes` accepts or rejects each step."""
         for _ in range(self._rounds):
             if deadline.passed or not self._out:
                 break
@@ -109,7 +109,7 @@ class Search:
                     self._on, self._spare_room, self._out = before
 
     def _repack(self, *, restoring: bool) -> "_Found | None":
-        """Return the result of refilling some nodes; None if a running pod would lose its place."""
+        """Return the result of refilling random nodes; None if a running pod would be unplaced."""
         rows = self._draw_rows()
         kept, pool = self._take_out(rows, restoring=restoring)
         waiting: list[int] = []
@@ -122,7 +122,7 @@ class Search:
         return found if self._keeps_running(found.out) else None
 
     def _accept_result(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
-        """Accept the result if it is no worse."""
+        """Accept the neighbouring placement unless it is worse than the current placement."""
         if found is None:
             return
         was, now = self._count_tiers(self._out), self._count_tiers(found.out)
@@ -146,7 +146,7 @@ class Search:
         return sorted(rows)
 
     def _take_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
-        """Return pods staying on the nodes, and pods removed."""
+        """Remove random pods from the nodes; return remaining pods by node, and removed pods."""
         part = 1.0 if next(self._random) < _EVEN else next(self._random)
         kept: _Nodes = {}
         pool: list[int] = []
@@ -170,7 +170,7 @@ class Search:
         *,
         restoring: bool,
     ) -> tuple[_Nodes, list[int]]:
-        """Return the pods on the nodes after refilling, and the pods left out."""
+        """Refill the nodes by randomised best fit; return pods by node, and unplaced pods."""
         size, rng = self._size, self._random
         noise = next(rng) * _NOISE
         homing = restoring and next(rng) < _HOMING
@@ -218,7 +218,7 @@ class Search:
         *,
         homing: bool,
     ) -> int | None:
-        """Return the node fitting best, with noise; on homing a former node."""
+        """Return the best-fitting node, randomised; `homing` prefers the pod's former node."""
         asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
@@ -240,7 +240,7 @@ class Search:
         return counted
 
     def _keeps_running(self, out: Sequence[int]) -> bool:
-        """Determine whether all running pods have a node."""
+        """Determine whether all running pods retain a node, given the unplaced pods."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
     def _rate_gaps(self, on: _Nodes) -> float:

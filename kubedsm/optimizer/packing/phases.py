@@ -1,10 +1,10 @@
-"""Packing as an integer programme with lexicographic goals.
+"""Packing as an integer programme with lexicographic goals, by priority tier.
 
-Section 2 of "Optimising Kubernetes pod placement with constraint programming", by counts of pods of
-a kind. For each tier (priority), the highest first: m1, the placed pods; and m2, for each running
-pod 3 if it stays, 1 if it migrates, 0 if it is evicted. (By the paper's text a pod staying
-counts 2.) Here all tiers are placed before migrations count, since migrations leave no gap; between
-the two is QoS. `by tier` is the paper's order.
+Section 2 of "Optimising Kubernetes pod placement with constraint programming", with pod counts by
+kind. For each tier (priority), highest first: m1 is the number of placed pods; m2 adds for each
+running pod 3 if it remains, 1 if it migrates, 0 if it is evicted. (By the paper's text a remaining
+pod counts 2.) Here all tiers are placed before migrations are minimised, because migrations leave
+no gap; QoS ranks between the two. `by tier` is the paper's order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +32,10 @@ _MIXES = 9
 
 
 def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int, ...]:
-    """Return upper bounds on the placed pods of each tier, given those of the tiers before.
+    """Return upper bounds on placed pods of each tier, given the pods of preceding tiers.
 
-    All nodes are taken for one, and each resource, or a sum of two, for the only one; the smallest
-    pods go first. placed: T, placed pods in a known placement.
+    The relaxation combines all nodes into one, considers single resources and sums of two
+    resources, and places the smallest pods first. placed: pods of each tier in a known placement.
     """
     reachable = (problem.most > 0).any(axis=0)
     counts = np.where(reachable, problem.counts, 0)
@@ -61,7 +61,7 @@ def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int,
 
 
 def _convex_weights(number: int) -> list[np.typing.NDArray[np.float64]]:
-    """Return convex combinations of `number` resources."""
+    """Return convex combinations of `number` resources as weight vectors."""
     single = list(np.eye(number))
     steps = [step / (_MIXES + 1) for step in range(1, _MIXES + 1)]
     pairs = [(a, b) for a in range(number) for b in range(a)]
@@ -80,7 +80,7 @@ _LEAST_DISTURBANCE = 2
 
 @attrs.frozen(eq=False)
 class _Steps:
-    """Edge pods of a workload, by a variable for each further one."""
+    """Edge pods of a workload in the programme, one variable for each additional pod."""
 
     level: int
     #: edge nodes and kinds of the workload, of the N x S loads
@@ -91,7 +91,7 @@ class _Steps:
 
 
 class Phases:
-    """Programme of a problem, and the meaning of its variables."""
+    """Integer programme of a packing problem, with the meaning of its variables."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Phases:
         tier_share: float = 0.6,
         order: GoalOrder = "placed first",
     ) -> None:
-        """tier_share: part of the time budget that is reserved equally for the goals."""
+        """Build the programme; tier_share: part of the time budget divided equally among goals."""
         self._problem, self._tier_share, self._order = problem, tier_share, order
         old = problem.old
         rows = Rows()
@@ -115,7 +115,10 @@ class Phases:
         self._programme: Programme = rows.programme()
 
     def solve_goals(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
-        """Return the best loads found, at least the hint, and what is known of each goal."""
+        """Maximise the goals lexicographically; return the best loads, and the certificates.
+
+        The result is never worse than the hint.
+        """
         goals, values = self.goals(hint), self.values(hint)
         found = maximise_in_order(self._programme, goals, solver, deadline, values)
         if found.values is None:
@@ -123,14 +126,14 @@ class Phases:
         return found.values[self._y], found
 
     def standing(self, loads: Ints) -> tuple[int, ...]:
-        """Return the value of each goal; greater is better."""
+        """Return the objective value of each goal for the loads; greater is better."""
         values = self.values(loads)
         return tuple(int(goal.weights @ values) for goal in self.goals(loads))
 
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
-        """Return the optimality of the loads.
+        """Return optimality certificates of the loads for each goal.
 
-        found: certificates of other loads that are no worse; they hold as far as values are
+        found: certificates of other loads that are no worse. They apply as far as values are
         identical.
         """
         goals, values = self.goals(loads), self.values(loads)
@@ -163,7 +166,7 @@ class Phases:
             rows.add((self._y[:, kind], 1), ([kept], -1), least=0)
 
     def _add_steps(self, rows: Rows, gains: Gains) -> Iterator["_Steps"]:
-        """Enumerate the steps of workloads whose edge share has a benefit."""
+        """Enumerate the edge-pod variables of workloads whose edge share affects QoS."""
         problem = self._problem
         edge = [row for row, n in enumerate(problem.nodes) if n.tier is Tier.EDGE]
         for workload in dict.fromkeys(filter(None, problem.workloads)):
@@ -179,7 +182,7 @@ class Phases:
                 yield _Steps(gains.level[workload], cells, steps, np.diff(scores))
 
     def goals(self, loads: Ints) -> list[Goal]:
-        """Return the goals in order, with upper bounds given the pods placed by `loads`."""
+        """Return the goals in lexicographic order, bounded by the pods that `loads` places."""
         placed = self._problem.count_placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
@@ -195,12 +198,12 @@ class Phases:
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
     def _tier_name(self, tier: int) -> str:
-        """Return the name of a tier; empty if there is only one."""
+        """Return the display name of a priority tier; empty with a single tier."""
         priorities = self._problem.priorities
         return f"priority {priorities[tier]}" if len(priorities) > 1 else ""
 
     def _placing_weights(self, tier: int) -> Ints:
-        """Return the weights of m1 of a tier."""
+        """Return the objective weights of m1, the placed pods of a priority tier."""
         weights = self._zero_weights()
         weights[self._y] = self._problem.tiers == tier
         return weights
@@ -216,7 +219,7 @@ class Phases:
         ]
 
     def _keeping_goal(self, tier: int | None, placed: Sequence[int]) -> Goal:
-        """Return the goal m2 of a tier, or of all, constants aside."""
+        """Return goal m2 (remaining and migrating pods) of one or all tiers, without constants."""
         tiers, weights = self._problem.tiers, self._zero_weights()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
         weights[self._kept] = 1 if tier is None else tiers[self._loose] == tier
@@ -229,7 +232,7 @@ class Phases:
         )
 
     def _must_disturb(self, placed: Sequence[int]) -> bool:
-        """Determine whether the numbers can be placed only if some pod leaves its node."""
+        """Determine whether placing the given pods of each tier requires any disruption."""
         problem = self._problem
         had = problem.old.sum(axis=0)
         free = problem.free - problem.old @ problem.requests
@@ -253,9 +256,9 @@ class Phases:
 
 
 def _time_parts(number: int, share: float) -> list[float]:
-    """Return the part of the remaining time for each goal.
+    """Return the part of the remaining time budget for each goal.
 
-    Each has an equal part of `share`, and half of what is left when its turn comes.
+    Each goal has an equal part of `share`, and half of the remainder when its turn comes.
     """
     reserved, pool, left, parts = share / number, 1 - share, 1.0, list[float]()
     for _ in range(number - 1):

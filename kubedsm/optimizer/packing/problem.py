@@ -1,4 +1,4 @@
-"""Whole cluster as one placement problem: movable pods and pending pods on all nodes."""
+"""Packing problem: movable and pending pods of the whole cluster as one placement problem."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
@@ -24,7 +24,10 @@ _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClusterProblem(PlacementProblem):
-    """Running and pending pods on all nodes; capacity as if none of the pods were anywhere."""
+    """Placement problem of running and pending pods on all nodes.
+
+    Node capacity excludes the usage of the pods being placed.
+    """
 
     snapshot: Snapshot
     #: N x S, where pods of each kind run
@@ -44,10 +47,10 @@ class ClusterProblem(PlacementProblem):
     def pose(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """Construct the problem; movable: the reason why a pod must stay, or None.
+        """Construct the packing problem from a snapshot.
 
-        Fixed pods only hold capacity. Others may be evicted, if allowed, for pending pods of a
-        higher priority.
+        movable: returns why a pod must not be migrated, or None. Fixed pods only occupy capacity.
+        If evictions are allowed, other pods may be evicted for pending pods of a higher priority.
         """
         rows = NodeRows(snapshot.index, snapshot.room, np.flatnonzero(~snapshot.index.tierless))
         ours = (p for p in snapshot.pods.values() if p.scheduler_name == snapshot.scheduler_name)
@@ -89,7 +92,7 @@ class ClusterProblem(PlacementProblem):
 
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
-        """Running pods of each kind by row, oldest first."""
+        """Running pods of each kind by node position, oldest first."""
         found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.kinds)
         for of_kind, kind in zip(found, self.kinds, strict=True):
             for pod in kind.pods:
@@ -113,17 +116,17 @@ class ClusterProblem(PlacementProblem):
         return {name: row for row, name in enumerate(self.names)}
 
     def asks_of(self, pod: Pod) -> Ints:
-        """Return R."""
+        """Return the resource requests of the pod as an array row."""
         asks: Ints = self.requests[self.kind_of[pod.uid]]
         return asks
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
-        """Return N x R, negative amounts included."""
+        """Return available capacity as an array (nodes x resources), including negative amounts."""
         listed = [free[name] for name in self.names]
         return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return N x R, the available capacity with the loads, negative amounts included."""
+        """Return the available capacity (nodes x resources) with the loads; may be negative."""
         room: Ints = self._free - (loads - self.old) @ self.requests
         return room
 
@@ -132,7 +135,7 @@ class ClusterProblem(PlacementProblem):
         return self.rows_of(self.snapshot.free)
 
     def list_fitting(self, pod: Pod, room: Ints) -> list[int]:
-        """Return the rows that accept the pod with this available capacity."""
+        """Return the positions of nodes accepting the pod with the given available capacity."""
         kind = self.kind_of[pod.uid]
         asks = self.requests[kind]
         enough = ((room >= asks) | (asks == 0)).all(axis=1)
@@ -140,7 +143,7 @@ class ClusterProblem(PlacementProblem):
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem with no additional pods of the kinds on the nodes."""
+        """Return the problem without additional pods of rejected kinds on the rejecting nodes."""
         most = self.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -148,12 +151,12 @@ class ClusterProblem(PlacementProblem):
         return attrs.evolve(self, most=most)
 
     def count_placed(self, loads: Ints) -> tuple[int, ...]:
-        """Return the number of placed pods of each tier."""
+        """Return the number of placed pods of each priority tier."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
     def count_kept(self, loads: Ints) -> Ints:
-        """Return S, the running pods that have a node, the same or another."""
+        """Return the number of running pods of each kind that retain any node."""
         kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
         return kept
 
@@ -161,7 +164,7 @@ class ClusterProblem(PlacementProblem):
 def _empty_nodes(
     rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
 ) -> Room:
-    """Return the available capacity of the requested resources without the pods."""
+    """Return the node capacity of the requested resources without the pods being placed."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:
@@ -197,7 +200,7 @@ def _group_kinds(
 
 
 def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
-    """Return N x S, running pods."""
+    """Return the number of running pods, shape (nodes, kinds)."""
     at = {node.name: row for row, node in enumerate(rows.nodes)}
     old = np.zeros((len(at), len(kinds)), dtype=np.int64)
     for kind, of in enumerate(kinds):
@@ -208,7 +211,7 @@ def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
 
 
 def _count_fitting(problem: PlacementProblem, room: Ints, old: Ints) -> Ints:
-    """Return N x S, how many fit without other kinds, at least as many as run there."""
+    """Return how many pods of one kind fit on each node, at least the running pods."""
     asked = np.maximum(problem.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]
     fits[:, problem.requests == 0] = np.iinfo(np.int64).max

@@ -1,6 +1,6 @@
-"""Placement of a batch: exact tables, heuristics, a mixed-integer programme, in order of cost.
+"""Batch placement: exact tables, heuristics, and a mixed-integer programme, by increasing cost.
 
-`decision` chooses by tables where the exact-search limit allows. Otherwise `heuristics` and
-`batch_mip` take over, and `ruled` repairs plans under constraints between pods (`rule_keeping`,
-`settling`). No decision is worse than one pod at a time (`batch`).
+`decision` uses exact tables within the exact-search limit. Above this limit `heuristics` and
+`batch_mip` take over. `ruled` repairs placements under constraints between pods (`rule_keeping`,
+`settling`). No decision is worse than scheduling one pod at a time (`batch`).
 """

@@ -1,9 +1,10 @@
-"""Batch of pods to be placed: shared data of its decision, a single pod, and one pod at a time.
+"""Batch of pods to be placed: shared data, single-pod placement, and one-pod-at-a-time scheduling.
 
-A single pod goes to the edge if that gains QoS, or costs none and joins fewer replicas, or as many
-and reduces fragmentation. One pod at a time, in serving order, is the floor that every decision
-reaches; as in kube-scheduler, a subsequent pod may break constraints of a preceding one there. The
-time of the floor is linear in the number of pods, so no deadline applies.
+A single pod goes to the edge if this gains QoS. At equal QoS it goes to the edge if it joins fewer
+replicas there, or equally many with less fragmentation. One pod at a time, in scheduling order,
+is the lower bound for every decision. As in kube-scheduler, a subsequent pod may violate
+constraints of a preceding pod there. Its running time is linear in the number of pods, so no
+deadline applies.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ from kubedsm.model.node_index import Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.objective import Objective, QosTargets, quality
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import (
     NO_RANK,
@@ -65,10 +66,10 @@ def place_alone(
     fragmentation: Fragmentation,
     spread: ReplicaSpread | None = None,
 ) -> Choice:
-    """Return the node of the pod; gain: QoS that the pod adds on the edge."""
+    """Choose the node of a single pod; gain: QoS gained by placing the pod on the edge."""
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
-    if spread is not None and spreads(pod):
+    if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
         company = spread.by_node(pod.workload, edge.index)
     added = _added_fragmentation(fragmentation, edge, pod.requests)
     total, nowhere = edge_fragmentation(fragmentation, edge), np.zeros_like(company)
@@ -83,7 +84,7 @@ def place_alone(
 
 
 def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
-    """Return the fragmentation of the nodes together."""
+    """Return the total fragmentation of the edge nodes, given their available capacity."""
     axes = axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
@@ -98,10 +99,11 @@ def choose_node(
     company: Ints,
     penalties: Ints,
 ) -> tuple[int, int] | None:
-    """Return the position of the node that a single pod goes to, and the fragmentation added.
+    """Return the position of the chosen node for a single pod, and the added fragmentation.
 
-    open_to: nodes accepting the pod. added: fragmentation that the pod adds to the edge rows.
-    company, penalties: by position, replicas that the pod joins, and its preference penalty.
+    open_to: mask of nodes accepting the pod. added: fragmentation that the pod adds to each edge
+    row.
+    company, penalties: replicas joined by the pod, and preference penalty, by position.
     """
     target = _least_allocated(requests, cloud.only(open_to), company, penalties)
     rows = np.flatnonzero(open_to[edge.positions])
@@ -123,7 +125,7 @@ def choose_node(
 def _least_allocated(
     requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
 ) -> int | None:
-    """Return the position of the cloud node for a pod; all of the nodes have room."""
+    """Return the position of the least allocated candidate node; all have sufficient capacity."""
     if not len(nodes.positions):
         return None
     basic = ("cpu", "memory")
@@ -135,7 +137,7 @@ def _least_allocated(
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
-    """Return why another node would reject a pod leaving its own; None if it would not."""
+    """Return why another node would reject a pod leaving its current node; None if accepted."""
     if is_plain(snapshot, [pod]):
         return rejection(pod.pod_class, node, snapshot.free[node.name])
     return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)
@@ -143,7 +145,7 @@ def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection |
 
 @attrs.frozen(eq=False)
 class Batch:
-    """Batch with the snapshot, the objective and the limits of its decision."""
+    """Batch of pending pods with the snapshot, objective and limits of the placement decision."""
 
     snapshot: Snapshot
     #: in serving order
@@ -172,9 +174,9 @@ class Batch:
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """Choose by a sample of the cloud if the sample holds the whole batch.
+        """Choose nodes for pods without constraints between pods, sampling a large cloud.
 
-        Else by the whole cloud.
+        If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
         looked_at, some = None, self.cloud
         if self.sampling is not None:
@@ -202,7 +204,7 @@ class Batch:
     def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
     ) -> tuple[ReplicaLadders | None, PlacementProblem]:
-        """Return the replica ladders, of the edge as well, and the cloud's problem."""
+        """Return the replica ladders of both tiers, and the placement problem of the cloud."""
         if self.spread is None:
             return None, PlacementProblem.of(batch_kinds, cloud)
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
@@ -223,7 +225,7 @@ class Batch:
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:
-        """Return the bindings in serving order."""
+        """Return the bindings (pod, node, tier) of a choice, in scheduling order."""
         placed = {
             pod.uid: Binding(pod, node, tier)
             for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
@@ -232,13 +234,13 @@ class Batch:
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
 
     def gain_at_edge(self, workload: Workload, more: int) -> int:
-        """The QoS that one more pod of the workload adds at the edge, next to `more` others."""
+        """Return the QoS gained by one more edge pod of the workload, after `more` others."""
         share = self.shares.get(workload, Share())
         then = Share(share.edge + more, share.total)
         return self.objective.gain(then, self.qos_targets(workload))
 
     def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
-        """The bindings of the placements, in their order."""
+        """Return the bindings (pod, node, tier) of placed pods, in the given order."""
         nodes = self.snapshot.nodes
         tiers = [(pod, node, nodes[node].tier) for pod, node in placed]
         return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
@@ -248,7 +250,7 @@ class Batch:
         return shares_after(self.shares, more)
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
-        """Return the value before penalties: pods by turn, then QoS by level."""
+        """Return the objective before penalties: placed pods by turn, then QoS by level."""
         placed, worth = self.by_turn(bindings), self.by_level(bindings)
         return (
             [placed[turn] for turn in sorted(placed, reverse=True)],
@@ -256,14 +258,14 @@ class Batch:
         )
 
     def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """Return the number of pods with each turn."""
+        """Return the number of placed pods with each turn (priority, overdue count)."""
         placed = dict.fromkeys(map(self.turn, self.pods), 0)
         for binding in bindings:
             placed[self.turn(binding.pod)] += 1
         return placed
 
     def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
-        """Return the QoS of the batch's workloads of each level."""
+        """Return the QoS of the batch's workloads after the bindings, by priority level."""
         after = self.shares_after(bindings)
         levels = levels_of((pod.workload, pod.pod_class.priority) for pod in self.pods) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
@@ -279,9 +281,9 @@ class Batch:
     def certificates(
         self, bindings: Sequence[Binding], most: Choice, proof: Proof
     ) -> tuple[Certificate, ...]:
-        """Return certificates of unproven goals.
+        """Return optimality certificates of the goals that are not proven optimal.
 
-        `most` is an upper bound on any placement.
+        most: choice with an upper bound on the value of any placement.
         """
         known = {PLACED: proof.placed, QOS: proof.qos}
         none = self.by_level(())
@@ -295,7 +297,7 @@ class Batch:
         return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
-        """Return the turn of the pod."""
+        """Return the turn of the pod: priority, then overdue count."""
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
@@ -334,7 +336,7 @@ class Batch:
     def why_not(
         self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
-        """Return the rejections of each of the pods by each node, after the bindings."""
+        """Return the rejection of each unplaced pod by each node, after the bindings."""
         snapshot = self.snapshot
         free = room_after(snapshot.free, bindings)
         room = snapshot.room.now(free, {binding.node for binding in bindings})
@@ -358,9 +360,9 @@ _OVERHEAD, _MOST_MEASURED = 100, 10_000_000
 
 
 def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
-    """Place every pod that finds a node on its turn.
+    """Schedule the pods of a batch one at a time, as kube-scheduler does.
 
-    Pods without a node are tried again at the end: others may have opened a node to them.
+    Unschedulable pods are retried at the end, because other pods may have opened nodes to them.
     """
     surroundings = feasibility.scene.surroundings
     settling = Settling(
@@ -386,7 +388,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             for tier in (Tier.EDGE, Tier.CLOUD)
         )
         company = penalties = np.zeros(len(open_to), dtype=np.int64)
-        if settling.spread is not None and spreads(pod):
+        if settling.spread is not None and has_default_spread(pod):
             company = settling.spread.by_node(pod.workload, edge.index)
         differing = settling.open.penalties(pod, open_to.nonzero()[0])
         chosen = choose_node(
@@ -410,7 +412,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
 def _added_fragmentation(
     measure: Fragmentation, edge: NodeRows, requests: Resources
 ) -> Callable[[Positions], Ints]:
-    """Return the fragmentation that such a pod adds to rows of the edge."""
+    """Return the fragmentation that the pod would add to each of the edge rows."""
     axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
 
     def rate_rows(rows: Positions) -> Ints:
@@ -424,7 +426,7 @@ def _added_fragmentation(
 
 
 def _room_left(edge: NodeRows) -> Callable[[Positions], Ints]:
-    """Return the free share of the rows of the edge: the stand-in where mixes are large."""
+    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
     basic = ("cpu", "memory")
 
     def rate_rows(rows: Positions) -> Ints:

@@ -1,9 +1,9 @@
-"""Integer programme of a batch above the exact-search limit, its upper bounds, and its parts.
+"""Integer programme of a batch above the exact-search limit, with bounds and independent parts.
 
-The goals are those of `make_decision`: pods placed by turn; QoS by level; evenness by level;
-penalties. Variables count the pods of a kind on a node; additional ones count whose pods are on the
-edge, and steps of QoS. A cloud that holds the whole batch is one node of unlimited capacity. Kinds
-that share no workload and no node are solved as independent parts.
+The lexicographic goals are those of `make_decision`: placed pods by turn, QoS by level, evenness
+by level, preference penalties. Variables count the pods of each kind on each node. Additional
+variables count edge pods by workload, and steps of QoS. A cloud that holds the whole batch is one
+node of unlimited capacity. Kinds without common workloads or nodes are independent parts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _ROUNDED = 2
 
 @attrs.frozen(eq=False)
 class IntegerChoice:
-    """Programme of a batch, made by `build_programme`."""
+    """Integer programme for the placement of a batch, with its variables and goals."""
 
     members: Sequence[Demand]
     programme: Programme
@@ -56,7 +56,7 @@ class IntegerChoice:
     steps: tuple[Ints, ...]
 
     def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
-        """Return the values of another choice, as a start solution; variables of `also` are 0."""
+        """Return variable values for another placement, as a start solution of the solver."""
         values = np.zeros(len(self.programme.upper), dtype=np.int64)
         others = self.loads[len(on_edge) :]
         loads = in_cloud if len(others) == len(in_cloud) else in_cloud.sum(axis=0, keepdims=True)
@@ -72,7 +72,7 @@ class IntegerChoice:
         return values
 
     def picks(self, values: Ints) -> Picks:
-        """Return the edge pods by workload and kind."""
+        """Return the number of edge pods by workload and kind, from variable values."""
         return {
             (self.members[member].workload, kind): int(values[variable])
             for member, kind, variable in zip(
@@ -90,9 +90,10 @@ def build_programme(
     also: Also | None = None,
     roomy: Ints | None = None,
 ) -> IntegerChoice:
-    """Construct the programme; both problems have the same kinds, and the members their pods.
+    """Build the integer programme of a batch from edge and cloud placement problems.
 
-    roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
+    Both problems have the same kinds; the members (workloads) own the pods of these kinds.
+    roomy: pods of each kind that the cloud holds in any case; the cloud nodes are then irrelevant.
     """
     rows = Rows()
     on_edge = add_loads(rows, edge, edge.fitting)
@@ -128,7 +129,10 @@ def build_programme(
 
 
 def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
-    """Add variables for the loads, N x S, up to `upper` and within the capacity of the nodes."""
+    """Add integer variables for the loads (nodes x kinds), with rows for the node capacity.
+
+    upper: maximum number of pods of each kind on each node.
+    """
     variables = rows.variables(upper)
     for resource, asked in enumerate(problem.requests.T):
         wanted = np.flatnonzero(asked)
@@ -139,7 +143,7 @@ def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
 
 
 def _add_steps(rows: Rows, scores: Ints) -> Ints:
-    """Add a variable for each additional pod of a workload, ordered where gains are not concave."""
+    """Add a QoS variable for each additional edge pod, ordered if gains are not concave."""
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
         rows.add_chain(steps)
@@ -152,7 +156,7 @@ def turn_called(turn: Turn) -> str:
 
 
 def list_turns(problem: PlacementProblem) -> Iterator[tuple[str, Mask]]:
-    """Enumerate the name and the kinds of each turn, the greatest first."""
+    """Enumerate the turns with their goal names and kinds, greatest turn first."""
     turns = [kind.rank.turn for kind in problem.kinds]
     for turn in sorted(set(turns), reverse=True):
         yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
@@ -163,7 +167,7 @@ def level_called(level: int) -> str:
 
 
 def list_levels(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
-    """Enumerate the name and the members of each level, the greatest first."""
+    """Enumerate the priority levels with their goal names and workloads, greatest level first."""
     for level in sorted({member.level for member in members}, reverse=True):
         of_level = [at for at, member in enumerate(members) if member.level == level]
         yield level_called(level), of_level
@@ -195,9 +199,10 @@ _FLOAT_ERROR = 0.01
 def upper_bounds(
     edge: PlacementProblem, cloud: PlacementProblem, members: Sequence[Demand], objective: Objective
 ) -> dict[tuple[str, str], int]:
-    """Return upper bounds on pods placed by turn and QoS by level (fractional knapsack relaxation).
+    """Return upper bounds on placed pods by turn and QoS by level (fractional knapsack relaxation).
 
-    All nodes accepting a kind are one, pods may be split, and only the scarcest resource counts.
+    The relaxation combines all nodes accepting a kind, splits pods, and considers only the scarcest
+    resource.
     """
     most: dict[tuple[str, str], int] = {}
     whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
@@ -224,13 +229,16 @@ def upper_bounds(
 
 
 def _capacity_of(problem: PlacementProblem, kinds: Mask) -> Ints:
-    """Return R, available capacity of nodes accepting one of the kinds."""
+    """Return the available capacity of each resource on nodes accepting any of the kinds."""
     room: Ints = problem.free[problem.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
 def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
-    """Return the most that some of the pods gain together; K, K x R, R."""
+    """Return an upper bound on the total gain of pods within the capacity (fractional knapsack).
+
+    Gains, sizes (pods x resources) and capacity (resources) are arrays.
+    """
     least = float(gains.sum())
     for asked, free in zip(requests.T.astype(np.float64), room.tolist(), strict=True):
         dear = np.flatnonzero(asked)
@@ -244,7 +252,7 @@ def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> i
 
 @attrs.frozen(eq=False)
 class Chosen:
-    """Placement with its proof and certificates."""
+    """Placement of a batch above the exact-search limit, with proof and optimality certificates."""
 
     placement: Placement
     proof: Proof
@@ -262,12 +270,16 @@ def choose_by_solver(
     first: Placement,
     bounds: Bounds,
 ) -> Chosen:
-    """Return the best selection of heuristics and solver; `first` was found quickly."""
+    """Return the best placement found by heuristics and the integer-programming solver.
+
+    first: a quickly constructed placement to start from.
+    """
     placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
     posed = build_programme(edge, cloud.problem, members, objective, roomy=cloud.endless)
-    limits = upper_bounds(edge, cloud.problem, members, objective)
-    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
+    limits = upper_bounds(edge, cloud.problem, members, objective)
+    limits |= _settled_evenness(posed.goals, members, objective, hint)
+    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     found = maximise_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
     if found.values is not None and bounds.solver is not None:
         placement = _read_placement(posed, found.values, cloud, len(edge.free))
@@ -275,8 +287,25 @@ def choose_by_solver(
     return Chosen(placement, derive_proof(found.certificates), told)
 
 
+def _settled_evenness(
+    goals: Sequence[Goal], members: Sequence[Demand], objective: Objective, values: Ints
+) -> dict[tuple[str, str], int]:
+    """Return the evenness of each level in which every workload has its greatest QoS.
+
+    Evenness changes only where QoS does: no other placement of that QoS is more even. So batches
+    that find room for all need no solver.
+    """
+    reached = {(goal.name, goal.of): int(goal.weights @ values) for goal in goals}
+    settled = {}
+    for called, of_level in list_levels(members):
+        scores = [members[at].scores(objective) for at in of_level]
+        if reached[QOS, called] == sum(int(of.max() - of[0]) for of in scores):
+            settled[EVEN, called] = reached[EVEN, called]
+    return settled
+
+
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
-    """Return the placement of the values, the cloud's pods spread out if possible."""
+    """Convert solver values to a placement; cloud pods are spread over nodes if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.problem.penalties
     if cloud.endless is not None or (
@@ -287,7 +316,7 @@ def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes:
 
 
 def derive_proof(certificates: Iterable[Certificate]) -> Proof:
-    """Return what the certificates prove; penalties come after evenness."""
+    """Return the proof implied by optimality certificates; penalties rank after evenness."""
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(
         NO_PROOF,
@@ -301,7 +330,7 @@ Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chose
 
 
 def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """Return the kinds of each independent part."""
+    """Return the independent parts of a batch, each an array of kinds without shared nodes."""
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
     )
@@ -319,7 +348,7 @@ def choose_by_parts(
     bounds: Bounds,
     choose: Choose,
 ) -> Chosen:
-    """Choose for each part by itself, and combine the results."""
+    """Choose the placement of each independent part, and combine the placements."""
     picks: Picks = {}
     on_edge, in_cloud = edge.nothing(), cloud.problem.nothing()
     made = []
@@ -350,7 +379,7 @@ Amounts = Mapping[tuple[str, str], int]
 
 
 def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
-    """Return pods placed by turn, and QoS by level."""
+    """Return goal values by goal name: placed pods by turn, and QoS by priority level."""
     found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
     found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
     return found
@@ -359,9 +388,10 @@ def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amount
 def list_shortfalls(
     reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
 ) -> Iterator[Certificate]:
-    """Enumerate certificates of the gaps between the reached amounts and the bounds.
+    """Enumerate optimality certificates for gaps between goal values and upper bounds.
 
-    certificates: unproven goals of `best`; several of one goal are of parts that add up.
+    certificates: unproven goals of `best`. Several certificates of one goal belong to independent
+    parts, and are summed.
     """
     gaps: dict[tuple[str, str], int] = {}
     notes: dict[tuple[str, str], str] = {}

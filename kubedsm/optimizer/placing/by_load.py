@@ -1,8 +1,9 @@
-"""Load-aware post-processing: pods of a decision are reassigned within their tiers.
+"""Load-aware post-processing: decided pods are reassigned to balance measured load within tiers.
 
-One pod after the other may go to a node of its tier that accepts it next to all others, with no
-more replicas together. It goes where load score less preference penalty is greatest, with the
-expected use of the pods before it; it stays where nothing is better or the node's use is unknown.
+Each pod in turn may change to another node of its tier that accepts the pod next to all others,
+without joining more replicas. The node with the greatest load score less preference penalty is
+chosen, considering the expected usage of preceding pods. A pod remains if no node is better, or
+if the usage of its node is unknown.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,14 +18,14 @@ from kubedsm.model.node_index import Mask
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 
 
 @attrs.define(eq=False)
 class _Rules:
-    """Rules with all pods of the batch in place: each keeps them as it comes, and in the end."""
+    """Constraints between pods during load balancing, at arrival and in the final state."""
 
     #: with pods before, with all pods, and with all but the current one
     come: Feasibility
@@ -39,7 +40,7 @@ class _Rules:
         return cls(come, every, every)
 
     def open_to(self, binding: Binding) -> Mask | None:
-        """Return the nodes accepting the pod; None if its own no longer does."""
+        """Return the nodes accepting the pod; None if the pod's own node no longer accepts it."""
         pod = binding.pod
         if self.come.rejection(pod, binding.node):
             return None
@@ -47,7 +48,7 @@ class _Rules:
         return self.others.taking(pod) & self.come.taking(pod)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
-        """Migrate the pod; return False, with nothing changed, if that breaks rules of others."""
+        """Place the pod on the node; return False, without changes, if rules of others break."""
         pod = binding.pod
         if node != binding.node:
             moved = self.others.with_pod(pod, node)
@@ -68,10 +69,11 @@ def balance_by_load(
     spread: bool = True,
     closed: Collection[NodeName] = (),
 ) -> Decision:
-    """Return the decision with its pods balanced by load within their tiers.
+    """Return the decision with its pods reassigned within their tiers by measured load.
 
-    Unchanged without measurements, after the deadline, or if an unschedulable pod would fit then.
-    spread: whether replicas are kept apart. closed: nodes that get no additional pods.
+    The decision is unchanged without measurements, after the deadline, or if the reassignment would
+    make an unschedulable pod schedulable. spread: whether replicas are kept apart.
+    closed: nodes that receive no additional pods.
     """
     loads = Loads.of(goal, snapshot) if goal.weight else None
     if loads is None or not decision.bindings:
@@ -147,7 +149,7 @@ class _Dealing:
         return cls(loads, rules, apart, tiers)
 
     def place(self, binding: Binding) -> NodeName | None:
-        """Return the node of the pod; None if its node no longer accepts it."""
+        """Choose the least loaded node for the pod; None if its node no longer accepts it."""
         pod, names = binding.pod, self.loads.nodes.names
         open_to = self.rules.open_to(binding)
         if open_to is None:
@@ -172,9 +174,9 @@ class _Dealing:
         return node
 
     def _no_less_apart(self, pod: Pod, here: int) -> Mask:
-        """Return the nodes where the pod joins no more replicas than on its own."""
+        """Return the nodes where the pod joins no more replicas than on its current node."""
         index = self.loads.nodes
-        if self.spread is None or not spreads(pod):
+        if self.spread is None or not has_default_spread(pod):
             return index.every()
         zones = index.zone.codes
         company = self.spread.by_node(pod.workload, index) - (zones == zones[here])

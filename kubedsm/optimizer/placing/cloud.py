@@ -1,7 +1,7 @@
-"""Cloud: placement by least allocation, exact search where that leaves pods out, and sampling.
+"""Cloud placement: least allocation, exact search for the remaining pods, and node sampling.
 
-The paper has one endless cloud node; here cloud nodes are finite. A large cloud is sampled as by
-kube-scheduler's percentageOfNodesToScore, but a batch at a time.
+The paper assumes one cloud node of unlimited capacity; here cloud nodes have finite capacity.
+A large cloud is sampled like kube-scheduler's percentageOfNodesToScore, but per batch.
 """
 
 import heapq
@@ -30,7 +30,7 @@ WHOLE_CLOUD = 100
 
 @attrs.frozen(slots=True)
 class LookedAt:
-    """Window of cloud nodes in round-robin order."""
+    """Window of sampled cloud nodes, in round-robin order."""
 
     first: int
     number: int
@@ -38,7 +38,7 @@ class LookedAt:
 
     @property
     def following(self) -> int:
-        """Start of the next window."""
+        """Round-robin start position of the next sampling window."""
         return (self.first + self.number) % self.of
 
     def __str__(self) -> str:
@@ -51,24 +51,23 @@ class LookedAt:
         return index.at(np.roll(index.of_tier(Tier.CLOUD), -self.first)[: self.number])
 
     def others(self, index: NodeIndex) -> Mask:
-        """Return the cloud nodes outside the window."""
+        """Return the cloud nodes outside the sampling window."""
         return index.at(index.of_tier(Tier.CLOUD)) & ~self.nodes(index)
 
 
 @attrs.frozen(slots=True)
 class Sampling:
-    """Sampling percentage and start."""
+    """Node sampling of a large cloud: percentage of nodes, and round-robin start position."""
 
     #: see `nodes_to_find`
     percentage: int
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
-        """Return the smallest window with enough nodes for each kind of pod.
+        """Return the smallest window of cloud nodes with sufficient feasible nodes for each kind.
 
-        None for the whole cloud.
-
-        taking: nodes accepting each kind. Kinds that the whole cloud rejects are ignored.
+        None represents the whole cloud. taking: feasible nodes of each kind, as masks. Kinds
+        without any feasible cloud node are ignored.
         """
         order = index.of_tier(Tier.CLOUD)
         wanted = nodes_to_find(len(order), self.percentage)
@@ -88,7 +87,7 @@ _MAX_NODE_SCORE = 100
 def allocation_score(allocatable: list[int], requested: list[int]) -> int:
     """Return kube-scheduler's LeastAllocated score, 0..100, of CPU and memory with equal weights.
 
-    requested: with the pod.
+    requested: total requests on the node, with the pod.
     """
     scores = [
         (size - asked) * _MAX_NODE_SCORE // size if asked <= size else 0
@@ -99,7 +98,7 @@ def allocation_score(allocatable: list[int], requested: list[int]) -> int:
 
 
 def score_with(requests: Resources, node: Node, free: Resources) -> int:
-    """Return the score of a node with this available capacity after one more pod."""
+    """Return the LeastAllocated score of a node after one more pod, given available capacity."""
     size = node.allocatable
     cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
     requested = [cpu + requests.cpu, memory + requests.memory]
@@ -107,7 +106,7 @@ def score_with(requests: Resources, node: Node, free: Resources) -> int:
 
 
 def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
-    """Return the scores of T nodes, both arrays T x 2."""
+    """Return LeastAllocated scores of nodes; both arrays have the shape (nodes, 2)."""
     exists = allocatable > 0
     size = np.where(exists, allocatable, 1)
     scores = np.where(requested <= size, (size - requested) * _MAX_NODE_SCORE // size, 0)
@@ -116,10 +115,11 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 
 
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
-    """Return a placement, N x S, of the numbers of pods, as far as they fit.
+    """Return a least-allocated placement (nodes x kinds) of up to the given pod counts.
 
-    By priority, then the largest first; each by least preference penalty, least charge, least
-    allocation, fewest arrivals, first node. Neither penalties nor charges keep a pod out.
+    Pods are placed by priority, then by decreasing size. Nodes compare by least preference penalty,
+    least charge, least allocation, fewest arrivals, and position. Neither penalties nor charges
+    prevent a placement.
     """
     loads = _spread_out(problem, counts)
     for looser in _relax_packing(problem):
@@ -129,7 +129,7 @@ def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
 
 
 def _relax_packing(problem: PlacementProblem) -> Iterator[PlacementProblem]:
-    """Enumerate the problem without charges, then without penalties."""
+    """Enumerate relaxed placement problems: without charges, then also without penalties."""
     if problem.ladders:
         problem = attrs.evolve(problem, ladders=None)
         yield problem
@@ -149,7 +149,7 @@ def _spread_out(problem: PlacementProblem, counts: Ints) -> Ints:
 def _spread_kind(
     problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints, loads: Ints
 ) -> None:
-    """Place pods of one kind and update capacity, arrivals and loads."""
+    """Place pods of one kind by least allocation; update capacity, arrivals and loads."""
     requests: list[int] = problem.requests[kind].tolist()
     # Only the chosen node changes: the heap stays valid.
     best = _first_choices(problem, kind, number, room, came)
@@ -175,7 +175,7 @@ def _spread_kind(
 def _first_choices(
     problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints
 ) -> list[tuple[int, ...]]:
-    """Return sort keys of the best nodes for the next pod, at most `number`."""
+    """Return the sort keys of the best nodes for the next pod, up to `number` nodes."""
     requests = problem.requests[kind]
     fits = problem.most[:, kind] > 0
     for resource in np.flatnonzero(requests).tolist():
@@ -189,12 +189,12 @@ def _first_choices(
 
 
 def _sums_over(parts: Iterable[Ints]) -> Ints:
-    """Return the outer sum of the vectors."""
+    """Return the outer sum of vectors: one axis for each vector."""
     return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
 def cap_placement(loads: Ints, counts: Ints) -> Ints:
-    """Return the placement capped at the counts, last nodes first."""
+    """Return the placement reduced to the pod counts of each kind, from the last nodes first."""
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
     return kept
@@ -202,7 +202,7 @@ def cap_placement(loads: Ints, counts: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class CloudRoom:
-    """Capacity of the cloud for pods that the edge leaves over."""
+    """Cloud capacity for the pods of a batch that are not placed on the edge."""
 
     problem: PlacementProblem
     #: placement of the whole batch, possibly incomplete
@@ -218,12 +218,12 @@ class CloudRoom:
 
     @classmethod
     def roomy(cls, problem: PlacementProblem) -> "CloudRoom | None":
-        """Return the cloud if it holds the whole batch; else None."""
+        """Return the cloud capacity if it is sufficient for the whole batch; None otherwise."""
         room = cls(problem, place_least_allocated(problem, problem.counts), None)
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """Restrict to the kinds."""
+        """Return the cloud capacity for the given kinds (indices) only."""
         problem = self.problem.only(kinds)
         if self.endless is None:
             return CloudRoom.of(problem, bounds)
@@ -231,9 +231,9 @@ class CloudRoom:
 
     @property
     def endless(self) -> Ints | None:
-        """S: pods of each kind that the cloud holds in any case, if no node ever holds more.
+        """Number of cloud pods of each kind, if capacity is sufficient for all feasible pods.
 
-        Else None.
+        None if the capacity of the cloud limits the placement.
         """
         surely: Ints = self.whole.sum(axis=0)
         ever = self.problem.counts * self.problem.feasible.any(axis=0)
@@ -241,11 +241,14 @@ class CloudRoom:
 
     @property
     def exact(self) -> bool:
-        """True if `capacity` is exact and not only a lower bound."""
+        """True if `capacity` is exact, False if it is only a lower bound."""
         return self.table is not None or self.endless is not None
 
     def capacity(self, limits: Ints) -> Ints:
-        """Return the weighted pods that the cloud holds for every edge vector up to the limits."""
+        """Return the weighted number of remaining pods in the cloud, for each edge count vector.
+
+        limits: greatest edge count of each kind; the result has shape limits + 1.
+        """
         weights = self.problem.weights or [1] * len(limits)
         left = [
             count - np.arange(limit + 1)
@@ -263,24 +266,24 @@ class CloudRoom:
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
 
     def least_penalties(self, limits: Ints) -> Ints:
-        """Return a lower bound on the cloud penalties for every edge vector."""
+        """Return a lower bound on preference penalties in the cloud, for each edge count vector."""
         least = self.problem.least_penalties
         on_edge = tuple((limits + 1).tolist())
         return int(least @ self.problem.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
-        """Return a lower bound on the cloud charges for every edge vector."""
+        """Return a lower bound on replica charges in the cloud, for each edge count vector."""
         return _sums_over(
             self._least_charges_of(kind)[int(self.problem.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
     def least_charged(self, counts: Ints) -> int:
-        """Return a lower bound on the charges of the numbers of pods."""
+        """Return a lower bound on the replica charges of cloud pods, given counts by kind."""
         return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
     def _least_charges_of(self, kind: int) -> Ints:
-        """Return the least charges of 0, 1, ... pods of a kind, capacity aside."""
+        """Return the least charges of 0, 1, ... cloud pods of a kind, irrespective of capacity."""
         count = int(self.problem.counts[kind])
         nodes = np.flatnonzero(self.problem.feasible[:, kind])
         if self.problem.ladders is None or not len(nodes):
@@ -288,7 +291,7 @@ class CloudRoom:
         return self.problem.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """Return a placement of the numbers of pods: as many as `capacity` says."""
+        """Return a cloud placement (nodes x kinds) of as many of the pods as capacity permits."""
         everything = bool((counts == self.problem.counts).all())
         spread = self.whole if everything else place_least_allocated(self.problem, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -307,17 +310,17 @@ class CloudRoom:
 
     @staticmethod
     def _weigh_vectors(table: MatchTable) -> Ints:
-        """Return the weight of each vector that the cloud can hold; -1 for others."""
+        """Return the weighted pod count of each feasible cloud vector; -1 for the others."""
         costs = table.costs()
         sums = vector_sums(costs.shape, table.problem.weights)
         return np.where(costs < UNREACHABLE, sums, -1)
 
 
 class CloudHold:
-    """Test whether the cloud holds pods leaving the edge, with memory of preceding answers."""
+    """Cached feasibility test: whether the cloud has capacity for pods leaving the edge."""
 
     def __init__(self, packing: PlacementProblem, bounds: Bounds) -> None:
-        """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
+        """Prepare the test; packing: cloud nodes, and the maximum departures of each kind."""
         self.packing = packing
         self._bounds = bounds
         self._known: dict[bytes, Ints | None] = {}
@@ -329,18 +332,18 @@ class CloudHold:
 
     @property
     def certain(self) -> bool:
-        """False if some test exceeded the exact-search limit."""
+        """False if any feasibility test exceeded the exact-search limit."""
         return self._exact and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:
-        """Determine whether one pod of the kind fits."""
+        """Determine whether any cloud node has capacity for one pod of the kind."""
         packing = self.packing
         requests = packing.requests[kind]
         fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Determine whether the numbers of pods fit together."""
+        """Determine whether the cloud can hold the given number of pods of each kind."""
         if any((counts <= known).all() for known in self._enough):
             return True
         if any((counts >= known).all() for known in self._too_many):
@@ -350,7 +353,7 @@ class CloudHold:
         return held
 
     def after_leaving(self, room: Ints) -> "CloudHold":
-        """Return the cloud after pods with this capacity, N x R, have left."""
+        """Return the feasibility test with additional capacity (nodes x resources) released."""
         key = room.tobytes()
         if key not in self._vacated:
             free = self.packing.free + room
@@ -358,7 +361,7 @@ class CloudHold:
         return self._vacated[key]
 
     def loads(self, counts: Ints) -> Ints | None:
-        """Return a placement of the numbers of pods; None if there is none."""
+        """Return a complete cloud placement of the pod counts; None without sufficient capacity."""
         if not counts.any():
             return self.packing.nothing()
         key = counts.tobytes()

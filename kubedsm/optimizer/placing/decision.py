@@ -1,9 +1,9 @@
-"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the thresholds.
+"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the search limit.
 
-QoS depends on how many pods of each workload are on the edge, and capacity on how many of each
-kind. The selection is among count vectors: `match` has the feasible ones with their fragmentation,
-`split` the best QoS of sharing a vector among workloads. The paper compares sums of resources; here
-a vector counts only if `match` places it.
+QoS depends on the number of edge pods of each workload, and capacity on the number of each kind.
+Therefore the selection is among count vectors. `match` provides the feasible vectors with their
+fragmentation, and `split` the best QoS of distributing a vector among workloads. The paper
+compares sums of resources, whereas here `match` must find a placement of the vector.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ from kubedsm.plugins.plugin import Rejection
 
 
 class Binding(NamedTuple):
-    """Pod, node and tier."""
+    """Decided binding of a pod to a node of a tier."""
 
     pod: Pod
     node: NodeName
@@ -55,7 +55,7 @@ class Binding(NamedTuple):
 def room_after(
     free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
 ) -> dict[NodeName, Resources]:
-    """Return the available capacity after the bindings."""
+    """Return the available capacity of each node after the bindings."""
     left = dict(free)
     for binding in bindings:
         left[binding.node] -= binding.pod.requests
@@ -64,10 +64,10 @@ def room_after(
 
 @attrs.frozen(slots=True)
 class Decision:
-    """Bindings of a batch, their scores, and what is proven of them.
+    """Placement decision on a batch: bindings, QoS scores before and after, and optimality proof.
 
-    Scores are in nano-units of QoS over all opted-in workloads, `before` without the batch.
-    Fragmentation is that of all edge nodes after the bindings, in units of 2^-32 node.
+    Scores are nano-units of QoS over all opted-in workloads; `before` excludes the batch.
+    Fragmentation is the total of all edge nodes after the bindings, in units of 2^-32 node.
     """
 
     #: in serving order; with constraints between pods, in an order
@@ -94,13 +94,13 @@ class Decision:
 
     @property
     def proven(self) -> bool:
-        """True if no better decision exists in any respect."""
+        """True if the decision is proven optimal in every goal."""
         return self.proof.whole
 
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Targets on the edge and in the cloud; other pods fit nowhere."""
+    """Target nodes of a batch on the edge and in the cloud; all other pods are unschedulable."""
 
     edge: Targets
     cloud: Targets
@@ -114,7 +114,7 @@ class Choice:
 
     @property
     def proven(self) -> bool:
-        """True if pods placed, QoS and penalties are optimal."""
+        """True if placed pods, QoS and preference penalties are proven optimal."""
         return self.proof.placed and self.proof.qos and self.proof.preferences
 
 
@@ -128,11 +128,12 @@ def make_decision(
     bounds: Bounds,
     replicas: ReplicaLadders | None = None,
 ) -> Choice:
-    """Place the batch; both problems have the same kinds, and ladders if there are any.
+    """Choose edge or cloud and the node of each pod of a batch: Algorithm 3 without migration.
 
-    Lexicographically: most pods placed by priority; greatest QoS by level; most even shares; least
-    penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
-    limit heuristics and a solver take over, and certificates state the gaps.
+    Lexicographic objective: most placed pods by priority; greatest QoS by level; most even shares;
+    least preference penalties; greatest replica spread; least fragmentation; first vector. Both
+    problems have the same kinds, and both or neither have replica charges. Above the exact- search
+    limit heuristics and a solver take over, and optimality certificates state the gaps.
     """
     members = list_demands(edge, shares, qos_targets, objective)
     made = choose_counts(
@@ -166,7 +167,7 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Return the placement as counts: by the tables, by parts, or above the exact-search limit."""
+    """Choose the placement as pod counts: by exact tables, independent parts, or the fallback."""
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
@@ -194,9 +195,9 @@ def _spread_out(
     proof: Proof,
     deadline: Deadline,
 ) -> Proof:
-    """Even out the tiers unless needless; return what is proven then.
+    """Improve the replica spread of both tiers by local search; return the updated proof.
 
-    ladders: lower bound of each tier, if the placement is proven.
+    ladders: lower bound on the charges of each tier, if the placement is proven optimal.
     """
     counts = tiers[0].problem.counts
     if not proof.placed:
@@ -227,7 +228,7 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 def split_by_pick(
     problem: PlacementProblem, picks: Picks
 ) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Return the picked pods of each kind, and the others, both in order."""
+    """Divide the pods of each kind into the pods picked for the edge and the remaining pods."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

@@ -1,8 +1,8 @@
-"""Heuristics above the exact-search limit: greedy, best fit, one by one, ejection chains.
+"""Placement heuristics above the exact-search limit: greedy, best fit, and ejection chains.
 
-Each fills edge and cloud as one; then ejection chains make room, and cloud pods with the greatest
-gain come to the available capacity of the edge. One heuristic is kube-scheduler's one pod at a
-time, so the result is no worse.
+Each heuristic fills edge and cloud as one problem. Then ejection chains place further pods, and
+cloud pods with the greatest gain fill available edge capacity. One heuristic is kube-scheduler's
+one pod at a time, therefore the result is never worse.
 """
 
 import heapq
@@ -34,10 +34,13 @@ _Candidate = tuple[int, int, float, int, int, int]
 
 
 class DrawnIn:
-    """Edge with pods in place that accepts others from elsewhere."""
+    """Edge placement under construction: retains placed pods and admits pods from elsewhere."""
 
     def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
-        """room: with the pods in place. elsewhere: how many may come of each kind."""
+        """Initialise from a best-fit placement with `there` pods of each kind already placed.
+
+        elsewhere: maximum number of additional pods of each kind.
+        """
         self._room = room
         self._there = there.tolist()
         self.elsewhere = elsewhere.copy()
@@ -47,7 +50,7 @@ class DrawnIn:
         return self._room.loads
 
     def keep(self, kind: int) -> bool:
-        """Keep one pod that is in place; return False if there is none."""
+        """Retain one placed pod of the kind on the edge; return False if none remains."""
         if self._there[kind]:
             self._there[kind] -= 1
             return True
@@ -65,11 +68,11 @@ class DrawnIn:
 def pick_greedily(
     edge: PlacementProblem, members: Sequence[Demand], room: BestFit | DrawnIn
 ) -> Picks:
-    """Pick pods for the edge by priority, then by QoS gained for their size, and place them.
+    """Pick edge pods greedily by priority, then by QoS gain relative to size, and place them.
 
-    Gains and sizes are updated after every pick. A pod counts the steepest average gain of it and
-    additional pods of its workload, so targets that count when met in full are met pod by pod. No
-    deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
+    Gains and sizes are updated after every pick. A pod counts the steepest average gain of itself
+    and additional pods of its workload, so that targets without partial credit are met pod by pod.
+    No deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
     """
     size = kind_sizes(edge)
     gains = [steepest_slopes(member.values.tolist()) for member in members]
@@ -104,7 +107,7 @@ def pick_greedily(
 
 
 def steepest_slopes(values: Sequence[int]) -> list[float]:
-    """Return the steepest slope from each value to a later one (concave envelope)."""
+    """Return the steepest slope from each value to a later value (concave envelope)."""
 
     def slope(start: int, end: int) -> float:
         return (values[end] - values[start]) / (end - start)
@@ -125,7 +128,7 @@ _CHAIN, _TRIES = 3, 1000
 
 @attrs.frozen(eq=False)
 class Placement:
-    """Edge pods by workload and kind, and loads of both tiers."""
+    """Placement of a batch by counts: edge pods by workload and kind, and loads of both tiers."""
 
     #: edge pods by workload and kind
     picks: Picks
@@ -149,7 +152,7 @@ def best_by_heuristics(
     first: Placement,
     deadline: Deadline,
 ) -> Placement:
-    """Return the best result of the heuristics; the first placement after the deadline."""
+    """Return the best placement found by the heuristics; `first`, completed, after the deadline."""
     left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
     in_cloud = _fill_up(cloud, first.in_cloud, left)
     left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
@@ -184,7 +187,7 @@ def best_by_heuristics(
 
 
 def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -> Iterator[Ints]:
-    """Enumerate additional placements; number: edge nodes."""
+    """Enumerate alternative placements of edge and cloud; number: count of edge nodes."""
     if not deadline.passed:
         yield best_fit_increasing(whole)
     if not deadline.passed:
@@ -192,9 +195,9 @@ def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -
 
 
 def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
-    """Place each pod in serving order on the node with kube-scheduler's highest score.
+    """Place each pod in scheduling order on the node with kube-scheduler's highest resource score.
 
-    By resources, on the edge if possible; number: edge nodes, the first of all.
+    Edge nodes are preferred; number: count of edge nodes, which precede cloud nodes.
     """
     filling, size = Filling(whole), np.maximum(whole.allocatable[:, :2], 1)
     #: S x N
@@ -218,7 +221,7 @@ def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
 
 
 def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
-    """Return least plus balanced allocation of many nodes for one kind, or one node for many."""
+    """Return LeastAllocated plus BalancedAllocation scores, for kinds and available capacity."""
     used = size - room[..., :2]
     then = used + requested[..., :2]
     balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
@@ -228,7 +231,7 @@ def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
 
 
 def _best_standing(problem: PlacementProblem, members: Sequence[Demand]) -> tuple[object, ...]:
-    """Return a standing that none exceeds."""
+    """Return an upper bound on the objective value of any placement of the batch."""
     wished = {member.workload: int(member.values.argmax()) for member in members}
     return _by_turn(problem, problem.counts), _by_level(members, wished), 0
 
@@ -249,7 +252,7 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
 
 
 def _fill_up(problem: PlacementProblem, loads: Ints, counts: Ints) -> Ints:
-    """Return the placement with the additional pods, as far as they fit."""
+    """Return the placement with additional pods of each kind, as far as capacity permits."""
     room = BestFit(problem, loads)
     for kind in order_by_size(problem):
         for _ in range(int(counts[kind])):

@@ -1,4 +1,4 @@
-"""Immediate scheduler: Algorithm 1 (`immediateSchedule`), a batch of new pods placed as one."""
+"""Immediate scheduler: Algorithm 1 (`immediateSchedule`), which places a batch of pending pods."""
 
 import math
 from collections import Counter
@@ -25,10 +25,10 @@ from kubedsm.plugins.plugins import fitting_nodes
 
 
 def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
-    """Return the rank of each pod; None if all are identical.
+    """Return the scheduling rank of each pod; None if all ranks are identical.
 
-    A pod pending for longer than `patience` seconds goes before newer ones, and again each time
-    that doubles.
+    A pod pending for longer than `patience` seconds precedes newer pods of its priority, and again
+    after each doubling of this time.
     """
     now = max([now, *(pod.created for pod in batch)])
     levels = levels_of((pod.workload, pod.pod_class.priority) for pod in batch)
@@ -43,7 +43,7 @@ def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid,
 
 
 def _count_overdue(pod: Pod, now: float, patience: float) -> int:
-    """Return how often the patience has passed, doubling; 0 if the creation time is unknown."""
+    """Return the number of doublings of the patience since pod creation; 0 if unknown."""
     if not pod.created or now - pod.created <= patience:
         return 0
     return 1 + int(math.log2((now - pod.created) / patience))
@@ -54,17 +54,18 @@ _CLASSES = 8
 
 
 def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
-    """Determine whether the pods lose nothing by being placed now, up to `batch` pods in all.
+    """Determine whether pending pods can be placed now, without competition from later pods.
 
-    All find capacity on the edge wherever others go; or those that the edge cannot hold, in the
-    cloud. Replicas of the only workload are interchangeable too.
+    All pods find sufficient capacity on the edge, for up to `batch` pods; or the edge cannot hold
+    the pods, and the cloud has sufficient capacity. Replicas of a single workload are
+    interchangeable as well.
     """
     classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
     if len(classes) > _CLASSES or not is_plain(snapshot, pods):
         return False
     if not classes:
         return True
-    if len(classes) == len(snapshot.shares()) == len(snapshot.census.requests) == 1:
+    if len(classes) == len(snapshot.census.shares) == len(snapshot.census.requests) == 1:
         return True
     axes = axes_of([pod_class.requests for pod_class in classes])
     requests = rows([pod_class.requests for pod_class in classes], axes)
@@ -79,7 +80,7 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
 
 
 def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
-    """Calculate how many such pods fit if no others come."""
+    """Return the number of identical pods that fit on the nodes without any other pods."""
     requests = {name: amount for name, amount in pod_class.requests.items() if amount}
     fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
     free = fitting.free(tuple(requests))
@@ -102,17 +103,21 @@ def immediate_schedule(
     default_spread: bool = True,
     sampling: Sampling | None = None,
 ) -> Decision:
-    """Return the decision on the pending pods (Algorithm 1).
+    """Decide on the nodes of pending pods (Algorithm 1, `immediateSchedule`).
 
-    The edge first, by QoS; the rest to the cloud; a pod fitting nowhere is unschedulable, with
-    reasons. Identical inputs give identical decisions, in any order of pods and nodes. By every
-    deadline, pods placed and then QoS are at least those of one pod at a time. Of more than
-    `MOST_RULED` pods with constraints between pods the rest is `late`. No pod stays out for one of
-    lower priority, and workloads of a higher level come first; the level is the greatest priority
-    of its pods in the batch.
+    Pods go to the edge by QoS, and otherwise to the cloud. Pods fitting nowhere are unschedulable,
+    with the rejection of each node. Identical inputs give identical decisions, irrespective of the
+    order of pods and nodes. At any deadline, placed pods and then QoS are no worse than scheduling
+    one pod at a time. Above `MOST_RULED` pods with constraints between pods, the remainder is
+    `late`.
+    No pod is unplaced in favour of a pod of lower priority. Workloads of a higher level come
+    first:
+    the greatest priority of their pods in the batch.
 
-    patience: seconds after which pods go first. default_spread: whether replicas are spread as far
-    as costs no QoS. sampling: part of the cloud examined for plain pods; None: all of it.
+    patience: seconds pending before a pod takes precedence.
+    default_spread: whether replicas are spread without loss of QoS.
+    sampling: part of the cloud examined for pods without constraints between pods; None: all
+    nodes.
     """
     ordered = sorted(pods, key=serving_order)
     set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
@@ -122,7 +127,7 @@ def immediate_schedule(
     batch = Batch(
         snapshot,
         now,
-        snapshot.shares(),
+        snapshot.census.shares,
         qos_targets,
         objective,
         Fragmentation(measure, request_mix(snapshot)),
@@ -144,11 +149,12 @@ def immediate_schedule(
 
 
 def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
-    """Decide on pods about which a class and a node decide."""
+    """Decide on pods without constraints between pods."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
     bindings, looked_at = batch.bindings(choice), choice.looked_at
-    fragmentation = choice.fragmentation
-    proof = choice.proof.or_else(batch.plain_proof(bindings))
+    fragmentation, proof = choice.fragmentation, choice.proof
+    if not proof.whole:
+        proof = proof.or_else(batch.plain_proof(bindings))
     if looked_at is not None:
         proof = attrs.evolve(proof, spread=False, fragmentation=False)
     if not (proof.placed and proof.qos):

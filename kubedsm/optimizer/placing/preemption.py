@@ -1,10 +1,11 @@
-"""Preemption: victims of lower priority on one node, for a pod that no node accepts.
+"""Preemption: evict pods of lower priority from one node, for an unschedulable pod.
 
-As kube-scheduler's DefaultPreemption: on each node all potential victims are removed, and as many
-as possible restored, those protected by a disruption budget and the most important first. Nodes
-compare by budget violations, worst victim's priority, sum of priorities, number of victims, start
-of the worst victims, name. One criterion is added after the budgets: the edge first, if the pod's
-workload gains there. Capacity that comes free anyway makes preemption needless.
+As in kube-scheduler's DefaultPreemption, all potential victims of a node are removed, then as many
+as possible are restored: first those protected by a PodDisruptionBudget, then the most important.
+Nodes compare by budget violations, greatest victim priority, sum of priorities, number of victims,
+start time of the most important victims, and name. One criterion follows the budgets: the edge
+is preferred if the pod's workload gains QoS there. Capacity that becomes available anyway makes
+preemption unnecessary.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ _LEAST_PRIORITY = 2**31
 
 @attrs.frozen(slots=True)
 class Budget:
-    """PodDisruptionBudget, and its disruptions allowed now."""
+    """PodDisruptionBudget with its currently allowed disruptions."""
 
     namespace: str
     selector: Selector
@@ -43,7 +44,7 @@ class Budget:
 
 @attrs.frozen(slots=True)
 class Preemption:
-    """Victims that make room on a node."""
+    """Preemption of one node: the victims whose eviction makes the pod schedulable."""
 
     node: NodeName
     #: the least important first
@@ -54,9 +55,9 @@ class Preemption:
 
 @attrs.frozen(slots=True, eq=False)
 class PreemptionSearch:
-    """Search for room for a pending pod.
+    """Search for a node where evictions make a pending pod schedulable.
 
-    Terminating and `leaving` pods count as gone. `spared` pods are no victims.
+    Terminating and `leaving` pods count as deleted. `spared` pods are never victims.
     """
 
     snapshot: Snapshot
@@ -81,7 +82,7 @@ class PreemptionSearch:
 
     @cached_property
     def _feasibility(self) -> Feasibility | None:
-        """Constraints of the whole cluster; None without constraints between pods."""
+        """Constraints between pods of the whole cluster; None without such constraints."""
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
         concerned = any(pod.pod_class.rules.speaks_of_others for pod in pods)
         return Feasibility.of(self.snapshot) if concerned else None
@@ -90,11 +91,11 @@ class PreemptionSearch:
     def _gains_at_the_edge(self) -> bool:
         if self.qos_targets is None:
             return False
-        share = self.snapshot.shares().get(self.pod.workload, Share())
+        share = self.snapshot.census.shares.get(self.pod.workload, Share())
         return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """Return a node accepting the pod without evictions once leaving pods are gone."""
+        """Return a node accepting the pod without evictions, after terminating pods are deleted."""
         for node in self._possible_nodes():
             if not self._has_room(node, ()):
                 continue
@@ -104,13 +105,13 @@ class PreemptionSearch:
         return None
 
     def helps(self) -> bool:
-        """Determine whether evictions would make room anywhere."""
+        """Determine whether evictions would make the pod schedulable on any node."""
         return self.pod.pod_class.preempts and any(
             self.on(node.name) is not None for node in self._possible_nodes()
         )
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
-        """Return the best preemption; None if there is none, or none is needed."""
+        """Return the best preemption of any node; None if impossible or unnecessary."""
         if not self.pod.pod_class.preempts or self.room_to_come() is not None:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
@@ -124,7 +125,7 @@ class PreemptionSearch:
         return min(candidates, key=self._cost_key, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """Return the preemption on that node, possibly without victims; None if impossible."""
+        """Return the preemption on the given node, possibly without victims; None if impossible."""
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None
@@ -148,7 +149,7 @@ class PreemptionSearch:
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
     def _possible_nodes(self) -> Iterator[Node]:
-        """Enumerate the nodes that could accept the pod if empty, most welcome first."""
+        """Enumerate candidate nodes that would accept the pod if empty, most preferred first."""
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
@@ -158,7 +159,7 @@ class PreemptionSearch:
                 yield node
 
     def _is_open(self, node: Node) -> bool:
-        """Determine whether the node accepts the pod, capacity and other pods aside."""
+        """Determine whether the node accepts the pod, irrespective of capacity and other pods."""
         index = self.snapshot.index
         return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
 
@@ -178,14 +179,14 @@ class PreemptionSearch:
                 yield pod
 
     def _has_room(self, node: Node, potential: Iterable[Pod]) -> bool:
-        """Determine whether the capacity would do, a quick test."""
+        """Determine whether evictions could release sufficient capacity, a quick test."""
         free = self.snapshot.free[node.name]
         for pod in (*self._leaving_pods(node.name), *potential):
             free += pod.requests
         return not shortages(self.pod.requests, free)
 
     def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """Return the constraints without the pods, over that node alone if that is enough."""
+        """Return the constraints without the given pods, restricted to the node if sufficient."""
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
@@ -203,7 +204,7 @@ class PreemptionSearch:
         )
 
     def _protected_uids(self, pods: Iterable[Pod]) -> set[Uid]:
-        """Return the pods beyond their budgets, the most important charged first."""
+        """Return the pods whose eviction exceeds a disruption budget, most important pods first."""
         left = [budget.allowed for budget in self.budgets]
         protected = set()
         for pod in pods:
@@ -232,7 +233,7 @@ class PreemptionSearch:
 def makes_room(
     snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
 ) -> bool:
-    """Determine whether the preemption still makes room, constraints aside."""
+    """Determine whether the preemption still releases sufficient capacity, ignoring constraints."""
     gone = {victim.uid for victim in found.victims}
     here = {uid for uid, node in snapshot.placed.items() if node == found.node}
     if found.node not in snapshot.nodes or not gone <= here:
@@ -247,5 +248,5 @@ def makes_room(
 
 
 def _importance_key(pod: Pod) -> tuple[int, float, str, str]:
-    """Sort key: the most important pod first, by priority, then by age."""
+    """Sort key of victims: the most important pod first, by priority, then by age."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name

@@ -1,8 +1,8 @@
-"""Spreading of replicas: ladders for `match`, assignment of places to workloads, and lower bounds.
+"""Replica spreading: charge ladders for `match`, assignment of replicas to nodes, and lower bounds.
 
-A pod costs the replicas of its workload on the node, and in the zone, when it comes. Sorted, these
-costs of the pods of a kind are a ladder. `DealtTier` assigns the places that `match` chose to
-replicas, and then improves by local search within the tier.
+Each arriving pod costs the number of replicas of its workload on the node, and in the zone.
+Sorted, these costs of the pods of one kind are a ladder. `DealtTier` assigns replicas to the
+node slots chosen by `match`, and then improves the assignment by local search within the tier.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Workload
 from kubedsm.model.node_index import Codes, Mask, NodeIndex, NodeRows, Positions, Zone
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.replica_spread import ReplicaSpread, pairs, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread, pairs
 from kubedsm.optimizer.matching.problem import (
     Kind,
     Ladders,
@@ -34,13 +34,12 @@ _FAR = 2**40
 
 @attrs.frozen(eq=False)
 class Transport:
-    """Transportation problem of G groups and N places: min-cost flow by cycle cancelling.
+    """Transportation problem of replica groups and nodes: min-cost flow by cycle cancelling.
 
-    First each workload in turn fills the places with the fewest of its replicas; then exchanges
-    along negative cycles reduce the cost until none is left. With one zone the result is optimal;
-    with several, a cycle is judged as if it passed a zone once.
-
-    One more pod of a group costs its number in the place and in the zone.
+    First each group in turn fills the nodes with the fewest replicas of its workload. Then
+    exchanges along negative cycles reduce the cost until no negative cycle remains. The result is
+    optimal with a single zone. With several zones, a cycle is evaluated as if it passed a zone at
+    most once. Another pod of a group costs the group's pods on the node and in the zone.
     """
 
     #: G x N, pods of each group in the place and in the zone before
@@ -52,18 +51,18 @@ class Transport:
 
     @cached_property
     def _zoned(self) -> Ints:
-        """N x Z: 1 for a place and its zone; zero if there is only one zone."""
+        """Zone membership of places, shape (places, zones); zeros with a single zone."""
         zones = np.unique(self.zones)
         zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
         return zoned
 
     def _count_in_zones(self, shares: Ints) -> Ints:
-        """Return for each place the number of pods in its zone, for each group."""
+        """Return the number of pods of each group in the zone of each place."""
         in_zones: Ints = shares @ self._zoned @ self._zoned.T
         return in_zones
 
     def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
-        """Return G x N: the number of each group at each place, filling the slots."""
+        """Return the assignment (groups x places) that fills all slots with least spread cost."""
         shares = self._fill_greedily(sizes, slots)
         cost = self._total_cost(shares)
         while cost and (circled := self._cancel_cycle(shares)) is not None:
@@ -92,7 +91,7 @@ class Transport:
         return shares
 
     def _marginal_costs(self, shares: Ints, group: int) -> Ints:
-        """Return the cost of another pod of the group in each place."""
+        """Return the marginal cost of another pod of the group in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
         company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
@@ -106,10 +105,7 @@ class Transport:
         return int(joined + pairs)
 
     def _cancel_cycle(self, shares: Ints) -> Ints | None:
-        """Return the shares after an exchange along one negative cycle.
-
-        None without a negative cycle.
-        """
+        """Return the assignment after cancelling one negative cycle; None if none exists."""
         shape = len(self.zones), len(self.zones)
         cheapest = np.full(shape, _FAR, dtype=np.int64)
         who = np.zeros(shape, dtype=np.int64)
@@ -133,10 +129,7 @@ class Transport:
 
 
 def _find_negative_cycle(costs: Ints) -> list[int] | None:
-    """Return places along a negative cycle of the costs, N x N (Bellman-Ford).
-
-    None if there is none.
-    """
+    """Return places along a negative cycle of the cost matrix (Bellman-Ford), or None."""
     number = len(costs)
     reached = np.zeros(number, dtype=np.int64)
     # From where each was reached; beyond the last place is the beginning.
@@ -162,7 +155,7 @@ def _find_negative_cycle(costs: Ints) -> list[int] | None:
 
 @attrs.frozen(eq=False)
 class Crowds:
-    """Replicas of each workload of a kind on the nodes and in their zones, before a batch."""
+    """Existing replicas of a kind's workloads by node and zone, before the batch is placed."""
 
     #: column of each spread workload
     columns: Mapping[Workload, int]
@@ -177,7 +170,7 @@ class Crowds:
     def of(
         cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
     ) -> Self:
-        """open_to: nodes of the index that the kind may go to."""
+        """Count existing replicas; open_to: feasible nodes of the kind."""
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _find_crowds(columns, nodes, spread)
         seen = np.unique(group[open_to])
@@ -185,15 +178,15 @@ class Crowds:
         return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
 
     def everywhere(self, workload: Workload) -> int:
-        """Return the cost of a pod of the workload on every node."""
+        """Return the least spread cost of another pod of the workload on any feasible node."""
         return int(self.floor[self.columns[workload]])
 
     def times(self, positions: Positions) -> Ints:
-        """Return the multiplicity of each crowd on nodes at the positions."""
+        """Return the number of nodes with each combination of existing replicas."""
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
-        """Return a lower bound on the additional cost of `number` pods, capacity aside."""
+        """Return a lower bound on the spread cost of `number` more pods, ignoring capacity."""
         column = self.columns[workload]
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
@@ -202,7 +195,7 @@ class Crowds:
 
 @attrs.frozen(eq=False)
 class ReplicaLadders:
-    """Ladders of the kinds of a batch on both tiers."""
+    """Replica-spread charges of a batch: charge ladders of each kind on nodes of both tiers."""
 
     #: of all nodes of an index
     ladders: Ladders
@@ -219,7 +212,7 @@ class ReplicaLadders:
         steps: list[Ints] = []
         crowds = []
         for column, kind in enumerate(kinds):
-            sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
+            sizes = Counter(pod.workload for pod in kind.pods if has_default_spread(pod))
             of_kind = Crowds.of(kind.nodes & nodes.mask, sizes, nodes.index, spread)
             crowds.append(of_kind)
             numbers = []
@@ -233,12 +226,12 @@ class ReplicaLadders:
         return cls(Ladders(which, listed), tuple(crowds), spread)
 
     def on(self, nodes: NodeRows) -> Ladders:
-        """Restrict the ladders to the nodes."""
+        """Return the charge ladders restricted to the nodes."""
         return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
 def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
-    """Return the ladder of each crowd; pods with constraints of their own cost nothing."""
+    """Return the charge ladder of each crowd; pods with own spread constraints cost nothing."""
     counts = np.array(sizes, dtype=np.int64)
     nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
     steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
@@ -252,7 +245,7 @@ def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int
 def _find_crowds(
     workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
 ) -> tuple[Ints, Ints]:
-    """Return the crowd of each node, and the crowds, a column for each workload."""
+    """Return distinct replica counts (crowds x workloads), and the crowd index of each node."""
     zone, at = nodes.zone, nodes.positions
     none: Counter[Any] = Counter()
     on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
@@ -269,7 +262,7 @@ def _find_crowds(
 
 
 def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
-    """Return the numbers in these columns that have a row."""
+    """Return the counters as matrix columns, with a row for each known key."""
     filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
     for column, counts in enumerate(columns):
         for each, number in counts.items():
@@ -285,7 +278,7 @@ _Group = tuple[int, Workload | None]
 
 @attrs.define(eq=False)
 class DealtTier:
-    """Nodes of a problem, and the pods assigned to them."""
+    """Assignment of pods to the nodes of one tier, improved by local search."""
 
     problem: PlacementProblem
     #: N x S
@@ -312,12 +305,14 @@ class DealtTier:
         chosen: Sequence[Sequence[Pod]],
         spread: ReplicaSpread,
     ) -> "DealtTier":
-        """Assign the chosen pods of each kind to places; they join `spread`."""
+        """Assign the chosen pods of each kind to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
             for pod in pods[:number]:
-                members.setdefault((kind, pod.workload if spreads(pod) else None), []).append(pod)
+                members.setdefault(
+                    (kind, pod.workload if has_default_spread(pod) else None), []
+                ).append(pod)
             if members:
                 tier._assign_kind(
                     kind, {group: len(of_group) for group, of_group in members.items()}
@@ -327,7 +322,7 @@ class DealtTier:
 
     @property
     def sizes(self) -> Iterator[tuple[int, Workload, int]]:
-        """Number of pods of each kind and spread workload."""
+        """Kind, workload and number of pods for each group with spread replicas."""
         for (kind, workload), members in self.members.items():
             if workload is not None:
                 yield kind, workload, len(members)
@@ -365,7 +360,7 @@ class DealtTier:
         return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
 
     def _company_of(self, workload: Workload | None) -> Ints:
-        """Return N, the cost of another pod of the workload on each node."""
+        """Return the spread cost of another pod of the workload on each node."""
         rows = self.problem.rows
         if workload is None:
             return np.zeros(len(rows.positions), dtype=np.int64)
@@ -379,9 +374,9 @@ class DealtTier:
             self.spread.put(workload, self._name_of(node), number)
 
     def even_out(self, deadline: Deadline) -> int:
-        """Local search: migrate pods to nodes with less company; return the number of migrations.
+        """Spread replicas by local search within the tier; return the number of reassigned pods.
 
-        Each migration reduces the cost, so this ends.
+        Each reassignment reduces the spread cost, so the search terminates.
         """
         room = self.problem.room_after(self.loads)
         moves, still = 0, 0
@@ -394,7 +389,7 @@ class DealtTier:
         return moves
 
     def _even_out(self, group: _Group, room: Ints) -> int:
-        """Improve each pod of the group, where it fits with no greater preference penalty."""
+        """Reassign pods of one group to nodes with fewer replicas and no greater penalty."""
         (kind, workload), problem, places = group, self.problem, self.places[group]
         if workload is None or not self._is_crowded(workload, places):
             return 0
@@ -423,7 +418,7 @@ class DealtTier:
         return moves
 
     def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
-        """Return whether a pod of the workload on the nodes could have less company, by zones."""
+        """Determine from zone counts whether any pod of the workload could join fewer replicas."""
         spread, in_zone = self.spread, self.spread.in_zone[workload]
         least = min(in_zone[zone] for zone in self.zones)
         for name in map(self._name_of, nodes):
@@ -436,9 +431,9 @@ class DealtTier:
 def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Determine whether the assignment is optimal, and whether the first tier's ladders prove that.
+    """Determine whether the replica spread is optimal, and whether the ladders alone prove this.
 
-    bounds: lower bound of each tier by its ladders.
+    bounds: lower bound on the spread cost of each tier from its ladders.
     """
     cost = tiers[0].spread.cost - replicas.spread.cost
     for tier in tiers:
@@ -453,7 +448,7 @@ def is_optimally_spread(
 
 
 def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
-    """Return the cost of the tier if each workload had all capacity."""
+    """Return the spread cost of a tier if each workload had all capacity: a lower bound."""
     positions, feasible = tier.problem.rows.positions, tier.problem.feasible
     times = [
         crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
@@ -465,7 +460,7 @@ def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
 
 
 def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
-    """Enumerate the replicas of each workload of the batch, and the number of zones."""
+    """Enumerate the replica count of each workload of the batch, with the number of zones."""
     found: list[tuple[set[Zone], Counter[Workload]]] = []
     for tier in tiers:
         numbers: Counter[Workload] = Counter()
@@ -480,6 +475,6 @@ def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
 
 
 def _even_pairs(number: int, domains: int) -> int:
-    """Return the least pairs of `number` replicas in these domains."""
+    """Return the least number of replica pairs for `number` replicas in the domains."""
     each, more = divmod(number, domains)
     return more * pairs(each + 1) + (domains - more) * pairs(each)

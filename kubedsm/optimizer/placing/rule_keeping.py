@@ -1,10 +1,10 @@
-"""Repair of a plan under the constraints between pods: ports, affinity, spread, volumes.
+"""Repair of placements under constraints between pods: ports, affinity, spread, volumes.
 
-Pods are placed one after the other, each under the constraints with those before it. A rejected pod
-waits while others may open its node, goes to the best other node, or stays out. In the end each pod
-keeps its constraints with all others in place, unless that keeps out pods that kube-scheduler would
-place. Then restarts are tried in other orders: unschedulable pods first, and groups drawn to one
-domain after another.
+Pods are placed sequentially, each under the constraints with preceding pods. A rejected pod waits
+if other pods may open its node, and otherwise goes to the best other node, or stays unplaced.
+In the final state all constraints are satisfied, unless this excludes pods that kube-scheduler
+would place. In that case the batch is restarted in other orders: unschedulable pods first, or
+affinity groups in one topology domain after another.
 """
 
 from collections import Counter, defaultdict, deque
@@ -31,7 +31,7 @@ _DOMAINS = 8
 
 @attrs.frozen(slots=True)
 class _Start:
-    """Wanted nodes, and a group drawn to a domain."""
+    """Restart of a batch: planned nodes, and an affinity group assigned to a topology domain."""
 
     #: intended nodes
     wanted: Mapping[Uid, NodeName]
@@ -47,14 +47,14 @@ def restart_batch(
     most: Container[Uid],
     begin: Callable[[], Settling],
 ) -> Settling:
-    """Return the batch, or a restart, that serves most pods, given in the order of turns.
+    """Return the best of the batch and its restarts, by number of placed pods in turn order.
 
-    wanted: planned nodes. most: an upper bound on placed pods. `begin` makes an empty batch where
-    subsequent pods may break the constraints of preceding ones.
+    wanted: planned nodes. most: upper bound on placed pods.
+    begin: constructor of an empty batch where subsequent pods may violate preceding constraints.
     """
 
     def count_served(placed: Container[Uid]) -> list[int]:
-        """Return the number of pods by turn, the greatest turn first: greater is better."""
+        """Return the number of placed pods by turn, greatest turn first; greater is better."""
         number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 
@@ -73,7 +73,7 @@ def restart_batch(
 def _restart_rounds(
     start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
 ) -> Iterator[Settling]:
-    """Enumerate the results, each time with formerly unschedulable pods first."""
+    """Enumerate restarted placements, each beginning with the previously unschedulable pods."""
     first: set[Uid] = set()
     for _ in range(_ROUNDS):
         tried = begin()
@@ -96,7 +96,7 @@ def _restart_rounds(
 
 
 def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
-    """Return nodes in order of arrival; of identical pods the oldest."""
+    """Return planned nodes with identical pods exchanged: oldest pods take the first nodes."""
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
         alike[batch.open.like(pod)].append(pod)
@@ -109,10 +109,7 @@ def _list_starts(
     wanted: Mapping[Uid, NodeName],
     begin: Callable[[], Settling],
 ) -> Iterator[_Start]:
-    """Enumerate starts: as planned.
-
-    Without a plan; with affinity groups in one domain after another.
-    """
+    """Enumerate restarts: as planned, without plan, and with affinity groups in each domain."""
     yield _Start(wanted)
     yield _Start({})
     out = [pod for pod in ordered if pod.uid not in batch.placed]
@@ -132,7 +129,7 @@ def _list_starts(
 
 
 def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return domains of the key: those of open nodes, most free CPU and then edge CPU first."""
+    """Return the feasible domains of a topology key, by decreasing free CPU; edge CPU first."""
     column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
     openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
     open_to = np.any(openable, axis=0)
@@ -144,7 +141,7 @@ def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
 
 @attrs.frozen(slots=True)
 class Kept:
-    """Feasible placements, and the rejections of the others."""
+    """Placements permitted by constraints between pods, and the rejections of unplaced pods."""
 
     #: placements in an order that the constraints allow
     placed: tuple[Placed, ...]
@@ -167,13 +164,14 @@ def keep_rules(
     *,
     proven: bool = False,
     spread: ReplicaSpread | None = None,
-    anew: bool = True,
+    restart: bool = True,
 ) -> Kept:
-    """Return what of the placements the constraints allow, after repair.
+    """Repair planned placements under the constraints between pods.
 
-    proven: no placement has more pods. anew: where pods stay out that kube-scheduler might place,
-    that is done instead. Greater turns are settled first. After the deadline, remaining pods are
-    placed in turn, and subsequent pods may break constraints of preceding ones.
+    proven: no placement has more pods.
+    restart: retry in other orders if kube-scheduler might place the unplaced pods.
+    Greater turns are placed first. After the deadline, remaining pods are placed in turn, and
+    subsequent pods may violate constraints of preceding pods.
     """
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)
@@ -214,7 +212,7 @@ def keep_rules(
         settled = False
         batch.place_in_turn(ordered, wanted)
     as_planned = settled and batch.homes == wanted
-    if anew and settled and not as_planned:
+    if restart and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
         batch = restart_batch(batch, ordered, wanted, most, lambda: begin(forgetful=True))
     out = [pod for pod in ordered if pod.uid not in batch.placed]
@@ -229,7 +227,7 @@ def keep_rules(
 def _settle_levels(
     batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
-    """Settle one level after the other; raise OutOfTimeError."""
+    """Place pods level by level under the constraints; raise OutOfTimeError after the deadline."""
     for level in levels:
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)

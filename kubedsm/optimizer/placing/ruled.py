@@ -1,10 +1,9 @@
-"""Decision on a batch with constraints between pods, and its integer programme.
+"""Decision on a batch with constraints between pods, including an integer programme.
 
-The first plan ignores what the pods of the batch mean to each other, and is repaired.
-
-Where repair does not keep the plan, the solver decides with constraints as rows. All placements in
-which each pod keeps its constraints as it comes satisfy the rows, so bounds hold; feasibility is
-checked by settling.
+The first placement ignores constraints between pods of the batch, and is then repaired. If the
+repair changes the placement, the solver decides with constraints as rows. Every placement in which
+each pod satisfies its constraints at arrival satisfies the rows, so upper bounds remain valid.
+Feasibility is verified by sequential placement (`settling`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -52,7 +51,10 @@ _Kinds = list[int]
 
 @attrs.frozen(eq=False)
 class RuleRows:
-    """Rules of S kinds on N nodes; each kind is one equivalence class."""
+    """Constraints between pods as rows of an integer programme (kinds and nodes).
+
+    Each kind is one pod equivalence class.
+    """
 
     scene: Scene
     #: S
@@ -68,7 +70,7 @@ class RuleRows:
 
     @classmethod
     def of(cls, feasibility: Feasibility, edge: PlacementProblem, cloud: PlacementProblem) -> Self:
-        """Construct from problems with the same kinds; edge nodes come first."""
+        """Construct the constraint rows from edge and cloud problems with the same kinds."""
         problems = edge, cloud
         return cls(
             feasibility.scene,
@@ -80,18 +82,18 @@ class RuleRows:
 
     @property
     def lenient(self) -> bool:
-        """True if pods without a spread constraint may break it by coming later."""
+        """True if pods without a spread constraint may violate others' spread by arriving later."""
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
     def add(self, rows: Rows, y: Ints) -> None:
-        """Add the rows; y: N x S, variables for the pods of a kind on a node."""
+        """Add the constraints to the programme; y: pod-count variables, shape (nodes, kinds)."""
         rules: Iterable[_Apart | _Even | _Together]
         rules = *self._list_apart(), *self._list_even(), *self._list_together()
         for rule in rules:
             rule.add(self, rows, y)
 
     def at_most(self, here: Positions) -> Ints:
-        """Return S, how many pods of each kind the nodes accept."""
+        """Return the maximum number of pods of each kind on the given nodes."""
         most: Ints = np.minimum(self.most[here].sum(axis=0), self.counts)
         return most
 
@@ -110,7 +112,7 @@ class RuleRows:
         ]
 
     def _list_holders(self, of: Callable[[EquivalenceClass], Iterable["_T"]]) -> dict["_T", _Kinds]:
-        """Return which kinds have which property."""
+        """Return the kinds with each constraint, by the constraint."""
         held: dict[_T, _Kinds] = {}
         for k, like in enumerate(self.likes):
             for what in of(like):
@@ -159,7 +161,7 @@ class RuleRows:
 
 @attrs.frozen(eq=False)
 class _Apart:
-    """Anti-affinity, ports and disks: no holder shares a domain with another covered pod."""
+    """Anti-affinity, host ports and disks: holders share no topology domain with covered pods."""
 
     #: N
     codes: Codes
@@ -188,7 +190,7 @@ class _Apart:
 
 @attrs.frozen(eq=False)
 class _Even:
-    """Spread: no domain with a holder has too many covered pods."""
+    """Topology spread: domains with constraint holders have a limited number of covered pods."""
 
     max_skew: int
     domains: Domains
@@ -224,7 +226,7 @@ class _Even:
 
 @attrs.frozen(eq=False)
 class _Together:
-    """Affinity: holders are in domains with covered pods, or one is the first of its group."""
+    """Pod affinity: holders share a topology domain with covered pods, or start a new group."""
 
     terms: tuple[PodAffinityTerm, ...]
     holders: _Kinds
@@ -263,9 +265,9 @@ def _by_domain(codes: Codes) -> Iterator[Positions]:
 def sample_classes(
     problem: PlacementProblem, likes: Iterable[EquivalenceClass], scene: Scene, few: int
 ) -> Mask:
-    """Return N, up to `few` nodes of each node class, for programmes with too many nodes.
+    """Return sampled nodes, up to `few` of each node class, to reduce the integer programme.
 
-    Nodes are a class if a batch cannot tell them apart: identical pods, capacity and domains.
+    Nodes of a class are equivalent for the batch: identical pods, capacity and topology domains.
     """
     rules = [like.rules for like in likes]
     positions = problem.rows.positions
@@ -286,7 +288,7 @@ def sample_classes(
 
 
 def _count_before(sort: Ints) -> Ints:
-    """Return the number of identical values before each."""
+    """Return the number of preceding identical values for each array element."""
     order = sort.argsort(kind="stable")
     first = np.searchsorted(sort[order], sort[order])
     number = np.empty_like(sort)
@@ -296,7 +298,7 @@ def _count_before(sort: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class Attempt:
-    """Choice, and what of it keeps the constraints."""
+    """Candidate placement of a batch, with the part permitted by constraints between pods."""
 
     choice: Choice
     kept: Kept
@@ -305,7 +307,7 @@ class Attempt:
 
 
 def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> Ints:
-    """Return N x S of edge and cloud."""
+    """Return the loads (nodes x kinds) of edge and cloud for a choice."""
     rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
     loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
@@ -316,7 +318,7 @@ def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> 
 
 
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
-    """Return all values for the loads; None if the programme does not allow them."""
+    """Return the values of all programme variables for the loads; None if infeasible."""
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None
@@ -332,13 +334,13 @@ _MANY = 2_000
 
 
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
-    """Decide on the batch; set_aside: pods larger than any node."""
+    """Decide on a batch with constraints between pods; set_aside: pods larger than any node."""
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
     choice, indifferent = ruled.first_choice()
     solver = batch.bounds.solver
-    best = first = Attempt(choice, ruled.keep(choice, anew=solver is None))
+    best = first = Attempt(choice, ruled.keep(choice, restart=solver is None))
     bounding = [first.choice]
     if solver is not None and not first.kept.as_planned:
         for attempt in ruled.other_attempts(first):
@@ -369,10 +371,12 @@ class _Ruled:
     feasibility: Feasibility
 
     def first_choice(self) -> tuple[Choice, bool]:
-        """Return the selection, and whether penalties were ignored.
+        """Choose nodes without constraints between pods; also return if penalties were ignored.
 
-        Penalties make more kinds, so the exact-search limit is met sooner. Then the selection
-        is also made without: penalties must cost no placement and no QoS.
+        Preference penalties increase the number of kinds, so the exact-search limit is exceeded
+        sooner.
+        Then nodes are also chosen without penalties, since penalties must not cost placed pods or
+        QoS.
         """
         liked = self.group_kinds()
         choice = self.batch.choice(liked)
@@ -385,13 +389,13 @@ class _Ruled:
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
     def group_kinds(self, **how: bool) -> tuple[Kind, ...]:
-        """Return the kinds of the batch, see `group_ruled_kinds`."""
+        """Group the batch into kinds with constraints between pods (see `group_ruled_kinds`)."""
         batch = self.batch
         surroundings = batch.snapshot.surroundings
         return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
-    def keep(self, choice: Choice, *, anew: bool) -> Kept:
-        """Return what the constraints between pods leave of a selection."""
+    def keep(self, choice: Choice, *, restart: bool) -> Kept:
+        """Repair a choice under the constraints between pods."""
         bindings = self.batch.bindings(choice)
         return keep_rules(
             self.feasibility,
@@ -403,12 +407,12 @@ class _Ruled:
             self.batch.bounds.deadline,
             proven=choice.proof.placed,
             spread=self.batch.spread,
-            anew=anew,
+            restart=restart,
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """Yield attempts of the solver, on sampled nodes first, and then restarts without it."""
-        batch_kinds = self.group_kinds(told_apart=True)
+        """Yield alternative placements: by the solver on sampled nodes, then by restarts."""
+        batch_kinds = self.group_kinds(distinguish=True)
         rows = self.batch.edge + self.batch.cloud
         whole = PlacementProblem.of(batch_kinds, rows)
         # The rest of the time is for restarts without the solver.
@@ -425,7 +429,7 @@ class _Ruled:
             every = self.feasibility.index.every()
             yield from self._solve_on(every, batch_kinds, first, bounds)
         if not self.batch.bounds.deadline.passed:
-            yield Attempt(first.choice, self.keep(first.choice, anew=True))
+            yield Attempt(first.choice, self.keep(first.choice, restart=True))
 
     def _solve_on(
         self,
@@ -434,10 +438,10 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        """Enumerate attempts on the nodes.
+        """Enumerate solver placements on the given nodes, starting from a previous placement.
 
-        First with all constraints kept in the end; where kube-scheduler is more lenient, also with
-        each pod keeping its own as it comes. The solver starts from what was kept before.
+        The first satisfies all constraints in the final state. If kube-scheduler is more lenient,
+        the second satisfies the constraints of each pod at arrival only.
         """
         edge, cloud = (
             PlacementProblem.of(batch_kinds, rows.only(nodes))
@@ -451,7 +455,7 @@ class _Ruled:
             choice = self._solve(edge, cloud, bounds, rules.add, attempt.kept)
             if choice is not None:
                 bounding = not (sound and rules.lenient)
-                attempt = Attempt(choice, self.keep(choice, anew=not sound), bounding)
+                attempt = Attempt(choice, self.keep(choice, restart=not sound), bounding)
                 yield attempt
 
     def _solve(
@@ -462,7 +466,7 @@ class _Ruled:
         also: Also,
         begun: Kept,
     ) -> Choice | None:
-        """Return the solver's selection, no worse than the start; None without an answer."""
+        """Return the solver's choice, no worse than the start solution; None without a result."""
         batch = self.batch
         members = list_demands(edge, batch.shares, batch.qos_targets, batch.objective)
         made = build_programme(edge, cloud, members, batch.objective, also)
@@ -486,13 +490,13 @@ class _Ruled:
         return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
-        """Sort key of attempts: soundness comes before QoS, unless time was too short."""
+        """Sort key of attempts: satisfied constraints before QoS, unless time is exceeded."""
         placed, worth = self.batch.standing(self.bindings(attempt.kept))
         sound = attempt.kept.sound and attempt.choice.proof.qos
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
-        """Return what is proven; bounding: selections that no placement exceeds."""
+        """Return the proof of optimality; bounding: choices with the greatest possible value."""
         bindings = self.bindings(attempt.kept)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
@@ -505,7 +509,7 @@ class _Ruled:
         return proof
 
     def one_at_a_time(self) -> Kept:
-        """Return the floor, one pod at a time."""
+        """Return the placement by one-pod-at-a-time scheduling, the lower bound for decisions."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
         out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
         return Kept(
@@ -516,7 +520,7 @@ class _Ruled:
         )
 
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
-        """Return the decision that carries out what was kept."""
+        """Return the decision for a repaired placement."""
         batch, bindings = self.batch, self.bindings(kept)
         unplaced = {**kept.rejections, **(batch.why_not(bindings, set_aside) if set_aside else {})}
         room = room_after(batch.snapshot.free, bindings)
@@ -524,5 +528,5 @@ class _Ruled:
         return batch.decision(bindings, unplaced, fragmentation, proof)
 
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
-        """Return bindings in an order in which each pod keeps its constraints."""
+        """Return bindings in an order that satisfies each pod's constraints at arrival."""
         return self.batch.bindings_at(kept.placed)

@@ -1,7 +1,7 @@
-"""Placement of pods one by one under the rules between pods, with repair of rules broken later.
+"""Sequential placement under constraints between pods, with repair of violated constraints.
 
-kube-scheduler lets subsequent pods break the spread constraints or affinity of preceding ones. Here
-all pods of a batch keep their constraints with the others in place.
+kube-scheduler permits subsequent pods to violate spread constraints or affinity of preceding pods.
+Here the constraints of all pods of a batch are satisfied in the final state.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules,
 from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.problem import Turn
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
@@ -25,9 +25,9 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """Nodes that the constraints leave to pods of the batch, capacity and spread aside.
+    """Nodes permitted by the constraints of each equivalence class, ignoring capacity and spread.
 
-    The constraints are evaluated again for a class only after steps of pods that concern the class.
+    Constraints of a class are reevaluated only after placements that concern the class.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class OpenNodes:
         return self._known
 
     def of(self, pod: Pod) -> Mask:
-        """Return the nodes open to the pod, capacity and spread aside; not to be changed."""
+        """Return the nodes permitted for the pod, as a shared mask that must not be modified."""
         like = self._likes[pod.uid]
         mask, seen = self._masks.get(like, (None, 0))
         steps = self._steps[seen:]
@@ -75,7 +75,7 @@ class OpenNodes:
         return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
-        """Return the penalty of each of the nodes by position; None if all are equal for ever."""
+        """Return the preference penalty of each node position; None if permanently identical."""
         like = self._likes[pod.uid]
         if like not in self._indifferent:
             self._indifferent[like] = self._known.indifferent(pod, self._wishes)
@@ -92,7 +92,7 @@ class OpenNodes:
         self._steps.append((pod, node, False))
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
-        """Determine whether an arrival or departure may open or close nodes to the other class."""
+        """Determine whether placing or removing the pod may change the nodes of another class."""
         pair = comer, like
         if pair not in self._concerning:
             theirs, own = comer.rules, like.rules
@@ -110,7 +110,7 @@ class OpenNodes:
 
 
 def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
-    """Return what a pod takes of a node, capacity aside."""
+    """Return the exclusive resources of a pod: host ports, volume claims and disks."""
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
@@ -128,7 +128,7 @@ UPSETS = "node(s) would leave a pod of the same batch against its rules"
 
 @attrs.define
 class Settling:
-    """Cluster with the pods of the batch placed so far, owned by `keep_rules`."""
+    """Cluster state with the pods of a batch placed so far, used by `keep_rules`."""
 
     nodes: NodeIndex
     #: available capacity with the placed pods
@@ -173,9 +173,9 @@ class Settling:
         return {uid: node for uid, (_, node) in self.placed.items()}
 
     def settle(self, planned: Iterable[Placed]) -> None:
-        """Place pods as planned where allowed, and elsewhere otherwise.
+        """Place pods on their planned nodes where permitted, and on alternative nodes otherwise.
 
-        Pods with breakable constraints last.
+        Pods whose constraints later pods might violate are placed last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
         while waiting := self._as_planned(waiting):
@@ -189,7 +189,7 @@ class Settling:
                 return
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
-        """Place those allowed as planned; return the others."""
+        """Place the pods permitted on their planned nodes; return the remaining pods."""
         waiting, progress = list(planned), True
         while progress:
             progress = False
@@ -205,7 +205,10 @@ class Settling:
         return waiting
 
     def _is_allowed(self, pod: Pod, node: NodeName) -> bool:
-        """Return whether the rules allow the pod there, including those of others if required."""
+        """Determine whether the constraints permit the pod on the node.
+
+        Constraints of previously placed pods are included if required.
+        """
         at = self.nodes.positions[node]
         return bool(
             self.skews.open(self.open.like(pod))[at]
@@ -215,11 +218,11 @@ class Settling:
         )
 
     def _keeps_away(self, pod: Pod) -> bool:
-        """Determine whether the pod stays out rather than break constraints of others."""
+        """Determine whether the pod remains unplaced to protect the constraints of other pods."""
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place the pods anywhere, again while that opens nodes to others."""
+        """Place the pods on any permitted node, repeatedly while placements open further nodes."""
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -231,7 +234,7 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Bring cloud pods to free edge capacity if that gains QoS and no rule depends on them."""
+        """Reassign cloud pods to free edge capacity for QoS, unless constraints depend on them."""
         looks = {
             look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
         }
@@ -247,7 +250,7 @@ class Settling:
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod on its wanted node, or else on the best: after the deadline, once each."""
+        """Place each pod once, on its planned node or the best node: deadline fallback."""
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
@@ -258,7 +261,7 @@ class Settling:
                 self._place_pod(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod as it comes, and retry unschedulable ones after each arrival."""
+        """Place pods sequentially, and retry unschedulable pods after each placement."""
         waiting: list[Pod] = []
         for pod in pods:
             self._place_pod(pod, wanted)
@@ -273,7 +276,7 @@ class Settling:
             self.put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Return why each node rejects an unschedulable pod."""
+        """Return the rejection of an unschedulable pod by each node."""
         found = self.open.feasibility.rejections(pod)
         rule = self.upset.get(pod.uid)
         if rule is not None:
@@ -282,9 +285,10 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or remove pods until all keep their constraints; return whether any was removed.
+        """Move or remove pods until all constraints are satisfied; return True if any was removed.
 
-        Pods of a lesser turn yield to the pod whose constraints they broke, or else it is removed.
+        Pods of a lesser turn yield to pods whose constraints they violated. If none can yield, the
+        pod with the violated constraint is removed.
         """
         if not self.doubtful:
             return False
@@ -308,11 +312,11 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """True if all pods keep their constraints."""
+        """True if the constraints of all placed pods are satisfied."""
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
-        """Exclude the pod from the domain of its node, for the sake of the other pod."""
+        """Exclude the pod from the topology domain of its node, in favour of the other pod."""
         at = self.nodes.positions[self.placed[pod.uid][1]]
         near = self.nodes.every()
         for key in _topology_keys(broken.pod_class.rules):
@@ -324,7 +328,7 @@ class Settling:
             avoided.append(self.nodes.every())
 
     def _find_broken(self) -> Pod | None:
-        """Return the first pod whose constraints others have broken."""
+        """Return the first pod whose constraints are violated by other pods."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
@@ -344,7 +348,7 @@ class Settling:
         return None
 
     def _find_culprit(self, broken: Pod) -> Pod | None:
-        """Return the last pod of a lesser turn that the pod's constraints concern."""
+        """Return the last pod of a lesser turn affected by the given pod's constraints."""
         looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
@@ -354,7 +358,7 @@ class Settling:
         return None
 
     def _put_in_order(self) -> bool:
-        """Place all pods again in an order that the rules allow; return whether any is left out."""
+        """Place all pods again in a permitted order; return True if any pod remains unplaced."""
         waiting = list(self.placed.values())
         for pod, _ in waiting:
             self._take_out(pod)
@@ -394,10 +398,10 @@ class Settling:
             self.spread.put(pod.workload, node, by)
 
     def _best_node(self, pod: Pod) -> NodeName | None:
-        """Return the best node for the pod.
+        """Return the best permitted node for the pod.
 
-        By gain of the tier, preference penalty, replicas, then tightest edge node or roomiest
-        other.
+        Nodes compare by QoS gain of the tier, preference penalty, replicas, then the tightest edge
+        node or the cloud node with most available capacity.
         """
         self.deadline.check()
         like = self.open.like(pod)
@@ -413,7 +417,7 @@ class Settling:
         return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
-        """Return the nodes that take the pod next to those placed so far; None without any."""
+        """Return the nodes accepting the pod next to the placed pods; None if there are none."""
         like = self.open.like(pod)
         if like in self.nowhere:
             return None
@@ -431,7 +435,7 @@ class Settling:
             nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
         if penalties is not None:
             nodes = _keep_cheapest(nodes, penalties[nodes])
-        if self.spread is not None and spreads(pod):
+        if self.spread is not None and has_default_spread(pod):
             nodes = _keep_cheapest(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
         nodes = _keep_cheapest(nodes, self.on_edge[nodes])
         sign = 1 if self.on_edge[nodes[0]] else -1
@@ -441,13 +445,13 @@ class Settling:
 
 
 def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
-    """Return the nodes of least cost."""
+    """Return the mask restricted to the nodes of least cost."""
     least: Positions = nodes[costs == costs.min()]
     return least
 
 
 def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
-    """Enumerate selections of affinity and spread constraints."""
+    """Enumerate the pod selectors of affinity and topology spread constraints."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:
@@ -455,7 +459,7 @@ def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """Return node labels by which arrivals may break the constraints."""
+    """Return topology keys (node labels) whose constraints arriving pods may violate."""
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

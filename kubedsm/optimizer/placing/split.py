@@ -1,8 +1,8 @@
-"""Best sharing of edge places among workloads: a (max, +) convolution over count vectors.
+"""Optimal distribution of edge pods among workloads: (max, +) convolution over count vectors.
 
-QoS is a sum over workloads, and each part depends on the number of its edge pods only. So a grid of
-counts replaces the 2^n subsets of a batch. Components of kinds linked by shared workloads have
-grids of their own, which are added.
+QoS is a sum over workloads, and each term depends only on the number of edge pods of the workload.
+Therefore a table over count vectors replaces the 2^n subsets of a batch. Components of kinds
+connected by common workloads have separate tables, which are added.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ Picks = dict[tuple[Workload, int], int]
 
 @attrs.frozen(eq=False)
 class Demand:
-    """Workload of the batch, and its QoS by edge pods."""
+    """Workload of the batch with its pods by kind, and its QoS by number of edge pods."""
 
     workload: Workload
     #: S, pods of each kind
@@ -50,12 +50,12 @@ class Demand:
     level: int
 
     def scores(self, objective: Objective) -> Ints:
-        """Return its QoS alone, in nano-units."""
+        """Return the workload's QoS by number of edge pods, in nano-units, without unevenness."""
         prospect = self.prospect
         return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
     def wants(self, number: int) -> bool:
-        """Determine whether `number` pods of the batch are wanted on the edge."""
+        """Determine whether the objective prefers `number` of the workload's pods on the edge."""
         most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 
@@ -69,7 +69,7 @@ def list_demands(
     qos_targets: QosTargets,
     objective: Objective,
 ) -> tuple[Demand, ...]:
-    """Return the workloads of the problem's pods, in name order."""
+    """Return the workloads of a placement problem with their QoS, in name order."""
     counts: dict[Workload, Ints] = {}
     for kind, of_kind in enumerate(problem.kinds):
         for pod in of_kind.pods:
@@ -98,7 +98,7 @@ def list_demands(
 
 @attrs.frozen(eq=False)
 class _Component:
-    """Kinds linked by shared workloads, and the best QoS of every vector of them."""
+    """Kinds connected by common workloads, with the best QoS of each count vector."""
 
     kinds: tuple[int, ...]
     members: tuple[Demand, ...]
@@ -110,7 +110,7 @@ class _Component:
         return self.members[0].level
 
     def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
-        """Yield how many pods of which member make up the vector; ties give more to the first."""
+        """Yield the edge pods by workload and kind for a count vector; ties favour the first."""
         left = tuple(vector)
         for index in range(len(self.members) - 1, -1, -1):
             member = self.members[index]
@@ -128,21 +128,21 @@ class _Component:
 def _list_takes(
     member: Demand, kinds: Sequence[int], most: Iterable[int]
 ) -> Iterable[tuple[int, ...]]:
-    """Return vectors of pods of a member within a limit a kind, fewest first."""
+    """Return all count vectors of a workload's pods within the limits, fewest pods first."""
     greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
     return product(*(range(n + 1) for n in greatest))
 
 
 @attrs.frozen(eq=False)
 class Split:
-    """Components of a batch, made by `split_vectors`."""
+    """Optimal QoS of each count vector of a batch, as a sum over independent components."""
 
     components: tuple[_Component, ...]
     #: S
     limits: tuple[int, ...]
 
     def best(self, among: Bools) -> Bools:
-        """Return the vectors with the greatest QoS by level, and of these the most even."""
+        """Return the count vectors with the greatest QoS by level, then the most even shares."""
         values = self.values()
         rounding = sum(len(component.members) for component in self.components)
         for unlike in (EVENNESS + rounding, rounding):
@@ -151,7 +151,7 @@ class Split:
         return among
 
     def values(self) -> list[Ints]:
-        """Return the greatest scores for every vector, one array a level, the greatest first."""
+        """Return the greatest QoS of every count vector, by level, greatest level first."""
         found: dict[int, Ints] = {}
         for component in sorted(self.components, key=lambda c: -c.level):
             grid = component.layers[-1]
@@ -163,7 +163,7 @@ class Split:
         return list(found.values())
 
     def picks(self, vector: Ints) -> Picks:
-        """Return edge pods by workload and kind."""
+        """Return the number of edge pods by workload and kind for a count vector."""
         return {
             pick: number
             for component in self.components
@@ -172,9 +172,9 @@ class Split:
 
 
 def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
-    """Return the best sharing of every vector up to the limits.
+    """Compute the optimal distribution among workloads for every count vector up to the limits.
 
-    None above the exact-search limit.
+    Return None above the exact-search limit.
     """
     greatest = tuple(limits.tolist())
     components = []
@@ -198,7 +198,7 @@ def _convolve(
     shape: tuple[int, ...],
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """Return the layers; None after the deadline."""
+    """Compute the (max, +) convolution of workload scores, by layers; None after the deadline."""
     layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
     layer[(0,) * len(shape)] = 0
     layers = [layer]
@@ -216,7 +216,7 @@ def _convolve(
 
 
 def connect_kinds(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
-    """Return connected components of kinds, given lists of linked kinds."""
+    """Return connected components of kinds, given groups of connected kinds."""
     group = list(range(number))
     for kinds in together:
         for kind in kinds[1:]:

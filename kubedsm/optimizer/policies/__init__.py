@@ -1,1 +1,1 @@
-"""Scheduling policy protocol, and the KubeDSM policy, which combines the optimizer's packages."""
+"""Scheduling policy protocol, and the KubeDSM policy combining placement, migration and packing."""

@@ -1,4 +1,4 @@
-"""KubeDSM policy: exact batches, migrations and packing, by the QoS targets of services."""
+"""KubeDSM policy: exact batch placement, migrations and packing by QoS targets of services."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -81,9 +81,9 @@ class KubeDSM:
         rng: "random.Random",  # noqa: ARG002 - nothing is left to chance
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        return self.decide(snapshot, pods, deadline)
+        return self.decide_batch(snapshot, pods, deadline)
 
-    def decide(
+    def decide_batch(
         self,
         snapshot: Snapshot,
         pods: Sequence[Pod],
@@ -91,10 +91,10 @@ class KubeDSM:
         leaving: Collection[NodeName] = (),
         start: int = 0,
     ) -> Decision:
-        """Decide on a batch.
+        """Decide on the placement of a batch of pending pods.
 
-        leaving: nodes whose capacity is not free yet; no pod goes there for load balance. start:
-        position in the cloud's node order at which the search begins.
+        leaving: nodes whose capacity is not yet released; load balancing assigns no pods there.
+        start: round-robin position of the cloud sample.
         """
         bounds, percentage = Bounds(deadline=deadline, solver=self.solver), self.cloud_percentage
         decision = immediate_schedule(
@@ -128,20 +128,19 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
-        """Decide as if the leaving pods had left the edge.
+        """Decide as if the leaving pods had left the edge, anticipating released capacity.
 
-        Return the decision and the pods that must wait.
-
-        With constraints between pods no pod waits: leaving pods still count for the constraints.
+        Return the placement decision, and the pods that must wait for the release. With constraints
+        between pods no pod waits, because leaving pods still count for constraints.
         """
-        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)} if leaving else ()
+        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
         sources = {snapshot.placed[uid] for uid in gone}
         ahead = None
         if gone:
-            ahead = self.decide(snapshot.without(gone), pods, deadline, sources, start)
+            ahead = self.decide_batch(snapshot.without(gone), pods, deadline, sources, start)
         if ahead is None or not ahead.plain:
-            return self.decide(snapshot, pods, deadline, start=start), ()
+            return self.decide_batch(snapshot, pods, deadline, start=start), ()
         bound, waiting, free = [], [], dict(snapshot.free)
         for binding in ahead.bindings:
             if shortages(binding.pod.requests, free[binding.node]):
@@ -159,9 +158,10 @@ class KubeDSM:
         deadline: Deadline,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]] | None:
-        """Decide ahead without the solver.
+        """Decide ahead without the solver, for batches that need no planner process.
 
-        None if that may be late, or if solving longer could gain.
+        Return None if the decision might exceed the deadline, or if solving longer could improve
+        QoS.
         """
         classes = len({pod.pod_class for pod in pods})
         if (
@@ -171,7 +171,10 @@ class KubeDSM:
             return None
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:
-            decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
+            if leaving:
+                decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
+            else:
+                decision, held = hasty.decide_batch(snapshot, pods, strictly, start=start), ()
             strictly.check()
         except OutOfTimeError:
             return None
@@ -180,7 +183,7 @@ class KubeDSM:
         return (decision, held) if enough else None
 
     def _count_examined(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
-        """Return about how many nodes are examined; each of the others is half as much work."""
+        """Estimate the number of examined nodes; nodes outside the sample count half."""
         cloud, nodes = len(snapshot.index.of_tier(Tier.CLOUD)), len(snapshot.nodes)
         others = cloud - nodes_to_find(cloud, self.cloud_percentage)
         return nodes - others // 2 if others and is_plain(snapshot, pods) else nodes
@@ -205,7 +208,7 @@ class KubeDSM:
             load=self.load,
         )
 
-    def pack(
+    def pack_pods(
         self,
         snapshot: Snapshot,
         movable: Movable,
@@ -214,7 +217,7 @@ class KubeDSM:
         tier_share: float = 0.6,
         allow_evictions: bool = False,
     ) -> Packed:
-        """Return the plan that places more pending pods."""
+        """Return a packing plan that places more of the unschedulable pods."""
         return pack_cluster(
             snapshot,
             self.qos_targets_in(snapshot),

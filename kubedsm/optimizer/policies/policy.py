@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """Policy that places pods.
+    """Scheduling policy that places pending pods.
 
-    Pure except for the random numbers: identical inputs, identical decisions.
+    Deterministic except for the random numbers: identical inputs give identical decisions.
     """
 
     def place(
@@ -28,12 +28,12 @@ class Policy(Protocol):
         rng: "random.Random",
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        """Return the nodes for the pending pods, and the reasons of pods without a node."""
+        """Decide on the nodes of pending pods, with rejections of unschedulable pods."""
 
 
 @runtime_checkable
 class MigratingPolicy(Policy, Protocol):
-    """Policy that also migrates running pods."""
+    """Scheduling policy that also migrates running pods."""
 
     def suggest(
         self,
@@ -42,7 +42,7 @@ class MigratingPolicy(Policy, Protocol):
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
     ) -> Suggestion:
-        """Return the migrations worth their disruption.
+        """Return the migrations whose benefit exceeds their disruption.
 
-        `movable` objects to pods, or returns None.
+        movable: returns why a pod must not be migrated, or None.
         """

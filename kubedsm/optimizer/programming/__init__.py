@@ -1,1 +1,1 @@
-"""Lexicographic integer programming: programmes as values, verified solver claims, certificates."""
+"""Lexicographic integer programming: programmes as values, verified results, and certificates."""

@@ -1,11 +1,11 @@
-"""Lexicographic optimisation: each goal is maximised among the optima of the goals before it.
+"""Lexicographic optimisation: each goal is maximised among the optima of the preceding goals.
 
-Each level is one solve. The value becomes a lower limit, as a row, for the subsequent levels.
+Each level is one solver call. The value becomes a constraint (a row) for the subsequent levels.
 (Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming".)
 
-No claim of a solver is trusted. The values are checked against every row and evaluated in whole
-numbers. A level is proven only if its value reaches a bound that is computed here, or if a second
-solve without presolve and start solution finds nothing better.
+Solver results are verified. Values are checked against every row, and evaluated in exact integer
+arithmetic. A level is proven optimal only if the value reaches an independently computed upper
+bound, or if a second solver call without presolve and start solution finds no improvement.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ REFUTED = "the solver's claim was wrong"
 
 @attrs.frozen(eq=False)
 class Goal:
-    """Linear objective of one level."""
+    """Linear objective of one level of a lexicographic programme."""
 
     name: str
     #: V
@@ -56,7 +56,7 @@ class Goal:
 
 @attrs.frozen(slots=True)
 class Certificate:
-    """Value and upper bound of a goal, given the goals before it."""
+    """Optimality certificate: value and upper bound of a goal, given the preceding goals."""
 
     goal: str
     status: Status
@@ -87,7 +87,7 @@ class Certificate:
 
     @property
     def words(self) -> str:
-        """One line such as `pods placed: 188 of at most 203 (gap 7 %)`, with the note."""
+        """Certificate as text, such as `pods placed: 188 of at most 203 (gap 7 %)`, with note."""
         return f"{self._amounts}; {self.note}" if self.note else self._amounts
 
     @property
@@ -116,13 +116,13 @@ class Certificate:
 
 
 def describe_unproven(certificates: Iterable[Certificate]) -> str:
-    """Return a description of the unproven goals; empty if all are."""
+    """Describe the goals that are not proven optimal; empty if all goals are."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
 class Found:
-    """Best values, and a certificate for each goal."""
+    """Result of lexicographic optimisation: the best values, and a certificate per goal."""
 
     #: V; None if nothing was found, nor hinted at
     values: Ints | None
@@ -141,10 +141,10 @@ def maximise_in_order(
     deadline: Deadline,
     hint: Ints | None = None,
 ) -> Found:
-    """Maximise the goals lexicographically.
+    """Maximise the goals lexicographically over the integer programme.
 
-    solver: None to evaluate the hint only. hint: a start solution. If the programme allows it, the
-    result is never worse. A goal that has reached its upper bound is not given to the solver.
+    solver: None evaluates the hint only. hint: a start solution. If the programme permits the start
+    solution, the result is never worse. Goals that have reached their upper bound skip the solver.
     """
     best = hint if hint is not None and programme.allows(hint) else None
     certificates: list[Certificate] = []
@@ -169,7 +169,7 @@ def maximise_in_order(
 
 
 class _Level:
-    """Goal being maximised: the best verified solution, and the known bounds."""
+    """Goal under optimisation: the best verified solution, and the known upper bounds."""
 
     def __init__(
         self, programme: Programme, goal: Goal, deadline: Deadline, best: Ints | None
@@ -220,7 +220,7 @@ class _Level:
             self._claimed = solved.bound
 
     def _is_refuted(self, solved: Solved) -> bool:
-        """Take the solution if better, and return whether the solver's claim is wrong."""
+        """Record a better solution; return True if verification refutes the solver's claim."""
         if solved.status is Status.INFEASIBLE:
             return self.best is not None
         optimal = solved.status is Status.OPTIMAL
@@ -239,7 +239,7 @@ class _Level:
         return refuted or self._value > solved.bound + self._margin
 
     def _confirm_optimum(self, solver: Solver) -> None:
-        """Ask for a better solution, without the shortcuts in which solvers have had faults."""
+        """Confirm the optimum by a second solver call without presolve and similar shortcuts."""
         columns = np.flatnonzero(self._goal.weights)
         weights, value = self._goal.weights, self._value or 0
         harder = self._programme.with_row(
@@ -270,7 +270,7 @@ def _rounding_error(goal: Goal) -> int:
 
 
 def _revalue(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
-    """Evaluate a goal for the final values: a level kept at least may have grown since."""
+    """Reevaluate the certificate of a goal for the final values, which may have improved."""
     value, bound = int(goal.weights @ values), certificate.bound
     status, note = certificate.status, certificate.note
     if bound is not None and value > bound + _rounding_error(goal):
@@ -291,7 +291,7 @@ _WORDS = {
 
 @attrs.frozen(slots=True)
 class Proof:
-    """True if each goal is optimal, given the goals before it."""
+    """Proof of optimality by goal: True if optimal, given the preceding goals."""
 
     #: pods placed, by priority
     placed: bool = True
@@ -310,7 +310,7 @@ class Proof:
         return earlier and self.spread and self.fragmentation
 
     def or_else(self, other: "Proof") -> "Proof":
-        """Combine the knowledge of two proofs of the same decision."""
+        """Combine two proofs of the same decision."""
         return Proof(*map(or_, attrs.astuple(self), attrs.astuple(other)))
 
     @property

@@ -26,7 +26,10 @@ _MULTIPLIER_BITS = 60
 
 @attrs.frozen(eq=False)
 class Programme:
-    """V integer variables from 0 to `upper`, and M rows: least <= coefficients @ values <= most."""
+    """Integer linear programme: variables from 0 to `upper`, and constraint rows.
+
+    Each row requires least <= coefficients @ values <= most.
+    """
 
     #: V
     upper: Ints
@@ -40,7 +43,7 @@ class Programme:
     most: Ints
 
     def allows(self, values: Ints) -> bool:
-        """Determine whether the values, V, satisfy all rows exactly."""
+        """Determine whether the values satisfy all constraint rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
@@ -50,8 +53,8 @@ class Programme:
     def dual_bound(self, goal: Ints, multipliers: Floats) -> int:
         """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
 
-        multipliers: M, one a row, as a solver of the linear relaxation returns them. Any numbers
-        give a valid bound, so the solver need not be trusted. O(entries).
+        multipliers: one per row, from the solver's linear relaxation. Arbitrary multipliers give a
+        valid bound, so the solver need not be trusted. Complexity: O(entries).
         """
         scaled = [math.trunc(math.ldexp(each, _MULTIPLIER_BITS)) for each in multipliers.tolist()]
         reduced: list[int] = [weight << _MULTIPLIER_BITS for weight in goal.tolist()]
@@ -82,7 +85,7 @@ class Programme:
 
 
 class Rows:
-    """Builder of a programme, row by row."""
+    """Builder of an integer programme, row by row."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []
@@ -99,7 +102,7 @@ class Rows:
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """Add variables with the upper bounds; return their numbers in the same shape."""
+        """Add variables with upper bounds; return the variable numbers in the same shape."""
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
@@ -107,7 +110,7 @@ class Rows:
         return numbers
 
     def add(self, *terms: Term, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:
-        """Add a row, the sum of the terms. A variable may occur once."""
+        """Add a constraint row: the sum of the terms. A variable may occur once."""
         length = 0
         for columns, coefficients in terms:
             numbers = np.asarray(columns, dtype=np.int64)
@@ -121,12 +124,12 @@ class Rows:
         self._most.append(int(most))
 
     def add_chain(self, steps: Ints) -> None:
-        """Add rows that let each of the variables be at most the previous."""
+        """Add constraint rows: each of the variables is at most the preceding variable."""
         ones = np.ones((max(0, len(steps) - 1), 1), dtype=np.int64)
         self.add_each(np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
-        """Add one row for each line, M x any, with the upper bounds, M."""
+        """Add one constraint row for each line of the variable matrix, with upper bounds."""
         self._columns.append(columns.ravel())
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)
@@ -149,7 +152,7 @@ def _concatenate(parts: Iterable[Ints]) -> Ints:
 
 
 class Status(enum.StrEnum):
-    """Outcome of a solve, as reported by the solver."""
+    """Outcome of a solver call, as reported by the solver."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -160,7 +163,7 @@ class Status(enum.StrEnum):
 
 @attrs.frozen(eq=False)
 class Solved:
-    """A solver's claim about a programme; `in_order` verifies the claim before use."""
+    """Unverified result of a solver; `in_order` verifies the values before use."""
 
     status: Status
     #: V; None unless a solution was found
@@ -174,7 +177,7 @@ class Solved:
 
 
 class Solver(Protocol):
-    """Solver of integer programmes."""
+    """Protocol of integer-programming solvers."""
 
     @property
     def name(self) -> str:
@@ -189,8 +192,9 @@ class Solver(Protocol):
         *,
         plain: bool = False,
     ) -> Solved:
-        """Return the values that maximise goal @ values, or the best found before the deadline.
+        """Return values that maximise goal @ values, or the best found before the deadline.
 
-        goal: V, whole numbers. hint: V, a start solution, which should be feasible. plain: leave
-        out presolve, symmetry detection and other shortcuts, for a second opinion.
+        goal: integer coefficients of the variables. hint: a start solution, preferably feasible.
+        plain: disable presolve, symmetry detection and other shortcuts, for an independent second
+        opinion.
         """

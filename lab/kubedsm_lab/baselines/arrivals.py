@@ -37,9 +37,10 @@ def served(
     *,
     preempting: bool,
 ) -> Served:
-    """Schedule new and pending pods in batches, in the order of arrival.
+    """Simulate a one-pod-at-a-time scheduler on batches of arriving pods.
 
-    Creation timestamps follow the order of arrival.
+    Pending and new pods are scheduled in the order of arrival, which also sets their creation
+    timestamps. With `preempting`, an unschedulable pod may evict pods of lower priority.
     """
     empty = snapshot.without(snapshot.placed)
     pods_of, targets = dict(snapshot.pods), dict(snapshot.placed)
@@ -54,7 +55,7 @@ def served(
 
 @attrs.define
 class _Cluster:
-    """Return the snapshot with the accumulated placements."""
+    """Simulated cluster: pending queue, free capacity, and the node assigned to each pod."""
 
     #: initial snapshot without scheduled pods
     empty: Snapshot
@@ -72,7 +73,7 @@ class _Cluster:
     now: int = 0
 
     def come(self, pods: Iterable[Pod]) -> None:
-        """Enqueue new pods with the current timestamp."""
+        """Enqueue newly arrived pods, stamped with the next arrival number as creation time."""
         self.now += 1
         for pod in pods:
             self.pods[pod.uid] = attrs.evolve(pod, created=float(self.now))
@@ -82,7 +83,7 @@ class _Cluster:
         return self.pods[heapq.heappop(self.queue)[1]] if self.queue else None
 
     def place(self, pod: Pod) -> bool:
-        """Schedule one pod; return whether a feasible node existed."""
+        """Schedule one pod; return False if no node is feasible."""
         fitting = self.room.fitting(pod)
         if fitting:
             node = self.choose(pod, fitting, self.room, self.rng)
@@ -93,7 +94,9 @@ class _Cluster:
         return bool(fitting)
 
     def preempt(self, pod: Pod) -> None:
-        """Preempt pods of lower priority for the pod, if a candidate node exists."""
+        """Evict the lowest-priority victims that make a node feasible for the pod, if any such node
+        exists.
+        """
         search = PreemptionSearch(self.snapshot(), pod, None, Objective())
         found = search.best()
         if found is not None:

@@ -1,4 +1,4 @@
-"""kube-scheduler's scores, through the rotating score cache.
+"""kube-scheduler's scoring with the rotating score cache of `score_cache`.
 
 All nodes are filtered for each pod, and scored only without a cached ranking. Unlike
 kube-scheduler, the policy always evaluates all nodes: a rotating subset (percentageOfNodesToScore)
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @attrs.define
 class CacheScheduler:
-    """The highest score that is left for the pod's equivalence class, first by name of equals.
+    """Policy that places each pod on the best remaining node of its class's cached ranking.
 
-    That is the paper's key, but for schedulerName and the runtime class: here is one scheduler, and
-    admission has put what a runtime class means into the pod. Owners do not count: replicas of two
-    workloads that ask for the same share a ranking, which was made for the first of them.
+    The cache key is the paper's equivalence class without schedulerName and runtime class: only one
+    scheduler runs here, and admission has merged the runtime class into the pod. Replicas of two
+    workloads with equal specs share one ranking, computed for the first of them.
     """
 
     cache: ScoreCache = attrs.field(factory=ScoreCache)

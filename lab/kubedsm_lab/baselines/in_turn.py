@@ -1,7 +1,6 @@
-"""Sequential scheduling: each pod is placed on the capacity that preceding pods left, as most
-schedulers do.
+"""Sequential scheduling: each pod is placed on the capacity that preceding pods left.
 
-A sequential policy only selects one of the feasible nodes.
+A baseline policy supplies only the choice among the feasible nodes (`Choose`).
 """
 
 from collections import Counter
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 @attrs.define
 class Room:
-    """Remaining capacity of the nodes during a batch; only `InTurn` modifies the bookkeeping."""
+    """Free capacity and pods of each node during a batch; only `InTurn` updates the bookkeeping."""
 
     nodes: Mapping[NodeName, Node]
     feasibility: Feasibility
@@ -61,7 +60,7 @@ class Room:
         return cls(snapshot.nodes, rules, free, pods, loads, snapshot.at)
 
     def fitting(self, pod: Pod) -> list[Node]:
-        """Return the feasible nodes of the pod in alphabetical order."""
+        """Return the feasible nodes for the pod, in alphabetical order."""
         return [self.nodes[name] for name in self.feasibility.feasible(pod)]
 
     def put(self, pod: Pod, node: Node) -> None:
@@ -82,6 +81,8 @@ def _nothing(_pod: Pod) -> None:
 
 @attrs.frozen
 class InTurn:
+    """Scheduling policy that places pods one at a time, by a baseline's choice of node."""
+
     choose: Choose
     promises: QosTargets
     objective: Objective
@@ -114,7 +115,7 @@ class InTurn:
                 continue
             room.put(pod, node)
             bindings.append(Binding(pod, node.name, node.tier))
-        before = snapshot.shares()
+        before = snapshot.census.shares
         more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
         after = shares_after(before, more)
         fragmentation = Fragmentation(mix=request_mix(snapshot))
@@ -132,8 +133,9 @@ class InTurn:
 
 
 def pick(rng: "random.Random", options: Sequence[T]) -> T:
-    """Select uniformly at random; only by `Random.random`, whose sequence is reproducible in every
-    Python version.
+    """Return one of the options, drawn uniformly at random.
+
+    Only `Random.random` is called: its sequence is the same in every Python version.
     """
     return options[int(rng.random() * len(options))]
 

@@ -1,10 +1,9 @@
-"""kube-scheduler, with a preferred node affinity of every pod to the edge.
+"""kube-scheduler's scoring of nodes, with a preferred node affinity of every pod to the edge.
 
-What its default profile does with the nodes that passed the Filter plugins: every Score plugin
-rates each of them, the ratings are normalised to 0..100, and the highest weighted sum wins. Plugins
-that rate all nodes alike here (VolumeBinding, NodePorts ...) are left out. Preemption is not
-here: see `runtime.preemptor`, and `arrivals`. Source: the plugins' documentation and code in
-Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
+As in the default profile, every Score plugin rates each feasible node, the ratings are normalised
+to 0..100, and the highest weighted sum wins. Plugins that would rate all nodes alike
+(VolumeBinding, NodePorts ...) are left out. Preemption is in `runtime.preemptor` and `arrivals`.
+Source: the plugins' documentation and code in Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +32,7 @@ WEIGHTS: Mapping[str, int] = {
     "ImageLocality": 1,
     **{plugin.name: plugin.weight for plugin, _ in SCORES},
 }
-#: what the preference for the edge weighs among a pod's preferences for nodes
+#: weight of the preferred node affinity to the edge, among a pod's preferences
 _EDGE_WEIGHT = 100
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
@@ -42,9 +41,9 @@ _ZONE = "topology.kubernetes.io/zone"
 _CONSTRAINTS = ((_HOSTNAME, 3), (_ZONE, 5))
 _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 
-#: what a container without a request counts as in LeastAllocated; here, a pod without one
+#: LeastAllocated's default requests: per container in Kubernetes, here per pod
 _DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 2**20
-#: bytes of images that count for nothing in all, and for as much as there is, a container
+#: ImageLocality: bytes of present images for the lowest score, and per container for the highest
 _SMALL_IMAGE, _LARGE_IMAGE = 23 * 2**20, 1000 * 2**20
 
 Scores = dict[str, list[int]]
@@ -52,13 +51,14 @@ Scores = dict[str, list[int]]
 
 @attrs.define
 class KubeScheduler:
-    """Sampling on large clusters (percentageOfNodesToScore): each scheduling cycle evaluates a
-    rotating subset of the nodes.
+    """kube-scheduler's choice of node on large clusters, with percentageOfNodesToScore.
+
+    Each scheduling cycle evaluates the next part of a rotation over all nodes.
     """
 
     #: percentageOfNodesToScore
     percentage: int = 0
-    #: with opportunistic batching, and all that this asks for of the profile
+    #: use opportunistic batching, and the profile it requires
     opportunistic: bool = False
     #: start index of the next search in the rotation order
     start: int = attrs.field(default=0, init=False)
@@ -81,13 +81,11 @@ class KubeScheduler:
         return best
 
     def interrupted(self, _pod: Pod) -> None:
-        """Record an unschedulable pod: the next pod does not continue the previous scheduling
-        cycle.
-        """
+        """Discard the cached ranking after an unschedulable pod (opportunistic batching)."""
         self._ranking = None
 
     def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
-        """Return the sampled feasible nodes; None if sampling covers all nodes."""
+        """Return the feasible nodes in this cycle's sample; empty if all nodes are evaluated."""
         index = room.feasibility.index
         wanted = nodes_to_find(len(index), self.percentage)
         if wanted == len(index):
@@ -98,7 +96,7 @@ class KubeScheduler:
 
 
 def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
-    """Select one of the highest-scoring nodes, with equal probability."""
+    """Choose a random node among those with the highest total score."""
     if len(fitting) == 1:
         return fitting[0]
     totals = total_scores(scores(pod, fitting, room))
@@ -107,23 +105,23 @@ def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.R
 
 
 def _ranked(pod: Pod, nodes: Sequence[Node], room: Room, rng: "random.Random") -> list[Node]:
-    """Rank the nodes by descending score, with ties in arbitrary order."""
+    """Return the nodes by descending total score; ties are in random order."""
     totals = total_scores(scores(pod, nodes, room, batching=True))
     order = sorted(range(len(nodes)), key=lambda at: (-totals[at], rng.random()))
     return [nodes[at] for at in order]
 
 
 def total_scores(rated: Scores) -> list[int]:
-    """Return the weighted sum of all plugin scores for each node."""
+    """Return the weighted sum of all plugins' scores, one number per node."""
     weighted = ([WEIGHTS[plugin] * score for score in rated[plugin]] for plugin in rated)
     return [sum(of_node) for of_node in zip(*weighted, strict=True)]
 
 
 def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = False) -> Scores:
-    """Return each plugin's scores of the feasible nodes, normalised and unweighted.
+    """Return each Score plugin's rating of each feasible node: normalised to 0..100, not weighted.
 
-    batching: by the profile that batching asks for. Nothing is spread by default, and pods that
-    prefer no other pods near them are not asked what others prefer of them
+    With `batching`, use the profile required by opportunistic batching: no default topology spread,
+    and preferences of running pods about the new pod are ignored
     (ignorePreferredTermsOfExistingPods).
     """
     rules, index = pod.pod_class.rules, room.feasibility.index
@@ -150,7 +148,10 @@ def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = Fals
 
 
 def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
-    """Absent requests count with the scheduler's non-zero defaults."""
+    """Return the node's LeastAllocated score (0..100) after placing the pod.
+
+    Pods without requests count with kube-scheduler's non-zero defaults.
+    """
     requested = [or_default(other.requests) for other in (*pods, pod)]
     size = node.allocatable
     return allocation_score(
@@ -173,17 +174,20 @@ def _local(pod: Pod, node: Node, index: NodeIndex) -> int:
 
 
 def or_default(requests: Resources) -> tuple[int, int]:
-    """Millicores and bytes that a pod counts as."""
+    """Return CPU (millicores) and memory (bytes), with kube-scheduler's defaults for absent
+    requests.
+    """
     return requests.cpu or _DEFAULT_CPU, requests.memory or _DEFAULT_MEMORY
 
 
 def balanced_allocation_score(
     allocatable: tuple[int, int], without: tuple[int, int], with_pod: tuple[int, int]
 ) -> int:
-    """The score 50..100 of what the pod does to a node's balance; 75 if it changes nothing.
+    """Return NodeResourcesBalancedAllocation's score of a node for a pod, 50..100; 75 is neutral.
 
-    allocatable, without, with_pod: cpu and memory, what is requested without and with the pod.
-    Since Kubernetes 1.36 (kubernetes/kubernetes#135573); before, the balance with the pod was all.
+    All arguments are (millicores, bytes): the allocatable amounts, and the requests on the node
+    without and with the pod. The score compares both balances since Kubernetes 1.36
+    (kubernetes/kubernetes#135573); earlier versions rated only the balance with the pod.
     """
     half = MAX_NODE_SCORE // 2
     gain = _balance_of(allocatable, with_pod) - _balance_of(allocatable, without)
@@ -191,9 +195,10 @@ def balanced_allocation_score(
 
 
 def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
-    """50..100: (1 - standard deviation of the two requested fractions) * 100, cut off.
+    """Return the balance of a node's CPU and memory use, 0..100: (1 - standard deviation) * 100.
 
-    A resource that the node does not have is left out, and a single one deviates from nothing.
+    Deviation is that of the two requested fractions. A resource that the node lacks is omitted; a
+    single resource is always balanced.
     """
     fractions = [
         min(1.0, asked / size) for size, asked in zip(allocatable, requested, strict=True) if size
@@ -203,9 +208,9 @@ def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int
 
 
 def image_locality_score(present: Iterable[tuple[int, float]], containers: int) -> int:
-    """Score image locality from 0 to 100.
+    """Return the ImageLocality score of a node, 0..100.
 
-    present: for each available image, its bytes and the proportion of nodes that have the image,
+    `present` has, for each image on the node, its bytes and the proportion of nodes with the image,
     which prevents concentration on the first node.
     """
     bytes_there = sum(int(size * share) for size, share in present)
@@ -244,7 +249,7 @@ def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:
 def _pods_by_value(
     key: str, values: set[str], alike: Mapping[NodeName, int], nodes: Mapping[NodeName, Node]
 ) -> dict[str, int]:
-    """Count matching pods on all nodes by topology value, for the values of candidate nodes."""
+    """Count matching pods on all nodes by topology value, for the values of the candidate nodes."""
     counts = dict.fromkeys(sorted(values), 0)
     for name, node in nodes.items():
         value = node.labels.get(key, "")

@@ -1,7 +1,7 @@
-"""The load-aware paper: kube-scheduler with one Score plugin more, and its descheduler.
+"""Load-aware paper: kube-scheduler with an additional Score plugin, and its descheduler.
 
-The plugin is `core.goals.load`. The descheduler evicts one pod a run; where its replacement goes is
-for the scheduler to say.
+The plugin is `core.goals.load`. The descheduler evicts one pod per run; the scheduler places the
+replacement.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random") -> Node:
-    """Select the alphabetically first of the highest-scoring nodes.
+    """Choose the node with the highest total of kube-scheduler's and the measured-load score.
 
-    A node without measurements counts as the average of the others.
+    A node without measurements gets the mean load score of the other nodes. Ties are alphabetical.
     """
     totals = np.array(total_scores(scores(pod, fitting, room)), dtype=np.float64)
     if room.loads is not None:
@@ -38,11 +38,11 @@ def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Rand
 
 
 def one_eviction(snapshot: Snapshot, goal: LoadGoal, movable: Movable) -> Pod | None:
-    """Return the pod with the largest score improvement, from the most imbalanced node with a
-    candidate; None without candidates.
+    """Choose the pod that the load-aware descheduler evicts; None without a candidate.
 
-    Targets are all feasible nodes. `movable` explains why a pod must stay, or returns None. The
-    paper has no guard against high consumption: the threshold of the goal can be infinite.
+    The pod comes from the most imbalanced node with a candidate, and gains the largest score on any
+    other feasible node. `movable` returns the reason why a pod must stay, or None. The paper has no
+    guard against high consumption, so the threshold of the goal may be infinite.
     """
     room = Room.of(snapshot, goal)
     loads = room.loads

@@ -1,8 +1,8 @@
-"""Opportunistic batching: the scores of one pod serve the next ones like it, for a moment.
+"""Opportunistic batching: consecutive identical pods reuse one node ranking for a short time.
 
-kube-scheduler's way since Kubernetes 1.35 ("Opportunistic Batching", KEP-5598). It is for pods of
-which a node takes one only, and of which none has a say in where the next would rather be: else
-what was scored for the first does not hold for the second.
+Follows kube-scheduler since Kubernetes 1.35 (KEP-5598, "Opportunistic Batching"). Batching requires
+pods that fill a node alone and that have no inter-pod constraints; otherwise placing the first pod
+changes the scores for the next.
 """
 
 from typing import Self
@@ -20,7 +20,9 @@ Signature = tuple[EquivalenceClass, tuple[str, ...]]
 
 @attrs.frozen(slots=True)
 class Ranking:
-    """Cached ranking after a pod was placed on the highest-scoring node."""
+    """Node ranking of the previous pod, reusable while the best node has no capacity for another
+    pod.
+    """
 
     like: Signature
     used: NodeName
@@ -30,8 +32,8 @@ class Ranking:
     since: float
 
     def next(self, pod: Pod, room: Room) -> Self | None:
-        """Advance the ranking by one pod and one node; None if the cached ranking is invalid for
-        that pod.
+        """Return the ranking for the next pod, without the best node; None if a fresh ranking is
+        needed.
         """
         if not self.left or room.at > self.since + LASTS or signature(pod, room) != self.like:
             return None
@@ -47,9 +49,9 @@ class Ranking:
 
 
 def signature(pod: Pod, room: Room) -> Signature | None:
-    """Return the equivalence signature of a pod; None for pods with inter-pod constraints.
+    """Return the key under which pods share a ranking; None for pods with inter-pod constraints.
 
-    Pods with resource claims have no signature either, and are unschedulable here.
+    Pods with resource claims are unschedulable here and have no key either.
     """
     rules = pod.pod_class.rules
     liked = rules.preferences

@@ -14,7 +14,7 @@ from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, kube_scheduler
 from kubedsm_lab.baselines.load_aware import load_aware
 
 KUBEDSM = "kubedsm"
-#: where nothing is measured it is kube-scheduler
+#: without measurements equal to kube-scheduler
 LOAD_AWARE = "load-aware"
 
 KUBE_SCHEDULER_ALL_NODES = "kube-scheduler-all-nodes"
@@ -29,8 +29,8 @@ def _opportunistic(promises: QosTargets, objective: Objective) -> Policy:
     return InTurn(scheduler, promises, objective, on_unplaced=scheduler.interrupted)
 
 
-#: What is promised to workloads, and how keeping it is scored, is handed to each of them: those
-#: that do not act on it are still judged by it. What is made is for one run.
+#: Constructors of policies, one instance per run. Every policy receives QoS targets and objective,
+#: by which its decisions are judged even if the policy ignores them.
 POLICIES: Mapping[str, Callable[[QosTargets, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
     "kube-scheduler": lambda *goals: InTurn(KubeScheduler(), *goals),

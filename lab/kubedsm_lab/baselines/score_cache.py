@@ -1,13 +1,13 @@
-"""Rotating score cache: node rankings by pod class, consumed from the top.
+"""Rotating score cache: one node ranking per pod class, consumed from the top.
 
 A ranking is computed once, and assigns each node to one pod. The cache invalidates a ranking when
 the feasible nodes differ, or when more than a configured proportion is consumed, which limits
 staleness. Ties rank alphabetically: small pods, which leave the scores unchanged, never reach nodes
 beyond that proportion.
 
-Source: the paper on the rotating score cache, whose authors' code is AdriftVin's
-k8s-cache-scheduler. There keys and nodes are compared by hashes of 64 bits, here as they are, and
-when it is full any entry goes.
+Source: the paper on the rotating score cache and its authors' code, AdriftVin's
+k8s-cache-scheduler. That code compares 64-bit hashes of keys and nodes, and a full cache evicts an
+arbitrary entry. This one compares the values, and evicts the least recently used entry.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -20,7 +20,7 @@ from kubedsm.model.model import NodeName
 
 
 class Why(StrEnum):
-    """Outcome of a cache lookup."""
+    """Outcome of a score-cache lookup: a hit, or the reason of the miss."""
 
     HIT = "hit"
     #: no ranking for the pod class
@@ -36,16 +36,16 @@ class Why(StrEnum):
 @attrs.frozen(slots=True)
 class _Ranking:
     feasible: frozenset[NodeName]
-    #: the same, best first
+    #: nodes by descending score
     ranked: tuple[NodeName, ...]
     popped: int = 0
 
 
 @attrs.frozen(slots=True)
 class ScoreCache:
-    """Immutable rankings by pod equivalence signature; a lookup returns a successor cache.
+    """Immutable score cache: node rankings by pod class; a lookup returns the updated cache.
 
-    refresh: a ranking of n nodes serves floor(refresh * n) + 1 pods; with 0 each pod has its own.
+    A ranking of n nodes serves floor(refresh * n) + 1 pods; `refresh=0` disables reuse.
     """
 
     refresh: float = attrs.field(
@@ -61,7 +61,10 @@ class ScoreCache:
     def take(
         self, key: Hashable, feasible: frozenset[NodeName]
     ) -> tuple[Self, NodeName | None, Why]:
-        """Return the highest-ranked remaining node; without one, invalidate the ranking."""
+        """Look up the next node for a pod class; on a miss, drop the class's ranking.
+
+        Returns the updated cache, the node (None on a miss) and the outcome.
+        """
         others = dict(self._rankings)
         known = others.pop(key, None)
         why = self._why(known, feasible)
@@ -81,7 +84,9 @@ class ScoreCache:
         return Why.CONSUMED if used_up else Why.HIT
 
     def seed(self, key: Hashable, ranked: Sequence[NodeName]) -> Self:
-        """Store the ranking; a full cache discards the least recently used ranking."""
+        """Store a new ranking for the pod class; a full cache evicts the least recently used
+        ranking.
+        """
         rankings = {known: of for known, of in self._rankings.items() if known != key}
         if len(rankings) >= self.most:
             del rankings[next(iter(rankings))]

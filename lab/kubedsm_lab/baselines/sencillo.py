@@ -1,4 +1,4 @@
-"""The policies of the Sencillo scheduler: each takes one of the nodes where the pod fits."""
+"""Baseline policies of the Sencillo scheduler: each chooses one of the feasible nodes of a pod."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def biggest_edge_first(
     _pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random"
 ) -> Node:
-    """Select the feasible edge node with the largest free capacity; otherwise a random cloud node.
+    """Choose the feasible edge node with the most free capacity, otherwise a random cloud node.
 
-    Capacity compares free cores, then free memory; ties resolve alphabetically.
+    Free cores are compared first, then free memory; ties are alphabetical.
     """
 
     def most_room(node: Node) -> tuple[int, int, str]:
@@ -29,9 +29,7 @@ def biggest_edge_first(
 def smallest_edge_first(
     _pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random"
 ) -> Node:
-    """Select the feasible edge node with the smallest free capacity; otherwise as
-    `biggest_edge_first`.
-    """
+    """Choose the feasible edge node with the least free capacity, otherwise a random cloud node."""
 
     def least_room(node: Node) -> tuple[int, int, str]:
         free = room.free[node.name]
@@ -42,10 +40,10 @@ def smallest_edge_first(
 
 
 def cloud_first(_pod: Pod, fitting: Sequence[Node], _room: Room, rng: "random.Random") -> Node:
-    """Select a random feasible cloud node; a random edge node only if the cloud is infeasible."""
+    """Choose a random feasible cloud node; a random edge node only if no cloud node is feasible."""
     return pick(rng, of_tier(fitting, Tier.CLOUD) or fitting)
 
 
 def random_node(_pod: Pod, fitting: Sequence[Node], _room: Room, rng: "random.Random") -> Node:
-    """Select uniformly among the feasible nodes."""
+    """Choose uniformly among the feasible nodes."""
     return pick(rng, fitting)

@@ -1,1 +1,1 @@
-"""Benchmarks: operations of KubeDSM, timed next to known-correct alternatives."""
+"""Benchmarks of KubeDSM's operations, each compared with an alternative implementation."""

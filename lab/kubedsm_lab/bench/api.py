@@ -24,9 +24,9 @@ SMALL_REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 
 @attrs.frozen
 class Api:
-    """Creates, changes and deletes objects.
+    """Client of the Kubernetes API for benchmarks: creates, patches, binds and deletes objects.
 
-    All methods ignore expected refusals and raise ClusterError for other errors.
+    Expected refusals (such as 409 Conflict) are ignored; other errors raise ClusterError.
     """
 
     cluster: Cluster
@@ -34,7 +34,7 @@ class Api:
     async def call(
         self, method: str, path: str, body: Any = None, ignore: Iterable[int] = EXPECTED_REFUSALS
     ) -> Any:
-        """Return the response body; None for a status code in `ignore`."""
+        """Send one API request and return the decoded body; None for a status code in `ignore`."""
         content_type = MERGE if method == "PATCH" else "application/json"
         request = Request(method, path, body=body, content_type=content_type)
         response = await self.cluster.request(request, timeout=TIMEOUT)
@@ -96,7 +96,7 @@ def deployment(
     spec: dict[str, Any] | None = None,
     labels: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return a Deployment; of small pods, unless there is a spec."""
+    """Return a Deployment manifest with `replicas` pods; small pods unless `spec` is given."""
     labels = {"app": name, **(labels or {})}
     template = {"metadata": {"labels": labels}, "spec": spec or pod_spec(SMALL_REQUESTS)}
     return {

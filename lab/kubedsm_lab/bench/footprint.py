@@ -1,8 +1,7 @@
-"""`kubedsm bench footprint`: cost of `kubedsm run` as a process.
+"""`kubedsm bench footprint`: start-up time, and idle CPU and memory, of a `kubedsm run` process.
 
-Two parts: the time from start to first bind, and CPU and memory of an idle scheduler. The API
-server is emulated, in a separate process. Nodes report their status as kubelets do: without changes
-every five minutes. (Kubelets also renew Leases, ignored by the scheduler.)
+The API server is emulated, in a separate process. Nodes report their status as kubelets do: without
+changes every five minutes. (Kubelets also renew Leases, ignored by the scheduler.)
 """
 
 import asyncio
@@ -47,19 +46,19 @@ _YARDSTICK = "import kubedsm.cli.scheduler_process"
 
 @attrs.frozen
 class Shape:
-    """Size of the measurement."""
+    """Size of the emulated cluster, and duration of the measurement in seconds."""
 
     nodes: int
     pods: int
     seconds: float
     #: seconds between two reports of a node
     heartbeat: float
-    #: starts
+    #: number of scheduler starts
     rounds: int
 
 
 async def run(shape: Shape) -> Report:
-    """Measure start and idle cost. Raises ClusterError, TimeoutError, ChildProcessError."""
+    """Measure start-up time and idle cost. Raises ClusterError, TimeoutError, ChildProcessError."""
     clock = SystemClock()
     async with (
         emulated_cluster(paper_cluster().nodes) as path,
@@ -87,7 +86,9 @@ Part = tuple[dict[str, Any], RenderableType]
 
 
 async def _measure_starts(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) -> Part:
-    """Start a scheduler in each round, next to a process with only the imports."""
+    """Measure the time to the first bind in each round, next to a process that only imports
+    kubedsm.
+    """
     api = Api(cluster)
     binds, imports = [], []
     await api.create_namespace(NAMESPACE)
@@ -145,7 +146,7 @@ async def _import_seconds(clock: Clock) -> float:
 async def _measure_idle(
     api: Api, scheduler: Scheduler, clock: Clock, tasks: asyncio.TaskGroup, shape: Shape
 ) -> Part:
-    """Measure CPU and memory once all pods are bound."""
+    """Measure CPU and memory of the scheduler once all pods are bound."""
     reporting = tasks.create_task(_report_status(api, clock, shape))
     before, began = sum(scheduler.cpu_seconds()), clock.monotonic()
     scrapes = await _scrape_metrics(scheduler, clock, shape.seconds)
@@ -176,7 +177,7 @@ async def _measure_idle(
 
 
 async def _report_status(api: Api, clock: Clock, shape: Shape) -> int:
-    """Report each node's status once per heartbeat, in turn; return the number of reports."""
+    """Patch the status of each node once per heartbeat, in rotation; return the patches sent."""
     began, sent = clock.monotonic(), 0
     while (due := began + sent * shape.heartbeat / shape.nodes) < began + shape.seconds:
         await clock.sleep(max(0.0, due - clock.monotonic()))
@@ -187,7 +188,7 @@ async def _report_status(api: Api, clock: Clock, shape: Shape) -> int:
 
 
 async def _scrape_metrics(scheduler: Scheduler, clock: Clock, seconds: float) -> list[float]:
-    """Scrape metrics as Prometheus does; return each scrape's duration in seconds."""
+    """Scrape /metrics at Prometheus' interval; return the seconds of each scrape."""
     due, took = clock.monotonic() + seconds, []
     while (left := due - clock.monotonic()) > 0:
         await clock.sleep(min(left, SCRAPE))
@@ -198,7 +199,7 @@ async def _scrape_metrics(scheduler: Scheduler, clock: Clock, seconds: float) ->
 
 
 async def create_workloads(api: Api, pods: int) -> list[str]:
-    """Create Deployments with `pods` replicas altogether; return the names."""
+    """Create Deployments with `pods` replicas altogether; return their names."""
     await api.create_namespace(NAMESPACE)
     names = []
     for first in range(0, pods, PODS_OF_A_WORKLOAD):
@@ -224,7 +225,7 @@ async def _limit_time() -> AsyncIterator[None]:
 
 
 def node_objects(count: int) -> list[dict[str, Any]]:
-    """Return Node objects of realistic size."""
+    """Return Node manifests of realistic size."""
     nodes = []
     for number in range(count):
         is_edge = number * EDGE_PERCENT % 100 < EDGE_PERCENT

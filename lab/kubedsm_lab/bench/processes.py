@@ -1,4 +1,4 @@
-"""Emulated API servers and schedulers as processes, observed by their output and by /proc."""
+"""Child processes of benchmarks: emulated API servers, and schedulers observed by log and /proc."""
 
 import asyncio
 import os
@@ -31,9 +31,9 @@ READY = b"watching"
 
 @asynccontextmanager
 async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> AsyncIterator[Path]:
-    """Run `kubedsm emulate` and yield the path of its kubeconfig.
+    """Run `kubedsm emulate` as a process and yield the path of its kubeconfig.
 
-    nodes: Node objects, or nodes in the short form.
+    `nodes` are Node objects, or nodes in the short form of a cluster file.
     """
     with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
         cluster = Path(folder) / "cluster.json"
@@ -57,7 +57,7 @@ async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> As
 
 @attrs.define
 class LogCount:
-    """Events in a scheduler's log."""
+    """Counts of errors, warnings, migrations and leadership changes in a scheduler's log."""
 
     errors: Counter[str] = attrs.field(factory=Counter)
     warnings: Counter[str] = attrs.field(factory=Counter)
@@ -75,7 +75,7 @@ class LogCount:
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def read_line(self, line: bytes, now: float) -> None:
-        """Count one line: JSON, or plain text of the interpreter."""
+        """Count one log line: JSON, or plain text of the Python interpreter."""
         try:
             entry = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -108,7 +108,7 @@ class LogCount:
             self.moves.append((now, str(entry.get("outcome"))))
 
     def restart(self) -> None:
-        """Forget the state of the previous process."""
+        """Reset leadership and URLs, which belong to the previous process."""
         self.leading, self.metrics, self.page = False, "", ""
 
     @classmethod
@@ -125,7 +125,7 @@ class LogCount:
 
 @attrs.frozen(slots=True)
 class MemorySample:
-    """Monotonic time, age of the process in seconds, and resident bytes."""
+    """Memory measurement: monotonic time, process age in seconds, and resident bytes."""
 
     at: float
     age: float
@@ -133,7 +133,7 @@ class MemorySample:
 
 
 def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
-    """Return the arguments of `kubedsm run` on a cluster."""
+    """Return the arguments of `kubedsm run` for the cluster of a kubeconfig."""
     return (
         *("kubedsm", "run", "--kubeconfig", str(kubeconfig)),
         *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
@@ -142,9 +142,9 @@ def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
 
 
 class Scheduler:
-    """Scheduler process; `command` is a module and its arguments.
+    """Scheduler child process; `command` is a Python module and its arguments.
 
-    With `restarts` the process is restarted after every end, as a kubelet does.
+    With `restarts` the process is restarted whenever it exits, as a kubelet does.
     """
 
     def __init__(self, command: Sequence[str], clock: Clock, *, restarts: bool = False) -> None:
@@ -165,19 +165,19 @@ class Scheduler:
 
     @property
     def pid(self) -> int:
-        """Return the current or last process; 0 before the first."""
+        """Return the id of the current or last process; 0 before the first start."""
         return self._process.pid if self._process is not None else 0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """Run until the block ends, and yield a task group. Raises as `run`."""
+        """Run the process during the block, and yield a task group. Raises as `run`."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.run())
             yield tasks
             await self.stop()
 
     async def run(self) -> None:
-        """Run until `stop` or cancellation; raise ChildProcessError if the process ends early."""
+        """Run the process until `stop` or cancellation; raise ChildProcessError if it exits."""
         while not self._stopping:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -220,12 +220,12 @@ class Scheduler:
         self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the running process, without the children."""
+        """Send a signal to the scheduler process, but not to its children."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
     def orphans(self) -> list[int]:
-        """Return child processes that outlived the scheduler."""
+        """Return the ids of child processes that are still alive after the scheduler's exit."""
         return [pid for pid in self._children if _is_alive(pid)]
 
     async def read_metrics(self) -> str:
@@ -263,7 +263,7 @@ class Scheduler:
 
 
 def resident(pid: int) -> int:
-    """Return the resident bytes of one process. Raises OSError."""
+    """Return the resident memory of one process in bytes. Raises OSError."""
     status = Path(f"/proc/{pid}/status").read_text()
     fields = (line.partition(":") for line in status.splitlines())
     return next((int(value.split()[0]) * 1024 for name, _, value in fields if name == "VmRSS"), 0)
@@ -277,13 +277,13 @@ def cpu_seconds(pid: int) -> float:
 
 
 def family(pid: int) -> tuple[int, ...]:
-    """Return the ids of the process and the child processes. Raises OSError."""
+    """Return the ids of a process and of its direct children. Raises OSError."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return pid, *map(int, children)
 
 
 def _is_alive(pid: int) -> bool:
-    """Return False for a zombie, too."""
+    """Return whether the process exists and is no zombie."""
     try:
         return resident(pid) > 0
     except OSError:
@@ -291,7 +291,7 @@ def _is_alive(pid: int) -> bool:
 
 
 async def end_process(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM, and SIGKILL after the grace period."""
+    """Send SIGTERM to the process, and SIGKILL after the grace period."""
     if process.returncode is None:
         process.terminate()
         with suppress(TimeoutError):

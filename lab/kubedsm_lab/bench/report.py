@@ -1,4 +1,4 @@
-"""Result of a benchmark, and CPU timing."""
+"""Benchmark reports for terminals and as JSON, and measurement of CPU time."""
 
 import math
 import time
@@ -22,12 +22,12 @@ MACHINE_NOTE = "Nothing runs next to it: absolute figures of this machine, not r
 
 
 class DisagreementError(Exception):
-    """Contradictory results of two forms of one algorithm on the same instance."""
+    """Two implementations of one algorithm gave different results for the same instance."""
 
 
 @attrs.frozen
 class Report:
-    """Tables and notes for people; measurements, as JSON, for programs."""
+    """Benchmark report: tables and notes for a terminal, and `figures` as JSON."""
 
     figures: Any
     tables: Sequence[RenderableType]
@@ -35,7 +35,7 @@ class Report:
 
     @classmethod
     def of_sections(cls, figures: Any, method: str, sections: Iterable[Section]) -> "Report":
-        """Return the method, then all nonempty sections with explanations."""
+        """Build a report from a description of the method, and all nonempty sections."""
         parts: list[RenderableType] = [Text(f"{method}.")]
         for section in sections:
             headings, lines = section.table
@@ -56,7 +56,7 @@ def _are_numbers(cells: Iterable[str]) -> bool:
 
 
 def measure_cpu(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of `work` and its CPU seconds in this process.
+    """Call `work`; return its result and the CPU seconds used by this process.
 
     Wall-clock time would include other processes of the machine.
     """

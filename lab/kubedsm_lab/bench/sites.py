@@ -1,6 +1,6 @@
-"""`kubedsm bench site`: an edge site that is partitioned and returns.
+"""`kubedsm bench site`: service level while an edge site is partitioned and returns.
 
-In virtual time on an emulated cluster, the same outage for each scheduler: KubeDSM, KubeDSM without
+Each scheduler has the same outage in virtual time on an emulated cluster: KubeDSM, KubeDSM without
 site labels, and kube-scheduler's rules. Measurements count from the first partition to the end.
 """
 
@@ -45,7 +45,7 @@ WARM_UP, SAMPLE_PERIOD = 120.0, 1.0
 
 @attrs.frozen
 class Outage:
-    """Partitions of one site: their number, seconds away, seconds back, seconds after the last."""
+    """Outage of one edge site: number of partitions; seconds partitioned, reachable, and after."""
 
     name: str
     cuts: int
@@ -66,7 +66,7 @@ SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
 
 @attrs.define
 class Tally:
-    """Pod-seconds of all services since the first partition, and pods created."""
+    """Pod-seconds of all services since the first partition: desired, serving, edge, Ready."""
 
     wanted: float = 0.0
     #: by pods with running containers; by edge pods among these; by pods reported as Ready
@@ -79,7 +79,7 @@ class Tally:
 
     @property
     def needless(self) -> int:
-        """Pods created without an eviction by taint."""
+        """Return the number of pods created other than as replacements after taint evictions."""
         return self.created - self.evicted
 
     def as_json(self) -> dict[str, float]:
@@ -188,25 +188,25 @@ async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tal
 
 
 def list_wanted(cluster: EmulatedCluster) -> dict[str, int]:
-    """Return the replicas of each Deployment."""
+    """Return the desired replicas by Deployment name."""
     deployments = cluster.api.list(DEPLOYMENTS)
     return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
 
 
 def list_serving(cluster: EmulatedCluster) -> list[Object]:
-    """Return the pods that serve, also on disconnected nodes."""
+    """Return the pods whose containers run, including pods on disconnected nodes."""
     up = cluster.serving()
     return [pod for pod in cluster.api.list(PODS) if pod["metadata"]["uid"] in up]
 
 
 def up_to_wanted(pods: Iterable[Object], replicas: dict[str, int]) -> int:
-    """Count the pods of each Deployment up to its replicas."""
+    """Count the pods, at most the desired replicas of each Deployment."""
     counts = Counter(labels_of(pod).get("app", "") for pod in pods)
     return sum(min(counts[name], number) for name, number in replicas.items())
 
 
 def evicts_by_taint(change: ObjectChange) -> bool:
-    """Return True if the taint manager begins to delete a pod of an unreachable node."""
+    """Return whether the change is a taint eviction's deletion of a pod on an unreachable node."""
     return (
         change.resource is PODS
         and change.type == "MODIFIED"

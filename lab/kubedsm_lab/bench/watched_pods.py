@@ -1,4 +1,4 @@
-"""Watch lines of realistic size: a web service's pod, about 4 kB of JSON.
+"""Generator of realistic watch lines: a web service's pod, about 4 kB of JSON.
 
 The template is `watched_pod.json`; names, uids, times and addresses vary.
 """

@@ -1,5 +1,5 @@
-"""Fault injection: a single fault at an injection point of a run, and invariants.
+"""Chaos tests: one fault at one injection point of a run, and invariants checked throughout.
 
 Runs are in virtual time on the emulated cluster, and exactly repeatable. Schedulers are judged only
-by requests and by the state of the cluster.
+by their requests and by the state of the cluster.
 """

@@ -1,4 +1,4 @@
-"""Faults, and the names of their injection points: requests and watch events."""
+"""Faults by name, and the injection points (requests and watch events) where they strike."""
 
 import asyncio
 from typing import Any, Self
@@ -21,12 +21,12 @@ _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """Malformed name of a fault."""
+    """The text does not name a fault."""
 
 
 @attrs.frozen(slots=True, order=True)
 class Fault:
-    """Fault, written `FAMILY:POINT:AT:WHAT`, with `/minute` if the fault lasts.
+    """Fault of a chaos run, written `FAMILY:POINT:AT:WHAT`, with `/minute` if the fault lasts.
 
     `family` names the disturbed component: a call, a watch, the world, a process. `point` is the
     injection point, a kind of request or event, and `at` the number of the request, from 0.
@@ -44,7 +44,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises UnknownFaultError."""
+        """Parse a fault's written form. Raises UnknownFaultError."""
         parts = text.removesuffix(_ONE_MINUTE).split(_SEPARATOR)
         if len(parts) != len(attrs.fields(cls)) - 1 or not parts[2].isdecimal():
             raise UnknownFaultError(f"{text!r} is not FAMILY:POINT:AT:WHAT")
@@ -53,14 +53,19 @@ class Fault:
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        """Return the fault without its number: the unit of coverage."""
+        """Return family, injection point and kind of the fault, the unit in which coverage is
+        counted.
+        """
         return self.family, self.point, self.what + _ONE_MINUTE * self.lasting
 
 
 def answer(
     status: int, reason: str, body: bytes | None = None, cause: str = "", retry_after: int = 0
 ) -> Response:
-    """Return an API server's refusal: a Status, or `body`. `retry_after`: seconds."""
+    """Return an error response of an API server: a Status, or `body`.
+
+    `retry_after` is the value of the Retry-After header in seconds.
+    """
     causes = [{"reason": cause, "message": "a budget"}] if cause else []
     content = {
         "kind": "Status",
@@ -110,7 +115,7 @@ CRASHES = {
 
 @attrs.frozen(slots=True)
 class Event:
-    """Line of a watch. `key`: namespace and name of the object."""
+    """Decoded watch event; `key` is namespace and name of the object."""
 
     #: injection point, such as pods.MODIFIED
     point: str
@@ -126,7 +131,7 @@ class Event:
 
     @property
     def node(self) -> str:
-        """Return the node of a bound pod, or ""."""
+        """Return the node that the event's pod is bound to, or ""."""
         return str(self.object.get("spec", {}).get("nodeName", ""))
 
     @property
@@ -135,7 +140,7 @@ class Event:
 
 
 def injection_point_of(request: Request) -> tuple[str, str]:
-    """Return the injection point, such as create-pods/binding, and the object of a request."""
+    """Return a request's injection point, such as create-pods/binding, and its object's name."""
     attributes = attributes_of(request.method, request.path, request.query)
     if attributes.path:
         return f"get-{attributes.path.strip('/')}", ""
@@ -146,13 +151,13 @@ def injection_point_of(request: Request) -> tuple[str, str]:
 
 
 def target_of(request: Request) -> str:
-    """Return the node of a Binding, or ""."""
+    """Return the target node of a Binding request, or ""."""
     body = request.body if isinstance(request.body, dict) else {}
     return str(body.get("target", {}).get("name", ""))
 
 
 def _purpose_suffix(request: Request) -> str:
-    """Distinguish requests that have the same path."""
+    """Return a suffix for requests with equal method and path: `.detach`, `.dry-run` ..."""
     if request.query.get("limit") == "1":
         return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}
@@ -166,7 +171,7 @@ def _purpose_suffix(request: Request) -> str:
 
 
 def event_of(request: Request, line: bytes) -> Event:
-    """Decode a line of a watch; a bookmark has no key."""
+    """Decode a watch line; a bookmark has no key."""
     read = orjson.loads(line)
     plural = request.path.rpartition("/")[2]
     thing = read["object"]
@@ -176,5 +181,5 @@ def event_of(request: Request, line: bytes) -> Event:
 
 
 def loop_time() -> float:
-    """Return the seconds of virtual time."""
+    """Return the virtual time in seconds, from the running event loop."""
     return asyncio.get_running_loop().time()

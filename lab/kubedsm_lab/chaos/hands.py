@@ -1,4 +1,4 @@
-"""Changes to a cluster, as made by users, nodes and other controllers."""
+"""Changes to an emulated cluster, as made by users, nodes and other controllers."""
 
 import json
 from typing import Any
@@ -41,7 +41,10 @@ _TOLERATIONS = [
 
 
 class Hands:
-    """External modifications of one cluster. Operations on absent objects have no effect."""
+    """Operations of users, nodes and other controllers on one emulated cluster.
+
+    Operations on absent objects have no effect.
+    """
 
     def __init__(self, cluster: EmulatedCluster) -> None:
         self.cluster = cluster
@@ -59,7 +62,7 @@ class Hands:
         namespace: str = NAMESPACE,
         **pod_spec: Any,
     ) -> None:
-        """Create a workload for the scheduler under test, with a single container per pod."""
+        """Create a workload for the scheduler under test, with one container per pod."""
         labels = {"app": name}
         requests = {"cpu": cpu, "memory": "100Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
@@ -82,7 +85,7 @@ class Hands:
         self._patch(self.find_resource(name), name, {"spec": {"replicas": replicas}})
 
     def roll_out(self, name: str) -> None:
-        """Change an annotation of the pod template."""
+        """Start a rollout by changing an annotation of the pod template."""
         template = {"metadata": {"annotations": {"restarted": "now"}}}
         self._patch(self.find_resource(name), name, {"spec": {"template": template}})
 
@@ -92,11 +95,11 @@ class Hands:
             self.api.delete(resource, NAMESPACE, name, propagation="Background")
 
     def find_resource(self, name: str) -> Resource:
-        """Return whether the workload is a StatefulSet or a Deployment."""
+        """Return the API resource of the workload: Deployment or StatefulSet."""
         return STATEFUL_SETS if self.api.exists(STATEFUL_SETS, NAMESPACE, name) else DEPLOYMENTS
 
     def count_replicas(self, name: str) -> int:
-        """Return the replicas of the workload's spec. Raises ApiError if absent."""
+        """Return `spec.replicas` of the workload. Raises ApiError if absent."""
         desired: int = self.api.get(self.find_resource(name), NAMESPACE, name)["spec"]["replicas"]
         return desired
 
@@ -104,7 +107,7 @@ class Hands:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
     def forbid_more_pods(self) -> None:
-        """Create a ResourceQuota exhausted by the existing pods."""
+        """Create a ResourceQuota that the existing pods exhaust."""
         hard = {"pods": str(len(self.list_pods()))}
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
@@ -112,7 +115,7 @@ class Hands:
         self.api.delete(RESOURCE_QUOTAS, NAMESPACE, "no-more")
 
     def create_budget(self, name: str, app: str, **limit: str | int) -> None:
-        """Create a disruption budget: `minAvailable` or `maxUnavailable` of the workload's pods."""
+        """Create a PodDisruptionBudget for the workload: `minAvailable` or `maxUnavailable`."""
         spec = {**limit, "selector": {"matchLabels": {"app": app}}}
         self._create(POD_DISRUPTION_BUDGETS, name, spec=spec)
 
@@ -125,11 +128,11 @@ class Hands:
         self.api.delete(PODS, NAMESPACE, name, grace_seconds=grace_seconds)
 
     def bind_pod(self, name: str, node: str) -> None:
-        """Bind a pod as another scheduler does."""
+        """Bind a pod to a node, as another scheduler would."""
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """Add or remove a finalizer, which prevents the end of a deletion."""
+        """Add or remove a finalizer, which delays the end of the pod's deletion."""
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
     # Operations on nodes.
@@ -164,7 +167,7 @@ class Hands:
         return before
 
     def fill_node(self, name: str, filler: str) -> None:
-        """Create a bound pod requesting all free CPU, as a DaemonSet may."""
+        """Create a bound pod that requests the node's free CPU, as a DaemonSet may."""
         requests = {"cpu": f"{free_capacity(self.api, name).amount('cpu')}m"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         spec = {"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": [container]}
@@ -183,7 +186,7 @@ class Hands:
     # The scheduler's configuration.
 
     def write_configuration(self, document: Object) -> None:
-        """Write the ConfigMap: the configuration settings of every run, changed by the document."""
+        """Write the scheduler's ConfigMap: the settings of every run, updated by the document."""
         name = CONFIGURATION
         data = {KEY: json.dumps(_SETTINGS | document)}
         if self.api.exists(CONFIGMAPS, name.namespace, name.name):
@@ -193,7 +196,7 @@ class Hands:
             self._create(CONFIGMAPS, name.name, name.namespace, data=data)
 
     def read_configuration(self) -> str:
-        """Return the document in the ConfigMap."""
+        """Return the configuration document in the scheduler's ConfigMap."""
         name = CONFIGURATION
         text: str = self.api.get(CONFIGMAPS, name.namespace, name.name)["data"][KEY]
         return text

@@ -1,7 +1,8 @@
-"""Hostile clients on every listener of a scheduler, which must keep the Lease and bind pods.
+"""Attack with hostile clients on every listener of a scheduler.
 
-Sockets know no virtual time, so the attack runs on loopback in real time, without judging times:
-after `_PATIENCE` seconds a scheduler counts as unresponsive.
+The scheduler must keep its Lease and bind pods. Sockets have no virtual time, so the attack runs on
+loopback in real time, without judging times: after `_PATIENCE` seconds a scheduler counts as
+unresponsive.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ _HOSTILE = (
 
 
 def attack() -> list[str]:
-    """Attack a scheduler on the emulated cluster; return the broken guarantees."""
+    """Attack a scheduler on an emulated cluster; return the guarantees that it broke."""
     raise_file_limit()  # including the clients' sockets
     with capture_logs() as lines:
         violations = asyncio.run(_attack_scheduler())
@@ -143,7 +144,7 @@ async def _check_response(url: str) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _open_clients(url: URL) -> AsyncIterator[list[socket.socket]]:
-    """Open connections, send the bytes of `_HOSTILE`, read nothing, and keep all open."""
+    """Open connections that send the bytes of `_HOSTILE`, read nothing, and stay open."""
     loop = asyncio.get_running_loop()
     with contextlib.ExitStack() as opened:
         clients = []

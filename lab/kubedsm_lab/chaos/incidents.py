@@ -1,4 +1,6 @@
-"""Incidents: changes of nodes, pods and owners at a step of a plan, lasting or passing."""
+"""Incidents: changes of nodes, pods and owners during a scheduler's operation, temporary or
+permanent.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +24,7 @@ STEPS = frozenset(
 
 @attrs.frozen
 class Here:
-    """Subject of a step: a pod, the workload, and the current or target node."""
+    """Place where an incident happens: a pod, its workload, and its current or target node."""
 
     hands: Hands
     pod: str
@@ -30,13 +32,13 @@ class Here:
 
     @property
     def app(self) -> str:
-        """Return the pod's workload, whose name is the pod's name up to the first dash."""
+        """Return the workload of the pod: the pod's name up to the first dash."""
         return self.pod.partition("-")[0]
 
 
 @attrs.frozen
 class Incident:
-    """Change of the environment at a step, and the function for the end."""
+    """Incident: function that changes the cluster, and function that reverts the change, if any."""
 
     begin: Callable[[Here], Any]
     #: called with the result of `begin`; None for a permanent incident
@@ -48,7 +50,11 @@ class Incident:
 
 
 def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object] | None:
-    """Begin an incident, and return the function that ends it. `pod`: namespace and name."""
+    """Start the incident named `what`; return the function that ends it, or None.
+
+    `pod` is the pod's name, optionally with namespace; without `node`, the pod's node or the last
+    node is used.
+    """
     name = pod.rpartition("/")[2]
     found = hands.api.store.get(PODS, NAMESPACE, name)
     names = [node["metadata"]["name"] for node in hands.api.list(NODES)]
@@ -59,7 +65,7 @@ def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[],
 
 
 def _bind_elsewhere(here: Here) -> None:
-    """Bind the pod as another scheduler does, to another node with capacity if possible."""
+    """Bind the pod as another scheduler would, to a different feasible node if there is one."""
     api = here.hands.api
     candidates = nodes_for(api, api.get(PODS, NAMESPACE, here.pod))
     others = [name for name in candidates if name != here.node]
@@ -67,7 +73,7 @@ def _bind_elsewhere(here: Here) -> None:
 
 
 def _change_replicas(here: Here, replicas: Callable[[int], int]) -> int:
-    """Scale the workload, and return the previous replicas."""
+    """Scale the workload; return the previous number of replicas."""
     before = here.hands.count_replicas(here.app)
     here.hands.scale_workload(here.app, replicas(before))
     return before
@@ -156,7 +162,7 @@ INCIDENTS: dict[str, Incident] = {
 
 
 def list_incidents(point: str) -> list[tuple[str, bool]]:
-    """Return the possible incidents of an injection point, and whether each ends."""
+    """Return the incidents possible at an injection point, and whether each is temporary."""
     is_pending = point in ("create-pods/binding", "pods.ADDED")
     is_deleted = point == "pods.DELETED"
     return [

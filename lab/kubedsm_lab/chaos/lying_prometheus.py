@@ -1,7 +1,7 @@
-"""Lying Prometheus: responses that must be refused, each of which would cause a migration.
+"""Fake Prometheus with false responses: a scheduler that believes one migrates a pod needlessly.
 
-Every lie claims a shortage of CPU on an edge node and of memory on another, so load balancing would
-migrate a pod. Responses pass the scheduler's HTTP client in virtual time, without sockets and
+Every response claims a shortage of CPU on an edge node and of memory on another, so load balancing
+would migrate a pod. Responses pass the scheduler's HTTP client in virtual time, without sockets and
 threads.
 """
 
@@ -39,12 +39,12 @@ _NOWHERE = Path("/nonexistent")
 
 @attrs.frozen
 class Claim:
-    """Series claimed by Prometheus, about a node or a pod; the age is in seconds."""
+    """False sample for a node or pod in a Prometheus response; `age` is in seconds."""
 
     name: str
     value: str
     age: float = 0.0
-    #: of the identifying labels
+    #: prefix of the identifying labels
     prefix: str = ""
 
     def encode(self, now: float) -> bytes:
@@ -67,7 +67,7 @@ def _encode_vector(series: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _send_claims(claims: list[Claim], now: float) -> Sent:
-    """Send well-formed claims, which are believed: proof of the lies' effectiveness."""
+    """Send the claims in a valid response, which proves that schedulers act on the claims."""
     return _OK, _encode_vector(each.encode(now) for each in claims)
 
 
@@ -76,7 +76,7 @@ def _change_claims(change: Callable[[Claim], Claim]) -> Lie:
 
 
 def _send_too_many(claims: list[Claim], now: float) -> Sent:
-    """Send the claims, and a hundred thousand series more."""
+    """Send the claims in a response with a hundred thousand additional series."""
     more = b",".join(Claim(f"n{number}", "1").encode(now) for number in range(_MANY))
     return _OK, _encode_vector(iter([*(each.encode(now) for each in claims), *[more] * _MANY * 2]))
 
@@ -106,7 +106,7 @@ TOLD_AFTER = LASTS * len(LIES) + 40.0
 
 
 class LyingPrometheus:
-    """`Asker` whose server sends one lie after the other, then is slow, then unreachable."""
+    """Fake `Asker` that sends each false response in turn, then slow ones, then is unreachable."""
 
     def __init__(self, hands: Hands, clock: Clock, lies: Mapping[str, Lie] = LIES) -> None:
         self._hands, self._clock, self._lies = hands, clock, list(lies.values())
@@ -126,7 +126,7 @@ class LyingPrometheus:
         turn = int((now - self._began) / LASTS)
         if turn >= len(self._lies):
             await self._clock.sleep(seconds if turn == len(self._lies) else 0.0)
-            return then(dict.fromkeys(queries, Failure("no answer in time", nobody=True)))
+            return then(dict.fromkeys(queries, Failure("no answer in time", unreachable=True)))
         lie = self._lies[turn]
         await self._clock.sleep(0.01)
 
@@ -138,7 +138,7 @@ class LyingPrometheus:
         return then(ask_all(whom, queries, math.inf, most, _NOWHERE, send))
 
     def _make_claims(self, query: str) -> list[Claim]:
-        """Claim a shortage of CPU on a node with pods, and of memory on the other edge node."""
+        """Claim a shortage of CPU on an edge node with pods, and of memory on another edge node."""
         pods = self._hands.list_pods()
         there = {str(pod["spec"].get("nodeName", "")) for pod in pods}
         short = "e1" if "e1" in there else "e2"
@@ -149,7 +149,7 @@ class LyingPrometheus:
 
 
 class _Body:
-    """Parts of a body, read as from a socket."""
+    """HTTP response body, read in chunks as from a socket."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
@@ -163,7 +163,7 @@ class _Body:
         return bytes(part)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no socket is open."""
 
 
 def _build_response(request: "PreparedRequest", status: int, parts: Iterator[bytes]) -> "Response":

@@ -1,5 +1,4 @@
-"""Oracles: the guarantees of docs/explanation/reliability.md, checked at every change
-and every request.
+"""Oracles that check the guarantees of docs/explanation/reliability.md at every change and request.
 
 `Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. Writes
 are judged when sent: a request in flight cannot be recalled, so preconditions must make the request
@@ -50,14 +49,16 @@ SCHEDULER_NAME = "kubedsm"
 
 
 def free_capacity(api: ApiServer, node: str) -> Resources:
-    """Return the free capacity of the node."""
+    """Return the node's allocatable resources less the requests of its pods."""
     there = api.list(PODS, fields=f"spec.nodeName={node}")
     held = (requests_of(pod) for pod in there if not is_finished(pod))
     return decoding.node(api.get(NODES, "", node)).allocatable - sum(held, Resources())
 
 
 def nodes_for(api: ApiServer, pod: Object) -> list[str]:
-    """Return the names of feasible nodes for the pod."""
+    """Return the names of the nodes where the pod fits: ready, schedulable, selected, free
+    capacity.
+    """
     wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
     return [
         node["metadata"]["name"]
@@ -70,9 +71,9 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
 
 
 def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
-    """Yield pending pods despite feasible nodes, and workloads with incorrect numbers of pods.
+    """Yield violations of I4: pods pending despite feasible nodes, workloads with wrong pod counts.
 
-    `pods`: all pods of the scheduler in the namespace.
+    `pods` are all pods of the scheduler in the namespace.
     """
     active = [pod for pod in pods if is_active(pod)]
     for pod in active:
@@ -94,7 +95,7 @@ def _fits(requests: Resources, capacity: Resources) -> bool:
 
 
 class Invariants:
-    """I1 and I2: one bind per pod, and no node above the allocatable resources after a bind."""
+    """Oracle for I1 and I2: one bind per pod, and no bind that overcommits a node."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -154,7 +155,7 @@ class Invariants:
 
 @attrs.frozen
 class Write:
-    """Write with the time of sending, on the loop's clock, and the sender."""
+    """Write request to the API server: time of sending (loop clock, seconds), sender and path."""
 
     at: float
     who: str
@@ -166,9 +167,9 @@ class Write:
 
 
 class Ledger:
-    """I8: all writes except of Leases, and the terms of the Lease's holders.
+    """Oracle for I8 (writes by the leader only): records all writes and the Lease holders' terms.
 
-    `duration`: seconds from renewal to expiration of the Lease.
+    Lease renewals are not recorded. `duration` is the Lease's duration in seconds.
     """
 
     def __init__(self, api: ApiServer, duration: float) -> None:
@@ -182,11 +183,11 @@ class Ledger:
         api.store.subscribe(self._notice)
 
     def wrap_cluster(self, cluster: Cluster, who: str) -> Cluster:
-        """Return the cluster as `who` reaches it."""
+        """Return the cluster connection of the scheduler `who`, with its writes recorded."""
         return _LedgerCluster(cluster, self, who)
 
     def judge_request(self, request: Request, who: str) -> None:
-        """Judge a request at the time of sending."""
+        """Check at the time of sending that the writing scheduler holds the Lease."""
         if request.method in READS or "/leases" in request.path:
             return
         write = Write(loop_time(), who, request.method, request.path)
@@ -209,7 +210,7 @@ class Ledger:
         return self.terms[-1][1]
 
     def since(self, who: str) -> float:
-        """Return the start of the holder's last term."""
+        """Return the start of the last term in which the scheduler held the Lease."""
         return next(since for since, holder in reversed(self.terms) if holder == who)
 
     def by(self, who: str) -> list[Write]:
@@ -218,7 +219,7 @@ class Ledger:
 
 @attrs.frozen
 class _Wrapped:
-    """Base class: a cluster whose requests an oracle judges."""
+    """Base class of cluster connections whose requests are checked by an oracle."""
 
     cluster: Cluster
 
@@ -247,7 +248,7 @@ _RECORDED_AFTER = 0.001
 
 @attrs.define
 class Asked:
-    """Request with the times of sending and response, in seconds on the loop's clock."""
+    """Observed request, with times of sending and response in seconds on the loop's clock."""
 
     request: Request
     at: float
@@ -255,7 +256,7 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """Return the corresponding migration step, or the HTTP method."""
+        """Return the migration step that the request performs, otherwise the HTTP method."""
         method, path, body = self.request.method, self.request.path, self.request.body
         if method == "POST" and path.endswith("/eviction"):
             return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
@@ -270,13 +271,13 @@ class Asked:
 
     @property
     def pod(self) -> str:
-        """Return the name of the pod in the path, or ""."""
+        """Return the pod's name in the request path, or ""."""
         plural, name, *_ = [*self.request.path.split("/")[5:7], "", ""]
         return name if plural == "pods" else ""
 
 
 class Witness:
-    """I3: requests of migrations, and violations of their preconditions."""
+    """Oracle for I3: records requests of migrations and checks their preconditions."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -292,11 +293,11 @@ class Witness:
         return [asked for asked in self.asked if asked.kind in kinds]
 
     def kinds(self, pod: str = "") -> list[str]:
-        """Return the kinds of requests in order, without reads."""
+        """Return the kinds of all requests except reads, in order."""
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
     def wrap_cluster(self, cluster: Cluster, sender: Callable[[], Runtime]) -> Cluster:
-        """Return the cluster with its requests judged; `sender` returns the scheduler."""
+        """Return the cluster with its requests judged; `sender` returns the sending scheduler."""
         return _WitnessedCluster(cluster, self, sender)
 
     def judge_request(self, request: Request, runtime: Runtime) -> Asked:
@@ -315,14 +316,17 @@ class Witness:
         return asked
 
     def judge_lost_response(self, asked: Asked, runtime: Runtime) -> None:
-        """Judge the scheduler's mirror once the loss of the response is recorded."""
+        """Check the sender's mirror shortly after a bind whose response was lost."""
         if asked.kind == "bind":
             asyncio.get_running_loop().call_later(
                 _RECORDED_AFTER, self._judge_reservation, asked, runtime
             )
 
     def _judge_reservation(self, asked: Asked, runtime: Runtime) -> None:
-        """Require a reservation for a possibly applied bind, until the pod is read."""
+        """Require that the mirror still reserves capacity for a bind whose outcome is unknown.
+
+        The obligation ends once the scheduler reads the pod.
+        """
         uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
         pod = runtime.mirror.pod(uid)
         read = any(a.kind == "GET" and a.pod == asked.pod for a in self._list_answered(asked.at))
@@ -351,10 +355,10 @@ class Witness:
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
-        """Require a uid, and no migration's claim on a queued pod."""
+        """Require that a Binding has a uid, and that no migration claims a pod in the queue."""
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
-        if runtime.mirror.claimant(uid) is not None:
+        if uid in runtime.mirror.claimed:
             claimed_and_queued = uid in runtime.queue
             self._require(not claimed_and_queued, f"{asked.pod} is claimed by a move, and queued")
 
@@ -363,7 +367,10 @@ class Witness:
         self._require(uid, f"eviction of {asked.pod} without its uid")
 
     def _judge_eviction(self, asked: Asked) -> None:
-        """Require enough other Ready pods, as before or as desired, to evict a detached pod."""
+        """Require enough other Ready pods for the eviction of a detached pod.
+
+        Enough is the number before the migration, or the desired replicas if fewer.
+        """
         self._judge_eviction_uid(asked)
         pod = self._pod(asked)
         if pod is None or not _is_detached(pod):
@@ -398,7 +405,7 @@ class Witness:
         )
 
     def _notice(self, change: ObjectChange) -> None:
-        """Require the template hash, and no migration annotation, on a reattached pod."""
+        """Require that a reattached pod has its template hash and no migration annotation."""
         if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
             return
         after, before = change.object["metadata"], change.previous["metadata"]
@@ -432,7 +439,7 @@ class Witness:
         )
 
     def _count_desired(self, pod: Object) -> int:
-        """Return the Deployment's desired replicas; 0 once the owners are deleted."""
+        """Return the Deployment's desired replicas; 0 after its owner was deleted."""
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
         if replica_set is None or replica_set["metadata"]["uid"] != note["uid"]:
@@ -448,7 +455,7 @@ class Witness:
 
 
 def _note(metadata: Object) -> dict[str, str] | None:
-    """Return the annotation of a detached pod, if any."""
+    """Return the migration annotation of a detached pod, if any."""
     text = metadata.get("annotations", {}).get(MOVE_ANNOTATION)
     return None if text is None else orjson.loads(text)
 

@@ -1,7 +1,8 @@
-"""Perturbations of watch events.
+"""Perturbations of a watch: lost, delayed, reordered or merged events, and stale lists.
 
 client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to combine deletion and
-creation into a modification, and to reorder events of different objects. Others go beyond.
+creation into a modification, and to reorder events of different objects. The other perturbations
+exceed what client-go allows.
 """
 
 from collections.abc import Callable
@@ -22,16 +23,16 @@ BEHIND = 25
 
 
 class Surroundings(Protocol):
-    """Process and API server that a perturbation can manipulate."""
+    """Interface through which a perturbation kills the process and obtains stale lists."""
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """Return the response of an outdated API server, at the revision."""
+        """Return a list response as of an earlier revision, as from an outdated API server."""
 
     def kill(self) -> None: ...
 
 
 class Perturbation:
-    """Base class: events and requests after the disturbed one pass."""
+    """Base class of watch perturbations: passes all events and requests after the disturbed one."""
 
     #: whether every process is disturbed, later ones as well
     of_all = False
@@ -40,20 +41,20 @@ class Perturbation:
         self.surroundings = surroundings
 
     def replace_event(self, event: Event) -> Delivery | None:
-        """Return the delivery in place of the event."""
+        """Return the watch lines to deliver instead of the disturbed event."""
         raise NotImplementedError
 
     def on_line(self, _request: Request, _event: Event) -> Delivery | None:
-        """Return the delivery in place of a later event, if disturbed."""
+        """Return the watch lines to deliver instead of a later event; None to pass it on."""
         return None
 
     def on_request(self, _request: Request) -> RequestFault | None:
-        """Return the persistent fault of a subsequent request, if any."""
+        """Return a fault for a later request; None to pass it on."""
         return None
 
 
 class Unseen(Perturbation):
-    """Changes of the object are missed until the watch expires and all objects are listed."""
+    """Lost events: all changes of the object are missed until the watch expires and lists again."""
 
     def replace_event(self, event: Event) -> Delivery:
         self._plural, self._key = event.plural, event.key
@@ -78,7 +79,7 @@ class Unseen(Perturbation):
 
 
 class Held(Perturbation):
-    """The event is delayed until the resource's next event, and both are delivered together."""
+    """Delayed event: delivered together with the next event of the same resource."""
 
     def replace_event(self, event: Event) -> Delivery:
         self._held: Event | None = event
@@ -94,13 +95,13 @@ class Held(Perturbation):
         return delivery
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
-        """Deliver both in reverse order, unless both are about the same object."""
+        """Deliver both events: later first, but in the original order if both are of one object."""
         lines = (event.line, held.line)
         return Delivery(lines[::-1] if event.key == held.key else lines)
 
 
 class Coalesced(Held):
-    """Deletion and creation under the same name are delivered as a modification."""
+    """Merged events: deletion and creation under one name arrive as a modification."""
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
         if event.key != held.key:
@@ -109,9 +110,9 @@ class Coalesced(Held):
 
 
 class TimeTravel(Perturbation):
-    """The watch ends, and the next list comes from an outdated API server (time travel).
+    """Stale list: the watch ends, and the next list is as of an earlier revision.
 
-    With `restart` the process ends, too, and the successor starts from the old state.
+    With `restart` the process is restarted, too, and the successor starts from the stale list.
     """
 
     of_all = True

@@ -1,4 +1,4 @@
-"""Scheduler process under test, with a separate clock and connection, and interruptions of both.
+"""Scheduler process under test, with its own clock and connection, which can be interrupted.
 
 A process can be killed, stopped and continued, or disconnected. Requests in flight are delivered in
 any case.
@@ -43,7 +43,9 @@ LEASE = ObjectName("kubedsm", "kubedsm")
 
 @attrs.define
 class ProcessClock:
-    """Clock that runs at `rate`, and stands still for sleepers while the process is stopped."""
+    """Clock of a process: runs at `rate`, and stands still for sleepers while the process is
+    stopped.
+    """
 
     rate: float
     running: asyncio.Event
@@ -62,7 +64,10 @@ class ProcessClock:
 
 
 class Process:
-    """`kubedsm run` on `front`. Requests in flight are tasks of `network`, and survive a kill."""
+    """`kubedsm run` as a simulated process on the cluster connection `front`.
+
+    Requests in flight are tasks of `network`, and survive a kill.
+    """
 
     def __init__(
         self,
@@ -132,7 +137,7 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """Return the terminating error, other than the loss of the Lease."""
+        """Return the error that ended the process, if other than the loss of the Lease."""
         return None if self.ended is None else self.ended.split(NotLeadingError)[1]
 
     async def wait(self) -> None:
@@ -140,7 +145,7 @@ class Process:
             await asyncio.wait([self._task])
 
     def kill(self) -> None:
-        """End the process as SIGKILL does: no more request is sent."""
+        """End the process as SIGKILL does: no further request is sent."""
         self._cut = True
         self._running.set()
         if self._task is not None:
@@ -153,7 +158,7 @@ class Process:
         self._running.set()
 
     def disconnect(self) -> None:
-        """Drop requests and responses until `reconnect`."""
+        """Drop all requests and responses until `reconnect`."""
         self._cut = True
 
     def reconnect(self) -> None:
@@ -177,7 +182,7 @@ class Process:
         return response
 
     async def _deliver(self, request: Request, timeout: float) -> Response:
-        """Deliver the request, even if the sender is cancelled meanwhile."""
+        """Deliver the request to the cluster, even if the sender is cancelled meanwhile."""
         sending = self._network.create_task(self._catch_error(request, timeout))
         outcome = await asyncio.shield(sending)
         if isinstance(outcome, ClusterError):
@@ -228,7 +233,9 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """Interruption before or after sending a request, or after the response."""
+    """Interruption of a process: kill, stop or disconnect, before or after sending, or after the
+    response.
+    """
 
     moment: Literal["before", "left", "after"]
     begin: Act

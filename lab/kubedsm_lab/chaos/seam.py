@@ -1,4 +1,6 @@
-"""Seam between schedulers and cluster: counts all requests and watch events, and injects faults."""
+"""Recorder and fault injector between schedulers and cluster: numbers all requests and watch
+events.
+"""
 
 import asyncio
 from collections import Counter
@@ -30,7 +32,7 @@ _FAULT = "FAULT"
 
 @attrs.frozen(slots=True)
 class Moment:
-    """Request, watch event, fault or remark in the history; `at` in seconds of virtual time."""
+    """Entry in the history of a run: request, watch event, fault or remark, at a virtual time."""
 
     at: float
     who: str
@@ -51,7 +53,7 @@ class Moment:
 
 
 class Seam:
-    """History of a run, and the fault, if any."""
+    """History of a run, and injection of its single fault."""
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
@@ -71,9 +73,9 @@ class Seam:
     def record_moment(
         self, who: str, family: str, point: str, about: str = "", node: str = ""
     ) -> Fault | None:
-        """Record a request or event, and return the fault, if due here.
+        """Record a request or event, and return the fault if it strikes here.
 
-        `node`: target node of a binding, or the pod's node.
+        `node` is the target node of a Binding, or the pod's node.
         """
         number = self._counted[family, point]
         self._counted[family, point] += 1
@@ -99,11 +101,11 @@ class Seam:
         return fault
 
     def add_remark(self, who: str, what: str, about: str = "") -> None:
-        """Add a line to the history, without an injection point."""
+        """Add a remark to the history, which is no injection point."""
         self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """Return the response of an outdated API server, at the revision."""
+        """Return a list response as of an earlier revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         response = self._routes.handle(
             ApiRequest(
@@ -121,7 +123,7 @@ class Seam:
 
 
 class ProcessSeam(Faults):
-    """Fault injection for a single process."""
+    """Cluster connection of one process that records requests and injects faults."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
@@ -133,7 +135,7 @@ class ProcessSeam(Faults):
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """Register a process for observation before the start."""
+        """Register the process, before its start."""
         self._process = process
         process.at_send, process.at_response = self.at_send, self.at_response
 
@@ -147,7 +149,7 @@ class ProcessSeam(Faults):
         return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Record a request before sending, and begin an interruption if due."""
+        """Record a request before it is sent, and start the interruption that is due, if any."""
         point, about = injection_point_of(request)
         fault = self._seam.record_moment(self._who, CALL, point, about, target_of(request))
         if fault is None:
@@ -185,7 +187,7 @@ class ProcessSeam(Faults):
         return CRASHES[what]
 
     def at_response(self, request: Request) -> None:
-        """Run the scheduled action after the response."""
+        """Run the interruption that is due after this request's response, if any."""
         self._run_action("after", request)
 
     def _run_action(self, moment: str, request: Request) -> None:
@@ -196,7 +198,7 @@ class ProcessSeam(Faults):
 
     @property
     def _perturbation(self) -> Perturbation | None:
-        """Return the current perturbation of the process, if any."""
+        """Return the perturbation that disturbs this process, if any."""
         found = self._seam.perturbation
         return found if found and (found.of_all or found.surroundings is self) else None
 
@@ -214,5 +216,5 @@ class ProcessSeam(Faults):
 
 
 def _injection_families(family: str) -> tuple[str, ...]:
-    """Return the families of moments disturbed by a family of faults."""
+    """Return the families of history entries at which faults of a family strike."""
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

@@ -1,4 +1,4 @@
-"""Stage of a run: an emulated cluster, the schedulers on it, and observations of both."""
+"""Environment of a chaos run: an emulated cluster, its schedulers, and the oracles."""
 
 import asyncio
 import itertools
@@ -50,7 +50,7 @@ NOT_STARTED = "not started"
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Pods of a workload by tier."""
+    """Number of a workload's pods by tier, and pending."""
 
     edge: int = 0
     cloud: int = 0
@@ -65,7 +65,7 @@ End = Mapping[str, Placed]
 
 
 class Stage:
-    """Schedulers and oracles on an emulated cluster."""
+    """Emulated cluster with schedulers and oracles, on which a workload runs."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Stage:
         self._times = times
         self.paced = paced
         self._reaction_time = REACTION_TIME + (DELIVERY[1] if paced else 0.0)
-        #: None without an election
+        #: None without leader election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
         self._keeping: list[asyncio.Task[None]] = []
@@ -109,11 +109,11 @@ class Stage:
     # Schedulers.
 
     def start_scheduler(self, replica: str, rate: float = 1.0) -> None:
-        """Run a scheduler, and restart it whenever it ends, as the kubelet does."""
+        """Start a scheduler, and restart it whenever it ends, as the kubelet does."""
         self._keeping.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
     def stop_schedulers(self) -> None:
-        """End all schedulers for good."""
+        """End all schedulers without restart."""
         for keeping in self._keeping:
             keeping.cancel()
         for process in self.running:
@@ -133,7 +133,7 @@ class Stage:
             await self.clock.sleep(RESTART.delay_after(incarnation - 1))
 
     def _create_process(self, name: str, rate: float) -> Process:
-        """Raises DocumentError, as `kubedsm run` does, if the configuration is invalid."""
+        """Create a scheduler process from the ConfigMap; raise DocumentError if that is invalid."""
         seam = ProcessSeam(self.seam, name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
@@ -158,7 +158,7 @@ class Stage:
 
     @property
     def leader(self) -> Process | None:
-        """Return the holder of the Lease."""
+        """Return the process that holds the Lease, if any."""
         return None if self.ledger is None else self.processes.get(self.ledger.holder)
 
     @property
@@ -188,12 +188,12 @@ class Stage:
         self._excuse_losses()
 
     def _excuse_losses(self) -> None:
-        """Excuse requests in flight: their sender could not know of the incident."""
+        """Suspend oracles for the reaction time: a sender may not know of the incident yet."""
         until = self.clock.monotonic() + self._reaction_time
         self.invariants.excused_until = self.witness.excused_until = until
 
     async def restart_schedulers(self) -> None:
-        """Kill all schedulers, and give their successors time."""
+        """Kill all schedulers, and wait until their successors have settled."""
         for process in self.running:
             process.kill()
         await self.clock.sleep(QUIET)
@@ -210,7 +210,7 @@ class Stage:
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
     def list_leftovers(self) -> list[str]:
-        """Return existing plans, reservations, claims and migration labels.
+        """Return plans, reservations, claims and migration labels that remain at the end of a run.
 
         Nominations count only without terminating victims.
         """
@@ -229,7 +229,9 @@ class Stage:
         return found
 
     def list_mirror_errors(self) -> Iterator[str]:
-        """Yield where the mirror of a scheduler contradicts itself or the cluster."""
+        """Yield contradictions between the schedulers' mirrors and the cluster, and within a
+        mirror.
+        """
         placed = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
         for process in self.running:
             mirror = process.runtime.mirror
@@ -241,14 +243,14 @@ class Stage:
                 yield f"{process.name}: {error}"
 
     def record_plans(self) -> None:
-        """Add the plans in progress to the history."""
+        """Add the schedulers' plans in progress to the history."""
         for process in self.running:
             for history in process.runtime.manager.histories:
                 self.seam.add_remark(process.name, "in progress", history)
 
     @property
     def resting(self) -> bool:
-        """Return whether a workload rests after a migration, or a site stabilises."""
+        """Return whether a workload pauses after a migration, or a returned site stabilises."""
         return any(
             process.runtime.manager.migrations.resting() or process.runtime.sites.away().unsteady
             for process in self.running
@@ -256,11 +258,11 @@ class Stage:
 
     @property
     def quiet_for(self) -> float:
-        """Return the seconds since the last write, Leases left out."""
+        """Return the seconds since the last write request, without Lease renewals."""
         return self.clock.monotonic() - self._last_write
 
     async def wait_until(self, condition: Callable[[], object], seconds: float) -> bool:
-        """Wait for the condition; return False after the deadline."""
+        """Wait until the condition holds; return False after the deadline."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             if self.clock.monotonic() >= deadline:
@@ -280,12 +282,15 @@ class Stage:
 
 @cache
 def _parse_configuration(text: str) -> Configuration:
-    """Parse a document; thousands of runs share a few. Raises DocumentError."""
+    """Parse a configuration document, cached for the thousands of runs that share it.
+
+    Raises DocumentError.
+    """
     return load(text, "the ConfigMap")
 
 
 class _PlanRecorder(Listener):
-    """Listener adding completed plans to the history."""
+    """Scheduler listener that adds completed plans to the history."""
 
     def __init__(self, add_remark: Callable[[str, str], None]) -> None:
         self._add_remark = add_remark

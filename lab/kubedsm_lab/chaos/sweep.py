@@ -1,7 +1,7 @@
-"""Sweep: every fault at every injection point of every workload, or a balanced sample.
+"""Chaos sweep: every fault at every injection point of every workload, or a balanced sample.
 
-A reference run shows the requests and events. Until the fault strikes, a run equals the reference,
-so each fault finds the injection point.
+A reference run lists the requests and events. Until the fault strikes, a run equals the reference,
+so each fault finds its injection point.
 """
 
 import heapq
@@ -34,7 +34,7 @@ _SOON = 0.5
 
 @attrs.frozen(slots=True)
 class Verdict:
-    """Result of a run; a replay reproduces the history."""
+    """Result of a chaos run: whether the fault struck, and violations of guarantees."""
 
     injection: Injection
     struck: bool
@@ -45,7 +45,7 @@ class Verdict:
 
 @cache
 def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
-    """Return the run without a fault. Raises RuntimeError if a guarantee is broken."""
+    """Return the outcome of a workload without fault; raise RuntimeError if a guarantee breaks."""
     outcome = play(Injection(workload, None, seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
@@ -97,7 +97,10 @@ def _list_event_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Faul
 
 
 def choose_injections(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
-    """Return a sorted random sample, balanced over cells, and over workloads within a cell."""
+    """Return a sorted random sample of injections.
+
+    The sample is balanced over fault kinds at injection points, and over workloads within each.
+    """
     rng = random.Random(seed)
     cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
     of_workload: Counter[tuple[Cell, str]] = Counter()
@@ -118,7 +121,7 @@ def choose_injections(found: Sequence[Injection], number: int, seed: int) -> lis
 
 
 def judge(injection: Injection) -> Verdict:
-    """Play the injection, and compare the run with the reference."""
+    """Run an injection and compare with the reference; return the verdict."""
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
     outcome = play(injection, usual)
     length = len(describe_outcome(outcome)) if outcome.violations else 0
@@ -128,7 +131,7 @@ def judge(injection: Injection) -> Verdict:
 def run_sweep(
     planned: Sequence[Injection], workers: Workers, on_done: Callable[[], object]
 ) -> list[Verdict]:
-    """Play all injections; `on_done` is called after each."""
+    """Run all injections in parallel; `on_done` is called after each."""
     verdicts = []
     for verdict in spread(judge, planned, workers, _CHUNK):
         on_done()
@@ -138,7 +141,7 @@ def run_sweep(
 
 @attrs.frozen
 class Report:
-    """Verdicts of a sweep, and coverage of injection points."""
+    """Verdicts of a sweep, and coverage of the injection points."""
 
     verdicts: Sequence[Verdict]
     #: all injections, the sample and the others
@@ -146,13 +149,13 @@ class Report:
 
     @property
     def broken(self) -> list[Verdict]:
-        """Return the runs with violations, shortest history first."""
+        """Return the verdicts with violations, shortest history first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
         return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
 
     @property
     def failure_groups(self) -> list[list[Verdict]]:
-        """Return the runs with violations, grouped by equivalent violations."""
+        """Return the verdicts with violations, grouped by equivalent violations."""
         groups: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
             groups[normalize_violations(verdict.violations)].append(verdict)
@@ -160,12 +163,12 @@ class Report:
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Return all pairs of a fault and an injection point."""
+        """Return all pairs of a fault kind and an injection point."""
         return frozenset(i.fault.cell for i in self.found if i.fault is not None)
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Return the cells with an injected fault."""
+        """Return the pairs of a fault kind and an injection point where a fault struck."""
         return frozenset(
             v.injection.fault.cell
             for v in self.verdicts

@@ -1,4 +1,4 @@
-"""Trace of a run: a workload with a single fault, from the start until the cluster is quiet."""
+"""One chaos run: a workload with a single fault, from the start until the cluster is quiet."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ _BACK_OFF = 45.0
 
 
 class Bystander:
-    """Pod of another tenant, created after the fault, whose bind must not be delayed."""
+    """Pod of another tenant, created after the fault to check that its bind is not delayed."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -56,7 +56,7 @@ class Bystander:
         return self._created is not None and self.waited is None
 
     def schedule_arrival(self) -> None:
-        """Create the pod soon; to be called when the fault strikes."""
+        """Create the bystander's pod shortly after the fault strikes."""
         asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
     def _create_pod(self) -> None:
@@ -80,10 +80,10 @@ class Bystander:
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Return the bystander's longest acceptable wait: the duration of the disturbance.
+    """Return the longest acceptable wait of the bystander in seconds, given the fault's duration.
 
-    `handover`: seconds until another replica leads; 0 if there is none. `slowest`: rate of the
-    slowest clock.
+    `handover` is the seconds until another replica leads (0 without another replica), `slowest` the
+    rate of the slowest clock.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
@@ -118,7 +118,10 @@ MOST_DELAYS = 2
 
 @attrs.frozen(order=True)
 class Injection:
-    """Workload and fault. The `seed` shuffles the order of ready tasks; 0 leaves the order."""
+    """Chaos run to execute: workload, fault, and seed.
+
+    A nonzero `seed` shuffles the order of ready tasks.
+    """
 
     workload: str
     fault: Fault | None = None
@@ -135,7 +138,7 @@ class Injection:
 
 @attrs.frozen
 class Outcome:
-    """Observations of a run."""
+    """Outcome of a chaos run: final placements, pods created and deleted, history, violations."""
 
     injection: Injection
     end: End
@@ -149,7 +152,7 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Play the injection, and compare the end with the reference, if any."""
+    """Execute a chaos run in virtual time; with `reference`, compare the final placements."""
     order = random.Random(injection.seed) if injection.seed else None
     return run_in_virtual_time(_play_injection(injection, reference), order)
 
@@ -225,7 +228,7 @@ def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
 
 
 def _has_incident(stage: Stage) -> bool:
-    """Return whether the environment changes, and the end may differ from the reference."""
+    """Return whether the fault changes the cluster, so that final placements may differ."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
@@ -256,14 +259,14 @@ def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
-    """Return whether a tenant caused the fault, with a pod of the workload `web`."""
+    """Return whether the fault is a tenant's, on a pod of the workload `web`."""
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
-    """Yield differences from the end without a fault, and excess pods."""
+    """Yield differences of final placements from the run without fault, and excess pods."""
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
     allowed = reference.deleted * (_LASTING_MIGRATIONS if lasting else _EXTRA_MIGRATIONS)
@@ -301,7 +304,7 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
 
 
 async def _compare_with_restart(stage: Stage) -> list[str]:
-    """Return differences after restarting all schedulers without memory of the run."""
+    """Return changes of placements after all schedulers restart without memory of the run."""
     if not _has_incident(stage):
         return []
     before = stage.count_placements()
@@ -318,7 +321,7 @@ def _list_differences(end: End, other: End, whose: str) -> Iterator[str]:
 
 @contextmanager
 def _capture_log(seam: Seam) -> Iterator[list[str]]:
-    """Add log entries of the schedulers to the history; yield the list of errors."""
+    """Add the schedulers' log entries to the history; yield the list of errors."""
     errors: list[str] = []
     before = structlog.get_config()
 
@@ -344,14 +347,16 @@ _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-
 
 
 def describe_outcome(outcome: Outcome) -> list[str]:
-    """Return the relevant part of the history: from the fault on, about the objects in question."""
+    """Return the history from the fault on, filtered by the objects in violations, and the
+    violations.
+    """
     lines = [str(moment) for moment in _select_moments(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
     return lines + [f"BROKEN {violation}" for violation in outcome.violations]
 
 
 def normalize_violations(violations: Iterable[str]) -> frozenset[str]:
-    """Remove run-specific parts from violations."""
+    """Remove run-specific names from violations, so that equivalent ones compare equal."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
@@ -372,6 +377,6 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Return whether the part names an object, or a pod or ReplicaSet of a workload."""
+    """Return whether the name is one of `named`, or a pod or ReplicaSet of one of them."""
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))

@@ -1,4 +1,4 @@
-"""Workloads: actions of users during a run, independent of the scheduler's."""
+"""Workloads of chaos runs: scripted actions of users, independent of the scheduler's decisions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @attrs.frozen
 class Workload:
-    """Actions of users on a cluster, and the schedulers of the cluster."""
+    """Script of user actions on a cluster, with the cluster's nodes and schedulers."""
 
     name: str
     course: Callable[[Stage], Awaitable[None]]
@@ -45,12 +45,12 @@ class Workload:
 
     @property
     def times(self) -> LeaseTimes | None:
-        """Return the periods of the leader election, if any."""
+        """Return the timings of the leader election; None for a single scheduler."""
         return LeaseTimes() if len(self.rates) > 1 else None
 
     @property
     def handover(self) -> float:
-        """Return the seconds from the end of a leader until the next leads."""
+        """Return the most seconds from the end of a leader until another scheduler leads."""
         times = self.times
         return 0.0 if times is None else (times.duration + times.retry_period) / min(self.rates)
 
@@ -78,7 +78,7 @@ async def _open_edge_later(stage: Stage) -> None:
 
 
 async def _request_migration(stage: Stage) -> None:
-    """Add the edge node, and request the expected migration."""
+    """Add the edge node, and request the migration that makes use of it."""
     await _open_edge_later(stage)
     stage.hands.request_migration("web", "e1", stage.clock.wall())
 
@@ -100,7 +100,7 @@ async def _swap_targets(stage: Stage) -> None:
 
 
 async def _migrate_single_replica(stage: Stage) -> None:
-    """Migrate the only replica, which must be available all the time."""
+    """Migrate the only replica of a workload, which must stay available throughout."""
     stage.hands.create_workload("web", 1)
     await _open_edge(stage)
 
@@ -112,7 +112,7 @@ async def _migrate_stateful_set(stage: Stage) -> None:
 
 
 async def _roll_out_meanwhile(stage: Stage) -> None:
-    """Change the pod template while a pod is detached."""
+    """Change the pod template while a migration has detached a pod."""
     stage.hands.create_workload("web", 2)
     await _open_edge(stage)
     await stage.wait_until(lambda: _list_detached(stage), _BEGUN)
@@ -120,7 +120,7 @@ async def _roll_out_meanwhile(stage: Stage) -> None:
 
 
 async def _delete_owner_meanwhile(stage: Stage) -> None:
-    """Delete the Deployment while a pod is detached."""
+    """Delete the Deployment while a migration has detached its pod."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     await _open_edge(stage)
@@ -129,7 +129,7 @@ async def _delete_owner_meanwhile(stage: Stage) -> None:
 
 
 async def _migrate_with_budgets(stage: Stage) -> None:
-    """Migrate three Deployments with a disruption budget each, and delete a Deployment meanwhile.
+    """Migrate three Deployments with a disruption budget each, and delete one meanwhile.
 
     The incident `undeployed` deletes Deployments at every other step of the migrations.
     """
@@ -162,7 +162,7 @@ async def _migrate_slow_pods(stage: Stage) -> None:
 
 
 async def _delete_namespace_meanwhile(stage: Stage) -> None:
-    """Delete a tenant's namespace once the pod is detached: no replacement is created."""
+    """Delete the tenant's namespace while its pod is detached: no replacement can be created."""
     api, name = stage.hands.api, "tenant"
     api.create(NAMESPACES, {"metadata": {"name": name}})
     _deploy_tenant(stage, namespace=name)
@@ -193,7 +193,9 @@ def _hold_pods(stage: Stage, *, held: bool = True) -> None:
 
 
 async def _migrate_neighbours(stage: Stage) -> None:
-    """Measure I9: another tenant's migration before and during the tenant's."""
+    """Measure invariant I9: duration of another tenant's migration, before and during this
+    tenant's.
+    """
     for name in ("before", "beside"):
         reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
         terms = {"nodeSelectorTerms": [reach]}
@@ -209,13 +211,13 @@ async def _migrate_neighbours(stage: Stage) -> None:
 
 
 def _is_leaving(stage: Stage) -> bool:
-    """Return whether the tenant's migration waits for a termination."""
+    """Return whether a pod of the tenant's workload is terminating or gone."""
     pods = stage.hands.api.list(PODS, labels="app=web")
     return any(map(is_terminating, pods)) or not pods
 
 
 async def _time_migration(stage: Stage, name: str) -> float:
-    """Add a node for the workload, and return the seconds until the pod runs there."""
+    """Add an edge node reserved for the workload; return the seconds until its pod runs there."""
     began = stage.clock.monotonic()
     stage.hands.add_node(node(name, "edge", "10m", "200Mi"))
 
@@ -228,7 +230,7 @@ async def _time_migration(stage: Stage, name: str) -> float:
 
 
 async def _lose_node(stage: Stage) -> None:
-    """Lose one of two edge nodes until the pods are elsewhere."""
+    """Make one of two edge nodes unreachable for 20 s, so its pods are replaced elsewhere."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(4.0)
@@ -238,7 +240,7 @@ async def _lose_node(stage: Stage) -> None:
 
 
 async def _lose_site(stage: Stage) -> None:
-    """Lose all edge nodes until the pods are elsewhere."""
+    """Make all edge nodes of a site unreachable for 20 s, as in a network partition."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(4.0)
@@ -250,7 +252,7 @@ async def _lose_site(stage: Stage) -> None:
 
 
 async def _change_configuration(stage: Stage) -> None:
-    """Change the targets of two workloads, with an invalid document in between."""
+    """Change the QoS targets of two workloads, with an invalid document in between."""
     stage.hands.write_configuration(_set_targets(web=0))
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 4)
@@ -270,7 +272,7 @@ async def _preempt_pods(stage: Stage) -> None:
 
 
 async def _pack_pods(stage: Stage) -> None:
-    """Create a pod that fits only after packing two others on a single node."""
+    """Create a pod that fits only after two other pods are packed on one node."""
     stage.hands.create_workload("web", 2)
     await stage.clock.sleep(4.0)
     stage.hands.create_workload("large", 1, cpu="2")
@@ -282,7 +284,7 @@ async def _open_edge(stage: Stage) -> None:
 
 
 def _list_detached(stage: Stage) -> set[str]:
-    """Return the workloads with a detached pod, terminating pods left out."""
+    """Return the workloads with a pod that is detached and not terminating."""
     detached = [pod for pod in stage.hands.list_pods() if MIGRATING_LABEL in labels_of(pod)]
     return {labels_of(pod)["app"] for pod in detached if not is_terminating(pod)}
 
@@ -293,7 +295,7 @@ def _set_targets(**shares: float) -> Object:
 
 
 async def _wait_quietly(stage: Stage) -> None:
-    """Create pods after a period with only bookmarks on the watches."""
+    """Create pods after a period in which watches receive only bookmarks."""
     stage.hands.create_workload("web", 2)
     await stage.clock.sleep(65.0)
     stage.hands.create_workload("shop", 2)
@@ -301,7 +303,10 @@ async def _wait_quietly(stage: Stage) -> None:
 
 
 async def _change_leader(stage: Stage) -> None:
-    """Scale for long enough to reveal two leaders, then end the leader while a pod is detached."""
+    """Scale for several Lease durations, which would reveal two leaders, then end the leader.
+
+    A pod is detached when the leader ends.
+    """
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     for replicas in (3, 1, 3, 1, 3, 1):
@@ -314,7 +319,7 @@ async def _change_leader(stage: Stage) -> None:
 
 
 async def _serve_lies(stage: Stage) -> None:
-    """Enable load balancing by a Prometheus with successive lies."""
+    """Enable load balancing with a Prometheus that sends false responses."""
     load: Object = {
         "prometheus": "http://lies",
         "period": f"{PERIOD:g}s",

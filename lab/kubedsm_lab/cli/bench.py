@@ -29,7 +29,7 @@ _EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
 
 @click.group(cls=Commands)
 def bench() -> None:
-    """Measure KubeDSM next to something else, and print the ratio.
+    """Measure KubeDSM against an alternative, and print the ratio.
 
     In brackets: approximate duration on 2 cores.
     """
@@ -54,10 +54,10 @@ def _log_only(level: str) -> None:
 @bench.command()
 @output
 def site(output: str) -> None:
-    """Partitioned edge sites, next to no site labels (5 s).
+    """Partitioned edge sites, with and without site labels (5 s).
 
     An emulated edge site is partitioned and returns, in virtual time: after 4 minutes, after 15,
-    and five times. Also next to kube-scheduler's rules, which migrate nothing.
+    and five times. Also compared: kube-scheduler's rules, which migrate nothing.
     """
     from kubedsm_lab.bench import sites
 
@@ -98,11 +98,11 @@ def solve(
     executor: str | None,
     output: str,
 ) -> None:
-    """Decisions above the exact limit, next to the best (20 min).
+    """Decisions above the exact limit, against the optimum (20 min).
 
     Batches of pending pods, half as many with rules among pods, and as many clusters of 9 to 16
-    workloads with possible migrations: KubeDSM with and without solver, kube-scheduler's rules,
-    and the optimum, found by HiGHS with an independent model.
+    workloads with possible migrations: KubeDSM with and without solver, kube-scheduler's rules, and
+    the optimum, found by HiGHS with an independent model.
     """
     from kubedsm.solvers.available import is_installed
     from kubedsm_lab.bench.solve import run
@@ -128,11 +128,11 @@ def solve(
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Of each, in turns.")
 @output
 def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
-    """Scoring some of many nodes, next to scoring all (6 min).
+    """Scoring a part of many nodes, against scoring all (6 min).
 
     kube-scheduler's policy with percentageOfNodesToScore 0, 10, 50 and 100 (0: the formula), and
-    KubeDSM with the same as cloud.percentageOfNodes: cost and quality of decisions, evenness of
-    the pods, and fairness of the search. Decisions alone: no API server.
+    KubeDSM with the same as cloud.percentageOfNodes: cost and quality of decisions, evenness of the
+    pods, and fairness of the search. Decisions alone: no API server.
     """
     from kubedsm_lab.bench.nodes.contenders import contenders, run
 
@@ -173,9 +173,9 @@ def scale(
     seconds: float,
     output: str,
 ) -> None:
-    """Cost of everything at each size of the cluster.
+    """CPU and memory cost of each operation, by cluster size.
 
-    Decisions and suggestions next to the same without cached aggregates; reading next to
+    Decisions and suggestions are compared with the same without cached aggregates, decoding with
     kubernetes_asyncio's typed models. Then `kubedsm run` on `kubedsm emulate`: 200 pod events a
     second, bursts, suggestions.
     """
@@ -371,13 +371,13 @@ def burst(
     timeout: float,
     output: str,
 ) -> None:
-    """A burst under one scheduler after another: times and evenness.
+    """Burst of pods under several schedulers: times and evenness.
 
-    The pods of one Deployment, all at once, from created to bound to Ready, and their distribution
-    over the nodes; next to the published results of the rotating-score-cache paper. The API
-    server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers are separate
-    processes; bare-loop only posts binds. With --kubeconfig the bursts run on a real cluster, in a
-    temporary namespace.
+    All pods of one Deployment are created at once. Measured: times from created to bound to Ready,
+    and the distribution over the nodes, next to the published results of the rotating-score-cache
+    paper. The API server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers
+    are separate processes; bare-loop only posts binds. With --kubeconfig the bursts run on a real
+    cluster, in a temporary namespace.
     """
     is_real = kubeconfig_path is not None
     _check_schedulers(schedulers)
@@ -402,7 +402,7 @@ def burst(
 def _run_bursts(
     plan: "Plan", keepalive: float, kubeconfig: Path | None, context: str | None
 ) -> "Report":
-    """Raises Abort after an interrupt."""
+    """Run the bursts on an emulated or a real cluster. Raises Abort after an interrupt."""
     import structlog
 
     from kubedsm.cli.console import until_interrupted
@@ -428,7 +428,7 @@ def _run_bursts(
 
 
 def _refuse_options(context: click.Context, *, is_real: bool) -> None:
-    """Raises UsageError for options of the other kind of cluster."""
+    """Reject options that do not apply to the chosen kind of cluster. Raises UsageError."""
     for name, flag in (_EMULATED if is_real else _REAL).items():
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             where = "not for a real cluster" if is_real else "for a real cluster, with --kubeconfig"

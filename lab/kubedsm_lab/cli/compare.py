@@ -88,7 +88,7 @@ def compare(
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C: experiments then terminate their child processes."""
+    """Handle SIGTERM like Ctrl-C: experiments then terminate their child processes."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -17,12 +17,12 @@ _PRIVATE = 0o600
 
 
 def make_token() -> str:
-    """Return a cryptographically random token."""
+    """Return a random bearer token, cryptographically secure."""
     return secrets.token_urlsafe(32)
 
 
 def ensure_token(path: Path) -> str:
-    """Return the token in the file; a missing file is made, with a random token.
+    """Return the bearer token in the file; create the file with a random token if missing.
 
     Raises DocumentError, OSError.
     """
@@ -35,7 +35,10 @@ def ensure_token(path: Path) -> str:
 def written_kubeconfig(
     url: str, token: str | None, path: Path | None, ca: bytes | None = None
 ) -> Iterator[Path]:
-    """Write a kubeconfig for the server: to `path`, or to a temporary directory."""
+    """Write a kubeconfig for the server and yield its path.
+
+    Without `path` the file is in a temporary directory, which is removed at the end.
+    """
     content = orjson.dumps(kubeconfig(url, token, ca), option=orjson.OPT_INDENT_2)
     with contextlib.ExitStack() as stack:
         if path is None:

@@ -10,7 +10,7 @@ from kubedsm.cli.options import output
 
 
 def _check_picture(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse an unwritable file before the run rather than afterwards."""
+    """Reject a picture path that cannot be written, before the run rather than after."""
     if value is None:
         return None
     folder = value.parent

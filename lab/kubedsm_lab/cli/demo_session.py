@@ -1,4 +1,4 @@
-"""Session of `kubedsm demo`: the emulated cluster, the scheduler, and the picture of both."""
+"""Session of `kubedsm demo`: emulated cluster, scheduler, and the live display."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ class _Console(Console):
 
 
 def make_console(*, stderr: bool) -> Console:
-    """Return the console of the session, with a size even if the terminal has none."""
+    """Return the console of the session, with a default size if the terminal reports none."""
     console = _Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
@@ -67,7 +67,7 @@ def make_console(*, stderr: bool) -> Console:
 
 @attrs.define
 class DemoSession:
-    """Demonstration, from the cluster to the summary."""
+    """One run of `kubedsm demo`, from starting the cluster to printing the summary."""
 
     seed: int
     cycles: int
@@ -84,14 +84,14 @@ class DemoSession:
         self.console = make_console(stderr=self.as_document)
 
     def save_picture(self, path: Path) -> None:
-        """Save the summary as SVG. Raises OSError."""
+        """Save the summary as an SVG file. Raises OSError."""
         if self.last is not None:
             recorded = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
             recorded.print(summary(self.last, WIDTH))
             write_whole(path, recorded.export_svg(title="kubedsm demo"))
 
     async def run(self) -> None:
-        """Run until the last cycle, or until `stop` is asked for."""
+        """Run until the load's last cycle, or until a stop is requested."""
         clock, rng = SystemClock(), random.Random(self.seed)
         scenario = demo_scenario(self.seed, self.cycles)
         async with (
@@ -125,7 +125,7 @@ class DemoSession:
 
     @contextlib.asynccontextmanager
     async def _serve_page(self, runtime: Runtime, scene: Scene, clock: Clock) -> AsyncIterator[str]:
-        """Yield the URL of the page; empty without one."""
+        """Serve the page and yield its URL; an empty URL without a page."""
         if not self.shows_page:
             yield ""
             return
@@ -138,7 +138,7 @@ class DemoSession:
             loop.cancel()
 
     async def _keep_page(self, url: str) -> None:
-        """Return when the user at the terminal presses Enter."""
+        """Keep serving the page until the user presses Enter."""
         if url and is_at_terminal() and not self.stop.asked.is_set():
             self.console.print(f"\nThe page stays, at {url}, until you press Enter.")
             await self._run_unless_stopped(wait_for_enter())
@@ -150,7 +150,7 @@ class DemoSession:
         console.print(f"{show_command(kubeconfig, console.width)}\n", soft_wrap=True)
 
     async def _run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Return when the work is done, or when `stop` is asked for."""
+        """Run `work` until it is done or a stop is requested."""
         self.stop.heeded = True
         async with asyncio.TaskGroup() as tasks:
             both = {tasks.create_task(work), tasks.create_task(self._await_stop())}
@@ -175,7 +175,7 @@ class DemoSession:
         if not console.is_terminal or console.is_dumb_terminal:
             yield LineByLine(console)
             return
-        # An alternate screen: resizing the terminal leaves no remains.
+        # Alternate screen: after a resize, no artefacts of the previous frame remain.
         with Live(console=console, auto_refresh=False, screen=True) as live:
 
             def draw_frame(frame: Frame) -> None:
@@ -187,7 +187,7 @@ class DemoSession:
 
 
 def show_command(kubeconfig: Path, width: int) -> str:
-    """Return the kubectl command for watching the cluster, in lines suitable for copying."""
+    """Return the kubectl command that watches the cluster, split into lines that can be copied."""
     line = f"kubectl --kubeconfig {kubeconfig} get pods -o wide -w"
     if len(line) <= width:
         return line
@@ -195,7 +195,7 @@ def show_command(kubeconfig: Path, width: int) -> str:
 
 
 def is_at_terminal() -> bool:
-    """Return whether a user sits at this terminal."""
+    """Return whether stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -206,7 +206,7 @@ def can_open_browser() -> bool:
 
 
 async def wait_for_enter() -> None:
-    """Wait for Enter, or for the end of the input; input from before does not count."""
+    """Wait for Enter or the end of stdin; earlier input is ignored."""
     pressed, loop, terminal = asyncio.Event(), asyncio.get_running_loop(), sys.stdin.fileno()
 
     def read_input() -> None:

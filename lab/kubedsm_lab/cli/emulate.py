@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NetworkTimes(click.ParamType[Mapping["Tier", float]]):
-    """Seconds by tier, written as `edge=20ms,cloud=80ms`."""
+    """Click type of network latencies by tier in seconds, written as `edge=20ms,cloud=80ms`."""
 
     name = "times"
 
@@ -57,7 +57,7 @@ class EmulateOptions:
     tls_names: tuple[str, ...]
     seed: int | None
     kubeconfig_path: Path | None
-    #: seconds
+    #: seconds from a pod's bind to Ready
     start_delay: float
     folder: Path | None
     network: "Mapping[Tier, float]"

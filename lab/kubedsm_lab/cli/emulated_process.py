@@ -1,4 +1,4 @@
-"""Process of `kubedsm emulate`: a cluster in memory, served over HTTP, until interrupted."""
+"""Implementation of `kubedsm emulate`: an in-memory cluster, served over HTTP until interrupted."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
 
 @attrs.frozen
 class EmulatedProcess:
-    """Emulated cluster with the options of the server."""
+    """Emulated cluster and its HTTP server, configured by the command's options."""
 
     options: EmulateOptions
     spec: ClusterSpec
@@ -50,7 +50,7 @@ class EmulatedProcess:
 
     @classmethod
     def prepare(cls, options: EmulateOptions) -> Self:
-        """Read the cluster, and make credentials. Raises DocumentError, CertificateError."""
+        """Read the cluster file and create credentials. Raises DocumentError, CertificateError."""
         name, path = options.cluster_name, options.token_path
         spec = paper_cluster() if name == "paper" else load(name)
         timing = attrs.evolve(spec.timing, start_delay=options.start_delay)
@@ -83,7 +83,7 @@ class EmulatedProcess:
 
     @asynccontextmanager
     async def _serve_page(self, cluster: EmulatedCluster) -> AsyncIterator[str]:
-        """Yield the URL of the page, which shows no scheduler; empty without a page."""
+        """Serve the cluster page and yield its URL; an empty URL without a page."""
         page = self.options.page
         if page is None:
             yield ""
@@ -101,7 +101,7 @@ class EmulatedProcess:
 
     @asynccontextmanager
     async def _emulate(self) -> AsyncIterator[tuple[EmulatedCluster, str]]:
-        """Yield the cluster, and the URL of the metrics; empty without metrics."""
+        """Run the cluster and yield it with the URL of its metrics; empty without metrics."""
         options, clock = self.options, SystemClock()
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context

@@ -1,4 +1,4 @@
-"""Click options that laboratory commands share; `kubedsm.cli.options` has the others."""
+"""Click options shared by laboratory commands, in addition to `kubedsm.cli.options`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import click
 
 
 def parse_executor(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Return the address of the Dask scheduler."""
+    """Parse the address of a Dask scheduler."""
     if value is None:
         return None
     name, address = value.split("=", 1) if "=" in value else ("", "")
@@ -46,7 +46,7 @@ report_folder = click.option(
 
 
 def parse_sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
-    """Parse a list of positive numbers."""
+    """Parse a comma-separated list of positive numbers."""
     counts = value.split(",")
     if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
         raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
@@ -54,7 +54,7 @@ def parse_sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int,
 
 
 def parse_names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Parse a list of names without duplicates."""
+    """Parse a comma-separated list of names without duplicates."""
     names = () if value is None else tuple(name.strip() for name in value.split(","))
     if not all(names):
         raise click.BadParameter("a name is empty")

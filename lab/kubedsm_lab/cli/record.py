@@ -69,7 +69,8 @@ def record(
 ) -> None:
     """Record a cluster under load, and report the measures of a replay.
 
-    Nothing is changed. Ctrl-C or SIGTERM ends the recording with a report of everything recorded.
+    The cluster is only read. Ctrl-C or SIGTERM ends the recording with a report of everything
+    recorded.
     """
     from kubedsm.cli.cluster import connect_cluster
     from kubedsm.cli.console import Stop, log_to, until_interrupted

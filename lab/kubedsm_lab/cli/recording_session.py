@@ -1,4 +1,4 @@
-"""Session of `kubedsm record`: a cluster under load, and the measures of a replay."""
+"""Implementation of `kubedsm record`: record a cluster under load, and report its measures."""
 
 import random
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ async def record_load(
     stop: Stop,
     server: str,
 ) -> Report:
-    """Record the cluster until the plan or `stop` ends it, and return the report.
+    """Record the cluster until the plan's end or `stop`; return the report.
 
-    Effects of migrations come from the scheduler at `server`, if responsible for the cluster.
+    Effects of migrations are read from the scheduler at `server`, if it manages this cluster.
     """
     clock, rng = SystemClock(), random.Random()
     version = await greet(cluster, timeout=TIMEOUT)
@@ -73,7 +73,7 @@ async def record_load(
 
 
 def _name_schedulers(recorder: TimelineRecorder) -> str:
-    """Return the schedulers of the pods, as policies are named."""
+    """Return the names of the pods' schedulers, joined by `+`, for the report's policy column."""
     names = ("kube-scheduler" if s == _DEFAULT_SCHEDULER else s for s in recorder.schedulers)
     return "+".join(sorted(names)) or "nobody"
 

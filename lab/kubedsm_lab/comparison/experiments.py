@@ -1,4 +1,4 @@
-"""Experiments of `kubedsm compare`, in the order of the page: what is played, shown and ranked."""
+"""Table of the experiments of `kubedsm compare`: how each is run, shown and ranked."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ from kubedsm_lab.replay.world import Setup
 
 @attrs.frozen
 class Asked:
-    #: as docs/explanation/comparison.md has it; else a quick look
+    #: full experiment of docs/explanation/comparison.md, or a short one
     full: bool
     #: processes
     workers: Workers
@@ -66,7 +66,7 @@ class Experiment:
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
-    """Findings of an experiment as they are stored and shown."""
+    """Stored results of one experiment: method, rankings, tables and pictures."""
 
     full: bool
     #: how it was run
@@ -81,7 +81,7 @@ class Part(msgspec.Struct, frozen=True, rename="camel"):
 
 #: pods of a burst given to a scheduler all at once: better than any scheduler of the papers has it
 _BATCHED = tuple(f"{name}{BATCHED}" for name in (REFERENCE, CACHE_SCHEDULER))
-#: policies of a look; the others are variants of these, or place by tiers, which a burst lacks
+#: policies of the short experiment; other policies are variants of these, or place by tiers
 _LOOK_POLICIES = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, *_BATCHED, "random")
 
 
@@ -103,7 +103,7 @@ def _run_burst(asked: Asked) -> Findings:
 
 
 def _run_hpa(asked: Asked) -> Findings:
-    # Six seeds are the fewest that have an interval.
+    # Six seeds are the minimum for a confidence interval of the median.
     plan = hpa.PRESET.short if asked.full else attrs.evolve(hpa.PRESET.short, seeds=6)
     if asked.policies:
         contenders = list(dict.fromkeys([*asked.policies, REFERENCE]))
@@ -118,7 +118,7 @@ def _run_nodes(asked: Asked) -> Findings:
         searches = len(counts) * rounds * len(nodes.contenders())
         task = bar.add_task("nodes", total=searches)
         result = nodes.run(counts, pods, rounds, lambda: bar.advance(task))
-    # Decision times say nothing: scores written in plain Python are slower.
+    # Decision times are not comparable: scores written in plain Python are slower.
     ranked = nodes_result.standings(result)
     return Findings(
         method=result.about,
@@ -150,7 +150,7 @@ def _run_load_aware(asked: Asked) -> Findings:
 
 
 def _run_packing(asked: Asked) -> Findings:
-    # As many seeds as docs/explanation/packing.md has, or a look.
+    # The number of seeds in docs/explanation/packing.md, or a short experiment.
     plan = attrs.evolve(packing.PRESET.short, seeds=4 if asked.full else 1)
     return packing.run(plan, asked.workers)
 

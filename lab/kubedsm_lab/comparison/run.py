@@ -1,4 +1,4 @@
-"""Experiments one after the other; the findings of each are stored at once in a directory."""
+"""Runner of `kubedsm compare`: experiments in sequence, results stored after each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ from kubedsm_lab.replay.tables import select_sections
 
 
 class UnknownNameError(ValueError):
-    """No experiment, or no policy, has that name."""
+    """No experiment or policy has the given name."""
 
 
 def choose_experiments(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
-    """Return the experiments with these names, or all.
+    """Return the experiments with the given names, or all of them.
 
     Raises UnknownNameError, also for a policy without an experiment.
     """
@@ -56,7 +56,7 @@ class _Results(msgspec.Struct, frozen=True, rename="camel"):
 
 @attrs.define
 class Kept:
-    """Findings in a directory: results.json, the page, its text, and pictures."""
+    """Directory of results: results.json, the page as HTML and Markdown, and pictures."""
 
     out: Path
     #: by name, in the order of the page
@@ -67,7 +67,7 @@ class Kept:
 
     @classmethod
     def within(cls, out: Path, experiments: Mapping[str, Experiment]) -> "Kept":
-        """Make the directory, or read the findings of an earlier run.
+        """Create the directory, or load the results of an earlier run.
 
         Raises OSError, and DocumentError if the results there are of another command.
         """
@@ -83,7 +83,7 @@ class Kept:
         return kept
 
     def take(self, experiment: Experiment, found: Findings, *, full: bool) -> None:
-        """Store the findings in place of earlier ones. Raises OSError."""
+        """Store an experiment's results, replacing earlier ones. Raises OSError."""
         pictures = {f"{experiment.name}-{file}": drawn for file, drawn in found.draw().items()}
         for file, drawn in pictures.items():
             write_whole(self.out / file, drawn)
@@ -100,13 +100,13 @@ class Kept:
 
     @property
     def played(self) -> list[tuple[Experiment, Part]]:
-        """Return the findings in the order of the page."""
+        """Return the experiments with results, in the order of the page."""
         return [
             (e, self._parts[name]) for name, e in self.experiments.items() if name in self._parts
         ]
 
     def write(self) -> None:
-        """Raises OSError."""
+        """Write all result files into the directory. Raises OSError."""
         made = text(self.played, self.failed)
         parts = {experiment.name: part for experiment, part in self.played}
         results = _Results(emulated=True, version=__version__, compared=parts)
@@ -124,7 +124,7 @@ class Kept:
 def compare(
     experiments: Sequence[Experiment], asked: Asked, kept: Kept, say: Callable[[str], None]
 ) -> None:
-    """Run all experiments; then raise the errors of those that failed, and OSError."""
+    """Run all experiments; afterwards raise the errors of those that failed, and OSError."""
     failures: list[Exception] = []
     for number, each in enumerate(experiments, 1):
         say(f"{number} of {len(experiments)}, {each.name}: {each.title}")

@@ -1,4 +1,4 @@
-"""Page of `kubedsm compare` as Markdown: the ranking first, then one chapter per experiment."""
+"""Markdown page of `kubedsm compare`: the ranking first, then one chapter per experiment."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _BOLD = "In bold: the best, and what is level with it, as it differs by less tha
 
 
 def text(played: Played, failed: Mapping[str, str]) -> str:
-    """Return the page without its title. failed: reason by name of an experiment."""
+    """Return the page as Markdown, without title; `failed` has the error by experiment name."""
     chapters = ["\n".join(_render_chapter(*each)) for each in played]
     return "\n".join(
         [
@@ -30,7 +30,7 @@ def text(played: Played, failed: Mapping[str, str]) -> str:
 
 
 def answer(played: Played) -> str:
-    """Compare KubeDSM with the best of the others, measurement by measurement."""
+    """Return the ranking chapter: KubeDSM against the best competitor, by measurement."""
     standings = [each for _, part in played for each in part.standings]
     places = Counter(found.place for each in standings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
@@ -48,7 +48,7 @@ def answer(played: Played) -> str:
 
 
 def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
-    """Yield one line per reason."""
+    """Yield one line per reason for which KubeDSM ranks behind a competitor."""
     figures: dict[str, list[str]] = {}
     for each in part.standings:
         found = each.difference

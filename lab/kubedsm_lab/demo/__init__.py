@@ -1,4 +1,4 @@
-"""A minute to watch: an emulated cluster, the scheduler, load, and a live table.
+"""`kubedsm demo`: one minute of an emulated cluster under load, shown in a live table.
 
-Nothing here is imported by anything but its command.
+Only the command imports this package.
 """

@@ -1,4 +1,4 @@
-"""kube-scheduler on the same load: a replay in virtual time, in a process next to the demo.
+"""kube-scheduler under the demo's load: a replay in virtual time, in a child process.
 
 The process has a lower priority than the demo, and ends with it, however the demo ends.
 """
@@ -57,7 +57,7 @@ class Baseline:
         self.over.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the end of the replay, but no longer than that."""
+        """Wait until the replay ends, for at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.over.wait()
@@ -65,7 +65,7 @@ class Baseline:
 
 @asynccontextmanager
 async def baseline(seed: int, cycles: int) -> AsyncIterator[Baseline]:
-    """Replay during the block; its end also ends the process."""
+    """Replay the demo's load under kube-scheduler in a child process, during the block."""
     found = Baseline()
     context = multiprocessing.get_context("spawn")
     results, theirs = context.Pipe(duplex=False)

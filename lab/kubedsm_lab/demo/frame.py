@@ -1,4 +1,4 @@
-"""One picture of the demo as a value, and the measures that compare two schedulers."""
+"""Frame of the demo: its displayed values at one time, and measures of both schedulers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ Replay = Literal["none", "going on", "ready", "failed"]
 
 @attrs.frozen(slots=True)
 class Standing:
-    """Measures that compare KubeDSM with kube-scheduler; None before all services are Ready."""
+    """Measures of one scheduler in the demo; None before all services are Ready."""
 
     #: average over all services
     edge_share: float | None
@@ -53,7 +53,7 @@ class Standing:
 
 
 def until(timeline: Timeline, seconds: float) -> Timeline:
-    """Return the timeline up to that second."""
+    """Return the timeline, ended at `seconds`."""
     return attrs.evolve(timeline, end=min(timeline.end, seconds))
 
 
@@ -74,7 +74,7 @@ class ServiceView:
 
     @property
     def missing(self) -> int:
-        """Return the shortfall of Ready pods on the edge."""
+        """Return the number of Ready edge pods that the service lacks for its QoS target."""
         return max(0, count_target_pods(self.promise, self.share.total) - self.share.edge)
 
 
@@ -95,7 +95,7 @@ class Migrations:
 
 @attrs.frozen
 class Observation:
-    """Pods of a cluster at one moment."""
+    """Pods of the emulated cluster at one time."""
 
     cluster: EmulatedCluster
     nodes: Sequence[Node]
@@ -106,7 +106,7 @@ class Observation:
 
     @property
     def waiting(self) -> int:
-        """Return the number of pods without a node."""
+        """Return the number of pending pods."""
         return sum(pod.node_name is None and not pod.terminating for pod in self.pods)
 
     @property
@@ -141,7 +141,7 @@ class Observation:
 
 
 def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
-    """Return the number of bound pods, and the time from creation to binding."""
+    """Return the number of bound pods, and statistics of the time from creation to bind."""
     seconds = [life.bound - life.created for life in timeline.lives if life.bound is not None]
     return len(seconds), Latency.of(seconds)
 

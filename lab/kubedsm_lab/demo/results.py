@@ -1,4 +1,4 @@
-"""Results of the demo: in sentences, and as JSON."""
+"""Results of the demo, as sentences and as JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ TRY_NEXT = (
 
 
 def ending(frame: Frame) -> Sequence[str]:
-    """Return the results until now in sentences."""
+    """Return sentences about the results so far: QoS, migrations and binds."""
     said = [_describe_kept(frame), _summarise_moves(frame), _summarise_binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
@@ -67,7 +67,7 @@ def _summarise_binds(frame: Frame) -> str:
 
 
 def as_json(frame: Frame) -> dict[str, Any]:
-    """Return the frame: shares are time means but the last ones; latencies end with the bind."""
+    """Return the frame's results as JSON: edge shares as time means, latencies until the bind."""
     theirs = {} if frame.theirs is None else frame.theirs.as_json()
     return {
         "emulated": True,

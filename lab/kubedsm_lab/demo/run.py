@@ -1,4 +1,4 @@
-"""World of the demo, and its frames until the load has ended."""
+"""Cluster and load of the demo, and production of its frames until the load ends."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -48,7 +48,7 @@ RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALE
 
 @attrs.frozen(eq=False)
 class World:
-    """The emulated cluster under a scenario's load, and the recorders of its changes."""
+    """Emulated cluster under a scenario's load, with recorders of its changes."""
 
     cluster: EmulatedCluster
     scenario: Scenario
@@ -72,7 +72,7 @@ class World:
     def frame(
         self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
     ) -> Frame:
-        """Return the current picture. beside: kube-scheduler on the same load."""
+        """Return the current frame, next to kube-scheduler's replay of the same load if given."""
         epoch = self.clock.wall() - self.elapsed
         self.scene.look(runtime, Leadership(), self.clock.wall())
         self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)
@@ -112,7 +112,7 @@ def _state_of(beside: Baseline | None) -> Replay:
 
 @asynccontextmanager
 async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> AsyncIterator[World]:
-    """Run the paper's cluster under that load."""
+    """Run the paper's cluster under the scenario's load during the block."""
     started = clock.monotonic()
 
     def rate(_namespace: str, workload: str, _metric: str) -> float | None:
@@ -149,7 +149,7 @@ async def watch_demo(
     show: Callable[[Frame], None],
     beside: Baseline | None = None,
 ) -> None:
-    """Show a frame four times a second until the load has ended and its pods are Ready."""
+    """Show four frames a second until the load has ended and its pods are Ready."""
     while world.elapsed < world.scenario.duration:
         show(world.frame(runtime, beside))
         await world.clock.sleep(FRAME)

@@ -1,4 +1,4 @@
-"""Cluster, load, QoS targets and configuration settings of the demo, shortened to a minute."""
+"""Settings of the demo: cluster, load, QoS targets and configuration, scaled down to a minute."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ CONFIGURATION = Configuration(
 
 
 def demo_scenario(seed: int, cycles: int) -> Scenario:
-    """Return the paper's scenario 1.5-.4 in short cycles; the last one fits the cluster."""
+    """Return the paper's scenario 1.5-.4 with short cycles; the last cycle fits the cluster."""
     return normal(1.5, 0.4, seed=seed, cycles=cycles, cycle_seconds=CYCLE, final=LAST_REPLICAS)
 
 

@@ -1,4 +1,4 @@
-"""Live picture of the demo, its summary, and its lines for a terminal without cursor movement."""
+"""Terminal views of the demo: live frame, summary, and log lines for a plain terminal."""
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,12 +19,12 @@ from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.frame import Frame, ServiceView
 from kubedsm_lab.demo.results import TRY_NEXT, ending
 
-#: migrations that are listed if there is room
+#: most migrations listed
 LAST_MOVES = 4
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
-    """Return the live picture. beside: commands that show the cluster elsewhere."""
+    """Return the live frame for a terminal, with commands that display the cluster."""
     said = Text(frame.headline, style="bold")
     # A fixed number of lines keeps the tables in place.
     padding = (3 if width < NARROW else 2) - count_lines(said, width)
@@ -50,7 +50,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
 
 
 def summary(frame: Frame, width: int) -> RenderableType:
-    """Render the final summary picture."""
+    """Return the final summary: tables of nodes and services, and the results in sentences."""
     return Group(
         nodes_table(frame.nodes),
         Text(""),
@@ -102,7 +102,7 @@ def _format_current(service: ServiceView) -> str:
 
 
 class LineByLine:
-    """Log for a terminal without cursor movement: each migration, and a line every cycle."""
+    """Log output for a terminal without cursor movement: one line per migration and per cycle."""
 
     EVERY = 5.0
 

@@ -1,4 +1,5 @@
-"""Emulated cluster: an in-memory API server, controllers and kubelets, over HTTP or in process.
+"""Emulated Kubernetes cluster: in-memory API server, controllers and kubelets.
 
-The emulator is independent of the scheduler, and indistinguishable from a real cluster.
+Clients use it over HTTP or in process. The emulator does not depend on the scheduler, which cannot
+tell it from a real cluster.
 """

@@ -40,7 +40,7 @@ Place = tuple[str, ...]
 
 _TIERS = ("edge", "cloud")
 _TIER_LABELS = ("kubedsm.io/tier", "nodetype")
-#: metadata of a server, which another server sets anew
+#: metadata of a server, which another server sets again
 _SERVER_SET = (
     "uid",
     "resourceVersion",
@@ -89,7 +89,7 @@ class _Status(msgspec.Struct):
 
 
 class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Checked part of a Node object; all other fields are passed on."""
+    """Fields of a Node object that are checked; other fields are passed on."""
 
     kind: str
     metadata: _Metadata
@@ -99,7 +99,7 @@ class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 def load(path: str | Path) -> ClusterSpec:
-    """Return the cluster of the file. Raises DocumentError."""
+    """Read a cluster file. Raises DocumentError."""
     with reading(path):
         placed = list(_list_nodes(content(path)))
         if not placed:
@@ -113,7 +113,7 @@ def load(path: str | Path) -> ClusterSpec:
 
 
 def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> None:
-    """Check placed objects by a dry run of the emulated API server. Raises DocumentError."""
+    """Check that the emulated API server accepts the objects (dry run). Raises DocumentError."""
     api = ApiServer(SystemClock(), random.Random(0))
     for place, resource, one, namespace in objects:
         try:
@@ -125,7 +125,7 @@ def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> N
 
 
 def _list_nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
-    """Yield each node with its place in the file."""
+    """Yield each node of the document with its location in the file."""
     documents = _parse_documents(text)
     for number, document in enumerate(documents, start=1):
         if document is not None:
@@ -174,7 +174,7 @@ def _expand_node(entry: _ShortNode) -> Object:
 
 
 def _check_node(item: Any) -> Object:
-    """Return a Node that can be created: without metadata of a server, with mandatory fields."""
+    """Return a Node ready for creation: without server-side metadata, with mandatory fields."""
     if isinstance(item, dict) and item.get("kind", "Node") != "Node":
         raise DocumentError(f"kind {item['kind']!r} is not a Node")
     # Items of a NodeList have no kind.

@@ -1,4 +1,4 @@
-"""Assembly of an emulated cluster: API server, controllers, and the kubelets of its nodes."""
+"""Emulated cluster: assembly of API server, controllers, and the kubelets of its nodes."""
 
 import asyncio
 import random
@@ -51,15 +51,15 @@ class ClusterSpec:
 
 
 class EmulatedCluster:
-    """Emulated cluster while its context is entered; errors of actors leave it as ExceptionGroup.
+    """Emulated cluster, running while its context is entered.
 
-    `metrics` is the custom metrics API, `usage` the source of metrics-server; without them
-    autoscalers report that there is no such API. `runtime` runs the containers of pods; by default
-    they are only reported as running. With a `token` access is enforced: its bearer is the
-    administrator, other users may do what bound Roles and ClusterRoles allow. With
-    `default_scheduler` pods that name no other scheduler are scheduled. With `paced` ReplicaSets
-    create pods in slow-start batches and watch events arrive with latencies of a real control
-    plane; without, both happen at once.
+    Errors of controllers and kubelets leave the context as ExceptionGroup. `metrics` is the custom
+    metrics API, `usage` the source of metrics-server; without them autoscalers report that there is
+    no such API. `runtime` runs the containers of pods; by default they are only reported as
+    running. With a `token` access is enforced: its bearer is the administrator, other users may do
+    what bound Roles and ClusterRoles allow. With `default_scheduler` pods that name no other
+    scheduler are scheduled. With `paced` ReplicaSets create pods in slow-start batches and watch
+    events arrive with latencies of a real control plane; without, both happen at once.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class EmulatedCluster:
             self.api.create(NODES, _build_node(node, number))
 
     def stop_controllers(self) -> None:
-        """Pause all actors but the kubelets, as if kube-controller-manager had ended."""
+        """Pause all controllers except the kubelets, as if kube-controller-manager had ended."""
         for controller in self._controllers:
             controller.stop()
 
@@ -151,7 +151,7 @@ class EmulatedCluster:
         self._cache.close()
 
     def disconnect(self, *nodes: str) -> None:
-        """Disconnect the nodes: their kubelets run on, but send and receive nothing."""
+        """Disconnect nodes: their kubelets run on, but neither send nor receive anything."""
         self._annotate(nodes, "true")
 
     def reconnect(self, *nodes: str) -> None:
@@ -164,12 +164,12 @@ class EmulatedCluster:
             self.api.patch(NODES, "", name, patch, "application/merge-patch+json")
 
     def serving(self) -> frozenset[str]:
-        """Return the uids of pods that serve, on disconnected nodes as well."""
+        """Return the uids of pods whose containers serve, on disconnected nodes as well."""
         return self._kubelet.serving()
 
 
 def _build_node(node: Object, number: int) -> Object:
-    """Return the node as its kubelet registers it: with an address and the emulated runtime."""
+    """Return a Node as its kubelet registers it: with an address and the emulated runtime."""
     status = node.get("status") or {}
     info = (status.get("nodeInfo") or {}) | {"containerRuntimeVersion": EMULATED_RUNTIME}
     own = {"type": "InternalIP", "address": str(_FIRST_ADDRESS + number)}

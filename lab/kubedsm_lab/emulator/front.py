@@ -1,7 +1,7 @@
-"""Emulated cluster as a `Cluster` in this process: no socket, virtual time, faults on demand.
+"""In-process connection to an emulated cluster: a `Cluster` without sockets, with fault injection.
 
-Without faults the front only adds an await at each request and each line, so that tasks interleave
-as on a network, and the latency. `Faults` decide on anything else, request by request and line by
+Without faults the connection adds only latency and an await at each request and each line, so that
+tasks interleave as on a network. `Faults` decide on anything else, request by request and line by
 line, so runs with the same faults and seed are the same.
 """
 
@@ -28,7 +28,7 @@ _OK = 200
 
 @attrs.frozen
 class RequestFault:
-    """Injected fault of one request."""
+    """Fault of one request: error or response to return, and when the request is applied."""
 
     #: an error to raise, or a response in place of the API server's
     outcome: ClusterError | Response
@@ -42,7 +42,7 @@ class RequestFault:
 
 @attrs.frozen
 class Delivery:
-    """Replacement lines and optional termination of a watch."""
+    """Watch lines to deliver instead of the actual ones, and how the watch then ends."""
 
     lines: tuple[bytes, ...]
     #: delay in seconds before the delivered lines
@@ -52,22 +52,22 @@ class Delivery:
 
 
 class Faults:
-    """Source of faults, in the order of events. The base class has none."""
+    """Source of faults, consulted in the order of requests and events; this base class has none."""
 
     def on_request(self, request: Request) -> RequestFault | None:  # noqa: ARG002 - for subclasses
-        """Return the injected fault of an outgoing request or watch."""
+        """Return the fault of an outgoing request or watch, if any."""
         return None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:  # noqa: ARG002 - as above
-        """Return the injected delivery that replaces a line of a watch, if any."""
+        """Return the lines to deliver instead of a watch line, if it is disturbed."""
         return None
 
 
 class EmulatedFront:
-    """`Cluster` on the routes of an emulated API server.
+    """`Cluster` implementation that calls the routes of an emulated API server directly.
 
-    `latency`: seconds, half of them before a request is applied and half before its response.
-    `token`: bearer token of every request.
+    `latency` is in seconds, half of it before a request is applied and half before its response.
+    `token` is the bearer token of every request.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class EmulatedFront:
         return fault.outcome
 
     def _apply(self, request: Request) -> None:
-        """Apply the abandoned request and discard the response."""
+        """Apply a request that the client has given up, and discard the response."""
         answer = self._routes.handle(self._api_request(request))
         if isinstance(answer, Stream):
             answer.end()
@@ -154,7 +154,7 @@ class EmulatedFront:
         in_transit = 0
         async for full in watch:
             if not in_transit:
-                # Lines received meanwhile arrive simultaneously.
+                # Lines that arrive during the delay are delivered together.
                 await self._clock.sleep(self._latency / 2)
                 in_transit = watch.waiting + 1
             in_transit -= 1

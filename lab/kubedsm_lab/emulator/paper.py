@@ -23,7 +23,7 @@ _PORT = 8080
 
 @attrs.frozen
 class Demand:
-    """Requests of a service's pod."""
+    """CPU and memory requests of a service's pod."""
 
     cores: int
     memory: str

@@ -1,4 +1,4 @@
-"""Scenarios in virtual time, or recorded on a cluster: policies compared, measured and plotted.
+"""Replay of load scenarios in virtual time, and recording of clusters: measures and plots.
 
 Measurements never influence decisions.
 """

@@ -1,4 +1,4 @@
-"""Answer of a report in one sentence, printed before all tables."""
+"""One-sentence result of a report, printed above all tables."""
 
 import textwrap
 from collections import Counter
@@ -18,7 +18,10 @@ _LEVEL, _CLOSE = 0.005, 0.02
 
 
 def answer(found: Report, over: Container[str] | None = None) -> str:
-    """Compare the best policies over the scenarios that all of these played. over: only these."""
+    """Return a sentence that compares the best policies, over scenarios that all of them played.
+
+    `over` restricts the scenarios.
+    """
     rows = _select_comparable([m for m in found["means"] if over is None or m["scenario"] in over])
     ratios = {name: _average_policy(rows, name, "edgeRatio") for name in policies_of(rows)}
     known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
@@ -40,7 +43,10 @@ def print_answer(said: str, console: Console) -> None:
 
 
 def _select_comparable(means: Sequence[Row]) -> list[Row]:
-    """Return the means of the scenarios that most of the policies played, KubeDSM among them."""
+    """Return the means of scenarios that KubeDSM and kube-scheduler both played.
+
+    Of the other policies, only those that played equally many scenarios remain.
+    """
     wanted = {row["policy"] for row in means} & {KUBEDSM, REFERENCE}
     played = Counter(row["scenario"] for row in means if row["policy"] in wanted)
     scenarios = [name for name in scenarios_of(means) if played[name] == len(wanted)]

@@ -49,7 +49,7 @@ _FILMED = 2
 
 
 def replay(options: ReplayOptions) -> None:
-    """Run an experiment, or scenarios under several policies, and print the report."""
+    """Run an experiment or scenarios, as the options say, and print the report."""
     _check_usage(options)
     preset, out, page = options.preset, options.out, options.page
     workers = choose_workers(options.jobs, options.executor)
@@ -98,7 +98,7 @@ def _run_experiment(experiment: Preset[Any], options: ReplayOptions, workers: Wo
 
 
 def _film_first(planned: Sequence[Run]) -> list[Run]:
-    """Film the first scenario with its first seed under the first policies."""
+    """Mark for recording the runs of the first scenario and seed, for the first two policies."""
     first = planned[0]
     shown = [run for run in planned if (run.name, run.seed) == (first.name, first.seed)][:_FILMED]
     return [attrs.evolve(run, filmed=any(run is each for each in shown)) for run in planned]
@@ -143,7 +143,7 @@ def _check_usage(options: ReplayOptions) -> None:
 
 @contextmanager
 def _report_problems() -> Iterator[None]:
-    """Report a wrong argument in one line: exit code 2 for invalid arguments, 1 otherwise."""
+    """Print errors in one line; exit with 2 for invalid arguments, otherwise with 1."""
     try:
         yield
     except UnknownPolicyError as error:

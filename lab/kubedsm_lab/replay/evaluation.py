@@ -54,9 +54,10 @@ _NAMES = [name.upper() for name in SERVICES]
 
 
 def render_text(found: Report, other: str, *, whole: bool) -> str:
-    """Return the Markdown of a replay. other: differences from the paper's set-up, if any.
+    """Return a replay's report as Markdown.
 
-    whole: all tables of the evaluation, without a chapter per scenario.
+    `other` describes differences from the paper's set-up, if any. `whole` requests all tables of
+    the evaluation, without a chapter per scenario.
     """
     note = _explain_unpublished(found, other) if other else ""
     if whole:
@@ -79,7 +80,7 @@ def _explain_unpublished(found: Report, other: str) -> str:
 
 
 def other_than_the_papers(setup: Setup, chosen: Sequence[Source] = ()) -> str:
-    """Return the differences from the paper's set-up in words; nothing if there is none."""
+    """Describe how the run differs from the paper's set-up; empty if it does not."""
     differs = {
         "nodes": setup.cluster != paper_cluster(),
         "services": setup.services != PAPER_SERVICES,
@@ -90,13 +91,13 @@ def other_than_the_papers(setup: Setup, chosen: Sequence[Source] = ()) -> str:
 
 
 def tables(found: Report, *, published: bool = True) -> str:
-    """Return Markdown without the tables of policies and scenarios that were not played."""
+    """Return the evaluation's tables as Markdown, without policies and scenarios not played."""
     return render_sections(sections(found["means"], published=published))
 
 
 @attrs.frozen
 class Measured:
-    """Means of a report by scenario and policy, and the published measurements next to them."""
+    """Means of a report by scenario and policy, with the paper's measurements."""
 
     rows: Mapping[tuple[str, str], Row]
     published: KubeDsm = PUBLISHED.kubedsm
@@ -107,19 +108,19 @@ class Measured:
 
     @property
     def published_times(self) -> dict[tuple[str, str], Mapping[str, float]]:
-        """Return the published percentages of each service by scenario and compared policy."""
+        """Return the paper's percentages by service, for each scenario and compared policy."""
         return {(name, other): times for name, other, times in self.published.response_times}
 
     @property
     def scenarios(self) -> list[str]:
-        """Return the paper's scenarios that were played."""
+        """Return the paper's scenarios that this report includes."""
         return [name for name in PAPER_SCENARIOS if self.has(name)]
 
     def has(self, scenario: str) -> bool:
         return any(name == scenario for name, _ in self.rows)
 
     def list_played(self, policies: Iterable[str]) -> list[str]:
-        """Return those of the policies that were played in the paper's scenarios."""
+        """Return those of the given policies that this report includes in the paper's scenarios."""
         played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]
 
@@ -131,11 +132,11 @@ class Measured:
         return None if row is None else row[key]
 
     def values(self, policy: str, key: str) -> list[float | None]:
-        """Return the policy's values in all scenarios."""
+        """Return the policy's values of a measure, one per scenario."""
         return [self.value(scenario, policy, key) for scenario in self.scenarios]
 
     def overall(self, policy: str, key: str) -> float | None:
-        """Return the mean over the scenarios; None unless the policy was played in all of them."""
+        """Return a measure's mean over all scenarios; None if the policy lacks one of them."""
         values = self.values(policy, key)
         return None if None in values else mean(values)
 
@@ -147,9 +148,9 @@ class Measured:
         service: str | None = None,
         part: str = "mean",
     ) -> float | None:
-        """Return by how many percent the policy's response latency exceeds the reference's.
+        """Return by how many percent the policy's response latency exceeds the reference policy's.
 
-        service: None for all requests. part: `mean`, or `network` for the network's part.
+        `service=None` covers all requests; `part` is `mean`, or `network` for the network's share.
         """
         ours, theirs = (
             self._response_time(scenario, name, service, part) for name in (policy, reference)
@@ -159,7 +160,7 @@ class Measured:
     def mean_longer(
         self, policy: str, service: str | None = None, part: str = "mean"
     ) -> float | None:
-        """Return the mean of `longer` than kube-scheduler's over the scenarios."""
+        """Return the mean percentage over all scenarios, relative to kube-scheduler."""
         return mean(self.longer(name, policy, REFERENCE, service, part) for name in self.scenarios)
 
     def _response_time(
@@ -204,7 +205,7 @@ def _tabulate_overview(measured: Measured) -> Table:
 
 
 def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
-    """Return by scenario how much KubeDSM's edge ratio is above the policy's."""
+    """Return KubeDSM's edge ratio minus the policy's, by scenario."""
     found = {}
     for scenario in measured.scenarios:
         ours, theirs = (measured.value(scenario, p, "edgeRatio") for p in (KUBEDSM, policy))
@@ -226,7 +227,7 @@ def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
 
 
 def _overall_cell(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
-    """Return the cell of a policy: its mean over all scenarios."""
+    """Return a cell function: the policy's mean of the measure over all scenarios."""
     return lambda policy: number(measured.overall(policy, key), digits)
 
 
@@ -246,7 +247,7 @@ def _tabulate_variants(measured: Measured) -> Table:
 
 
 def _tabulate_prices(measured: Measured) -> Table:
-    """Return no lines unless other prices than the default were played."""
+    """Return the table of migration prices; empty if only the default price was played."""
     policies = {f"**{p}**" if price_policy(p) == KUBEDSM else p: price_policy(p) for p in PRICES}
     played = {name: policy for name, policy in policies.items() if measured.list_played([policy])}
     if len(played) <= 1:
@@ -286,7 +287,7 @@ def _tabulate_qos(measured: Measured) -> Table:
 
 
 def _share_cells(row: Row | None) -> list[str]:
-    """Return the edge share of each service, and the edge ratio."""
+    """Return the cells of a row: the edge share of each service, then the edge ratio."""
     if row is None:
         return [number(None, 3)] * (len(SERVICES) + 1)
     shares = [number(row["shares"].get(service), 3) for service in SERVICES]
@@ -341,9 +342,9 @@ def _tabulate_stabilizations(measured: Measured) -> Table:
 
 
 def _tabulate_pod_worth(measured: Measured) -> Table:
-    """Return pods per service, and the edge share that a core and a GB hold.
+    """Return the table of pods per service, and of the edge share gained per core and per GB.
 
-    No lines unless equal rates were played.
+    Empty unless scenarios with equal rates were played.
     """
     times, _ = PAPER_SCENARIOS[VARIANT_SCENARIO]
     lines = []
@@ -361,7 +362,7 @@ def _tabulate_pod_worth(measured: Measured) -> Table:
 
 
 def _tabulate_equal_rates(measured: Measured) -> Table:
-    """Return edge shares under the generator's rates and under equal ones."""
+    """Return the table of edge shares under the generator's rates and under equal rates."""
     names = [*_NAMES, "edge ratio"]
     lines = [
         [
@@ -377,7 +378,7 @@ def _tabulate_equal_rates(measured: Measured) -> Table:
 
 
 def _tabulate_scenario_times(measured: Measured) -> Table:
-    """Return KubeDSM's response latencies by service, in percent of the reference's."""
+    """Return the table of KubeDSM's response latencies by service, relative to the reference."""
     published = measured.published_times
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compare_times(measured, against)
@@ -403,7 +404,7 @@ def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list
 
 
 def _average_published(measured: Measured, service: str) -> str:
-    """Average over the scenarios with both our measurement and a published one."""
+    """Return the cell of a service's mean, ours and the paper's, over scenarios with both."""
     ours, theirs = [], []
     for (scenario, reference), published in measured.published_times.items():
         value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
@@ -414,7 +415,7 @@ def _average_published(measured: Measured, service: str) -> str:
 
 
 def _tabulate_variant_times(measured: Measured) -> Table:
-    """Compare with KubeDSM's defaults and with kube-scheduler, at VARIANT_SCENARIO."""
+    """Return the table of the variants' latencies, relative to KubeDSM and to kube-scheduler."""
     lines = []
     for policy in (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS):
         published = measured.published.variant_response_times.get(policy, {})
@@ -432,7 +433,7 @@ def _tabulate_variant_times(measured: Measured) -> Table:
 
 
 def _tabulate_policy_times(measured: Measured) -> Table:
-    """Return means over the scenarios, and percentages of kube-scheduler's."""
+    """Return the table of latencies by policy, in ms and relative to kube-scheduler."""
     lines = []
     for policy in measured.list_played(MAIN_POLICIES):
         rows = [row for name in measured.scenarios if (row := measured.row(name, policy))]
@@ -467,7 +468,7 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
 
 
 def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
-    """Return all tables. published: whether the paper's measurements stand in brackets."""
+    """Return all tables of the evaluation; `published` adds the paper's values in brackets."""
     measured = Measured.of(means, PUBLISHED.kubedsm if published else KubeDsm())
     brackets = WORDS["brackets"] if published else {}
     return [
@@ -480,7 +481,7 @@ def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
     ]
 
 
-#: of edge shares, and of times, which depend more on chance; decimal places that differ
+#: noise of edge shares, and of latencies, which vary more; decimal places that are significant
 _NOISE, _NOISE_OF_TIMES, _DIGITS = 0.005, 0.02, 3
 #: name, unit, keys, and whether less is better
 _FIGURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
@@ -497,7 +498,7 @@ _FIGURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
 
 
 def standings(means: Iterable[Row]) -> list[Standing]:
-    """Rank the policies by means over the scenarios."""
+    """Rank the policies by each measure's mean over the scenarios."""
     rows: dict[str, list[Row]] = {}
     for row in means:
         rows.setdefault(row["policy"], []).append(row)

@@ -1,6 +1,6 @@
-"""Recordings of runs in virtual time, and the page that plays two recordings in parallel.
+"""Recordings of replays for the page, which plays two recordings in parallel.
 
-A picture is taken between two moments, after the first and before the second. Recording therefore
+A frame is taken between two moments, after the first and before the second. Recording therefore
 does not influence a run.
 """
 
@@ -21,32 +21,32 @@ from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm.terminal.whole_files import write_whole
 
 M = TypeVar("M", Snapshot, Changes)
-#: least seconds between two pictures, and greatest number of pictures
+#: minimum seconds between two frames, and maximum number of frames
 PICTURE, MOST = 0.25, 3600
 
 
 class Camera:
-    """Recorder of one run."""
+    """Recorder of a replay's frames, as messages of the page."""
 
     def __init__(self) -> None:
-        #: listener to the run
+        #: listener of the scheduler
         self.scene = Scene(VirtualClock())
         self._film: Recording | None = None
         self._runtime: Runtime | None = None
-        #: loop time of the next picture and of the last
+        #: loop times of the next frame and of the last one
         self._due = self._ends = math.inf
         self._every = PICTURE
         #: origin of the loop time, as a Unix timestamp
         self._epoch = 0.0
 
     def film(self, runtime: Runtime, clock: Clock, begins: float, seconds: float) -> None:
-        """Take pictures from that moment on, for that time."""
+        """Start recording: frames from loop time `begins` for `seconds`."""
         self._runtime, self._epoch = runtime, clock.wall() - clock.monotonic()
         self._due, self._ends = begins, begins + seconds
         self._every = max(PICTURE, seconds / MOST)
 
     def passing(self, then: float) -> None:
-        """Take a picture if one is due before `then`; nothing changes until that moment."""
+        """Take a frame if one is due before loop time `then`; no event occurs until that time."""
         if then <= self._due or self._runtime is None:
             return
         changes = self.scene.look(self._runtime, Leadership(), self._at(self._due))
@@ -57,7 +57,7 @@ class Camera:
         self._due += self._every * math.ceil((then - self._due) / self._every)
 
     def lines(self) -> bytes:
-        """Return the messages, one a line; the last one has the end of the recording."""
+        """Return the recorded messages, one per line; the last one marks the recording's end."""
         if self._film is None:
             return b""
         end = Changes(self._film.version + 1, self._at(self._ends), {})
@@ -68,12 +68,12 @@ class Camera:
 
 
 def _sort_rows(message: M) -> M:
-    """Make the message independent of the order of its rows: the same run is the same film."""
+    """Return the message with sorted rows, so that equal runs give equal recordings."""
     rows = {table: dict(sorted(some.items())) for table, some in message.rows.items()}
     return msgspec.structs.replace(message, rows=rows)
 
 
 def write_films(films: Mapping[str, bytes], run: str, about: str, path: Path) -> None:
-    """Write the page of recordings by title. Raises OSError."""
+    """Write an HTML page with the recordings, keyed by title. Raises OSError."""
     recorded = [Recorded(title, film) for title, film in films.items()]
     write_whole(path, one_file(f"kubedsm replay {run}", about, recorded))

@@ -1,6 +1,7 @@
-"""Findings of an experiment, for `kubedsm replay` and `kubedsm compare`.
+"""Results of preset experiments, as `kubedsm replay` and `kubedsm compare` show them.
 
-An experiment has a plan, plays its trials in several processes, and turns outcomes into findings.
+An experiment has a plan, runs its trials in several processes, and derives results from the
+outcomes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +25,7 @@ T = TypeVar("T")
 class _Tried(Protocol):
     @property
     def trial(self) -> Any:
-        """The trial that had this outcome."""
+        """Return the trial of this outcome."""
 
 
 Outcome = TypeVar("Outcome", bound=_Tried)
@@ -34,6 +35,8 @@ P = TypeVar("P", bound=attrs.AttrsInstance)
 @attrs.frozen
 class Findings:
     #: method and size of the experiment
+    """Results of an experiment: method, tables, rankings, and measurements as JSON."""
+
     method: str
     sections: Sequence[Section]
     #: ranking of the policies, measurement by measurement
@@ -43,13 +46,13 @@ class Findings:
     #: result in one sentence, and origin of the measurements, for `kubedsm replay`
     answer: str = ""
     origin: str = ""
-    #: SVG files; matplotlib is imported for these
+    #: draws the plots as SVG files, which imports matplotlib
     draw: Callable[[], Pictures] = dict
-    #: JSON of the results that are the same on every machine, if not all of them are
+    #: JSON of the machine-independent results, if others depend on the machine
     reproducible: bytes | None = None
 
     def publish(self, name: str, out: Path | None, output: str) -> None:
-        """Print the findings, and write them into a directory if one is given. Raises OSError."""
+        """Print the results; with a directory, also write a report. Raises OSError."""
         tables = as_markdown(self.sections, self.method)
         text = render_report(self.answer, self.origin, tables)
         echo(self.results.decode() if output == "json" else text, nl=False)
@@ -61,11 +64,11 @@ class Findings:
 
 @attrs.frozen
 class Preset(Generic[P]):
-    """Experiment of `kubedsm replay --preset`; each plan has a number of `seeds`."""
+    """Experiment of `kubedsm replay --preset`: a short and a full plan, and their runner."""
 
     short: P
     full: P
-    #: carries the plan out in several processes
+    #: runs a plan in several processes
     run: Callable[[P, Workers], Findings]
 
 
@@ -80,7 +83,7 @@ def encode_trials(done: Sequence[_Tried]) -> bytes:
 
 
 def select_trials(outcomes: Iterable[Outcome], **chosen: object) -> list[Outcome]:
-    """Return the outcomes of the trials with these properties."""
+    """Return the outcomes whose trials have the given field values."""
     return [
         each
         for each in outcomes

@@ -1,4 +1,4 @@
-"""Recording of a cluster over its API under load, by the same watches as the scheduler's.
+"""Recording of a real cluster under load, by watches like the scheduler's.
 
 Times are those of watch events, by the clock of this process: clocks of nodes differ, and the API's
 timestamps have a resolution of one second.
@@ -26,7 +26,7 @@ from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS, Sighting
 
-#: seconds that the load may end late: it began later, and waits for its last answers
+#: seconds by which the load may end later: it started later, and waits for responses
 PATIENCE = 120.0
 #: seconds between two checks for loadgen's report
 LOOK = 0.5
@@ -34,7 +34,7 @@ LOOK = 0.5
 
 @attrs.frozen
 class Plan:
-    #: length of the recording; the report of the load ends it earlier, and is waited for
+    #: length of the recording in seconds; the load's report ends the recording earlier
     seconds: float
     #: file that `loadgen run -o json` writes
     load_report: Path | None = None
@@ -48,7 +48,7 @@ async def follow_cluster(
     rng: random.Random,
     report: Callable[[str], None],
 ) -> AsyncGenerator[None]:
-    """Tell the recorder all objects before the block, and all changes during it.
+    """Feed a recorder with the cluster's objects at the start, and with changes during the block.
 
     Raises ClusterError or WireError if the objects cannot be listed.
     """
@@ -69,7 +69,7 @@ async def follow_cluster(
 
 
 def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting | None]]:
-    """Yield the recorded kinds; pods of all namespaces, as all of them use nodes."""
+    """Yield the watches to open: nodes, Deployments, and pods of all namespaces."""
     paths = {"Node": f"{CORE}/nodes", "Pod": f"{CORE}/pods"}
     for name, kind in KINDS.items():
         path = paths.get(name) or path_of(APPS, namespace, "deployments")
@@ -83,10 +83,10 @@ async def record_until_end(
     clock: Clock,
     say: Callable[[str], None],
 ) -> tuple[Record, Answers]:
-    """Record until the planned end or `stop`; return the record and the results of the load.
+    """Record until the plan's end or `stop`; return the record and the load's response latencies.
 
-    The record begins and ends with the load if there is a report of it. say: told why there is
-    none.
+    With a load report, the record begins and ends with the load; `say` is called with the reason if
+    there is none.
     """
     began, epoch = clock.monotonic(), clock.wall() - clock.monotonic()
     load = await _wait_for_end(plan, stop, clock, say)
@@ -112,7 +112,7 @@ async def _wait_for_end(
                 return read_load_report(plan.load_report)
     if plan.load_report is None:
         return None
-    # The signal that stopped this has perhaps stopped the load at the same moment.
+    # The signal that stopped this process may have stopped the load generator as well.
     await clock.sleep(2 * LOOK)
     try:
         return read_load_report(plan.load_report)
@@ -144,7 +144,7 @@ class _Service(msgspec.Struct, frozen=True, rename="camel"):
         return ResponseTimes(round(latency.mean, 3), round(latency.p95, 3))
 
     def by_tier(self, tier_of: Callable[[str], Tier | None]) -> dict[Tier, float]:
-        """Return mean milliseconds of the answers that name their sender."""
+        """Return mean response latencies by tier in ms, over responses that name their server."""
         answered, total = dict.fromkeys(Tier, 0), dict.fromkeys(Tier, 0.0)
         for name, served in self.served_by.items():
             tier = tier_of(name)
@@ -163,7 +163,10 @@ class _Document(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class LoadReport:
-    """Report of `loadgen run -o json` (docs/how-to/generate-load.md)."""
+    """Report of a load generator, as `loadgen run -o json` writes it.
+
+    Format: docs/how-to/generate-load.md.
+    """
 
     #: Unix timestamp in seconds, by the clock of loadgen
     began: float
@@ -171,7 +174,7 @@ class LoadReport:
     _document: _Document
 
     def answers(self, tier_of: Callable[[str], Tier | None]) -> Answers:
-        """tier_of: tier of the sender that an answer names, if known."""
+        """Return the response latencies; `tier_of` maps a response's server to its tier."""
         services, total = self._document.services, self._document.total
         tiers = {name: service.by_tier(tier_of) for name, service in services.items()}
         return Answers(
@@ -183,7 +186,7 @@ class LoadReport:
 
 
 def read_load_report(path: Path) -> LoadReport:
-    """Raises DocumentError."""
+    """Read a report of `loadgen run -o json`. Raises DocumentError."""
     with reading(path):
         document = json_as(content(path), _Document)
         if document.began.tzinfo is None:

@@ -1,4 +1,7 @@
-"""Measures of a run, such as edge shares and migrations (docs/reference/replay-measures.md)."""
+"""Measures of a run, such as edge shares, latencies and migrations.
+
+Reference: docs/reference/replay-measures.md.
+"""
 
 import itertools
 import math
@@ -25,7 +28,7 @@ _DIGITS = 6
 
 @attrs.frozen(slots=True)
 class Latency:
-    """Mean and percentiles of durations, in seconds."""
+    """Statistics of durations in seconds: mean and percentiles."""
 
     mean: float
     p50: float
@@ -33,7 +36,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Latency | None":
-        """Summarise durations, percentiles by nearest rank; None without any duration."""
+        """Summarise durations, with percentiles by nearest rank; None without any duration."""
         if not seconds:
             return None
         ranked = sorted(seconds)
@@ -44,7 +47,7 @@ class Latency:
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Mean and 95th percentile, by nearest rank; 0 without any value."""
+    """Mean and 95th percentile of some values; both 0 without values."""
 
     mean: float
     p95: float
@@ -58,7 +61,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class ResponseTimes(msgspec.Struct, frozen=True):
-    """Milliseconds; None if unknown. network: part of the mean that the network takes."""
+    """Response latencies in ms, None if unknown; `network` is the network's part of the mean."""
 
     mean: float | None = None
     p95: float | None = None
@@ -70,13 +73,13 @@ class ResponseTimes(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, times: Floats, network: Floats) -> "ResponseTimes":
-        """Summarise requests: response latencies and their network parts, in seconds."""
+        """Summarise the requests' latencies and their network parts, both in seconds."""
         spread = Spread.of(times)
         return cls.of_seconds(spread.mean, spread.p95, Spread.of(network).mean)
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Results of the requests, by service and overall."""
+    """Response latencies of the load, by service and overall, and requests without response."""
 
     responses: Mapping[str, ResponseTimes] = {}
     overall: ResponseTimes = ResponseTimes()
@@ -87,7 +90,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 class NodeRisk(msgspec.Struct, frozen=True):
-    """Time means of the services with at least two Ready pods, all on a single node."""
+    """Services whose Ready pods, two or more, all run on a single node: time means of the count."""
 
     services: float = 0.0
     #: the subset for which another node of the tier had room for one of the pods
@@ -97,7 +100,7 @@ class NodeRisk(msgspec.Struct, frozen=True):
     def of(
         cls, timeline: Timeline, nodes: Sequence[Node], samples: Mapping[str, Pod]
     ) -> "NodeRisk":
-        """Average from the beginning of the scenario to its end. samples: one pod per service."""
+        """Average over the scenario's duration; `samples` has one pod per service."""
         if timeline.end <= 0:
             return cls()
         by_name = {node.name: node for node in nodes}
@@ -130,7 +133,7 @@ class NodeRisk(msgspec.Struct, frozen=True):
 def _list_changes(
     timeline: Timeline, samples: Mapping[str, Pod]
 ) -> dict[float, list[tuple[str, NodeName, int, Resources]]]:
-    """Return by moment: service, node, change of its Ready pods, change of its requests."""
+    """Return by time the changes of Ready pods and requests, each with service and node."""
     found: dict[float, list[tuple[str, NodeName, int, Resources]]] = {}
     for life in timeline.lives:
         if life.node is None or life.bound is None:
@@ -147,9 +150,10 @@ def _list_changes(
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Results of one run, as its JSON has them; None if unknown.
+    """Measures of one run, as in its JSON; None if unknown.
 
-    A ratio is unknown if a service never had a Ready pod, or if the optimum is too much to compute.
+    A ratio is unknown if a service never had a Ready pod, or if the optimum is too costly to
+    compute.
     """
 
     edge_ratio: float | None
@@ -175,7 +179,7 @@ def _round_value(value: float | None) -> float | None:
 
 
 def measure(run: Run, record: Record) -> Measures:
-    """Measure a replayed run; the workload model has its response latencies."""
+    """Compute the measures of a replayed run; latencies are from the workload model."""
     return measures_of(record, model_answers(run, record.timeline))
 
 
@@ -207,9 +211,9 @@ def measures_of(record: Record, answers: Answers) -> Measures:
 
 @attrs.frozen
 class EdgeShares:
-    """The papers' metric: time mean of the mean edge share over services.
+    """Edge ratio of the papers: the time mean of the mean edge share over services.
 
-    Counted are Ready pods that do not terminate; a service without one is left out.
+    Pods count while Ready and not terminating; a service without such pods is left out.
     """
 
     ratio: float | None
@@ -237,7 +241,7 @@ def _mean_share(shares: Mapping[str, Share]) -> float:
 
 
 def list_counted_levels(timeline: Timeline) -> list[Level]:
-    """Return the time that counts: since every service has had a Ready pod."""
+    """Return the intervals that count: from when every service has had a Ready pod."""
     unseen = set(timeline.services)
     counted = []
     # Levels before the scenario have no length, but tell which services have pods.
@@ -249,7 +253,7 @@ def list_counted_levels(timeline: Timeline) -> list[Level]:
 
 
 def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
-    """Return the integral of the mean share over that of the best packing of the same pods."""
+    """Return the edge ratio relative to that of the optimal packing of the same pods."""
     most: dict[str, int] = {}
     for level in levels:
         for name, share in level.shares.items():
@@ -281,7 +285,7 @@ def model_answers(run: Run, timeline: Timeline) -> Answers:
 
 
 def _model_responses(run: Run, timeline: Timeline) -> dict[str, Responses]:
-    """Return the responses of each service of the scenario."""
+    """Return the modelled responses of each service of the scenario."""
     latency = run.setup.configuration.latency
     servers = {service.name: service.server for service in run.setup.services}
     found = {}
@@ -301,9 +305,9 @@ def _model_responses(run: Run, timeline: Timeline) -> dict[str, Responses]:
 
 
 def pending_seconds(timeline: Timeline) -> list[float]:
-    """Return each pod's wait for a node; pods never bound wait until they or the run end.
+    """Return each pod's seconds from creation to bind, or to its end or the run's.
 
-    Pods that had a node when they were first seen are left out.
+    Pods that had a node when first observed are left out.
     """
     return [
         _pending_time(life, timeline.end) for life in timeline.lives if life.bound != life.created
@@ -318,9 +322,10 @@ def _pending_time(life: Life, end: float) -> float:
 
 
 def lost_pod_seconds(timeline: Timeline) -> float:
-    """Return pod-seconds below the Ready pods before a migration, or the wanted ones if fewer.
+    """Return the pod-seconds lost to migrations: Ready pods below the number before.
 
-    A pod missing while several migrations of its service are in flight is lost once.
+    If fewer replicas are desired, that number is the reference. A pod missing during several
+    migrations of its service counts once.
     """
     if not timeline.moves:
         return 0.0

@@ -1,7 +1,7 @@
-"""Greatest mean edge share of any placement of the present pods, with free migrations.
+"""Upper bound of the mean edge share: the best placement of the present pods, by `match`.
 
-The table of `match` has the count vectors that fit on the empty edge, found once. Removing a pod
-never makes the others fit less, so the maximal vectors represent all.
+Migrations are free. The table of `match` has the count vectors that fit on the empty edge, computed
+once. Removing a pod never makes the others fit less, so the maximal vectors represent all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 
-#: minutes, and the memory of a small machine: no pod waits for this search
+#: large bounds, minutes on a small machine: no pod waits for this search
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
 
 
 @attrs.frozen(eq=False)
 class Optimum:
-    """Maximal count vectors; results are cached by counts."""
+    """Best mean edge share for any numbers of pods, from the maximal count vectors."""
 
     #: M x S: counts of each equivalence class that fit, without one more of any class
     maximal: Ints
@@ -36,9 +36,10 @@ class Optimum:
         most: Mapping[str, int],
         bounds: Bounds = BOUNDS,
     ) -> "Optimum | None":
-        """Build from one pod and the greatest count of each service; None above the bounds.
+        """Compute the maximal count vectors; None above the bounds.
 
-        The edge has no other pods than these services'.
+        `samples` has one pod and `most` the greatest count of each service. The edge nodes run no
+        other pods.
         """
         nodes = list(edge)
         rows = NodeRows.of(nodes, {node.name: node.allocatable for node in nodes})
@@ -59,7 +60,7 @@ class Optimum:
         return cls(_select_maximal(table.costs() < UNREACHABLE), kind_of)
 
     def share(self, counts: Mapping[str, int]) -> float:
-        """Return the greatest mean edge share. counts: 1 to `most` pods of each service."""
+        """Return the best mean edge share for 1 to `most` pods of each service."""
         key = tuple(sorted(counts.items()))
         if key not in self._known:
             self._known[key] = self._search_best(counts)
@@ -77,7 +78,10 @@ class Optimum:
 
 
 def _select_maximal(reached: "np.typing.NDArray[np.bool_]") -> Ints:
-    """Return the reached vectors of which no successor is reached."""
+    """Return the reached count vectors without a reached successor.
+
+    `reached` is a boolean array with one axis per equivalence class; the result is M x S.
+    """
     kept = reached.copy()
     for axis in range(reached.ndim):
         one_more = np.zeros_like(reached)

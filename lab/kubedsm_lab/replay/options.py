@@ -1,4 +1,4 @@
-"""Options of `kubedsm replay`; help and completion import this module."""
+"""Options of `kubedsm replay`, importable without the replay itself for fast help."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ReplayOptions:
-    """Scenarios or a preset, the emulated cluster, and the destinations of results."""
+    """Parsed options of `kubedsm replay`: scenarios or preset, cluster, and outputs."""
 
     scenarios: tuple[str, ...]
     preset: str | None

@@ -70,7 +70,7 @@ _LIGHT, _DARK = (
 _COLOURS = (
     f":root {{{_LIGHT}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{_DARK}}} }}\n"
 )
-#: tables, but no HTML of the text's own
+#: Markdown renderer with tables, and without raw HTML
 _MARKDOWN = MarkdownIt("js-default")
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 
@@ -82,7 +82,10 @@ def write_report(
     results: bytes,
     pictures: Pictures | None = None,
 ) -> None:
-    """Write all files of a report into an existing directory. text: Markdown. Raises OSError."""
+    """Write all files of a report into an existing directory; `text` is Markdown.
+
+    Raises OSError.
+    """
     write_whole(out / "tables.md", text)
     write_whole(out / RESULTS, results)
     for name, content in (pictures or {}).items():
@@ -91,10 +94,10 @@ def write_report(
 
 
 def render_page(title: str, text: str, pictures: Pictures | None = None) -> str:
-    """text: Markdown without a heading of its own.
+    """Render a report as HTML; `text` is Markdown without heading.
 
-    Pictures stand between the opening of the text and its chapters, or at the end if the text has
-    no opening. Tables scroll sideways on a narrow screen.
+    Pictures stand between the text's opening and its chapters, or at the end if the text has no
+    opening. Tables scroll sideways on a narrow screen.
     """
     figures = "\n".join(map(_render_figure, (pictures or {}).values()))
     body = _MARKDOWN.render(_COMMENT.sub("", text))

@@ -1,4 +1,4 @@
-"""Pictures of a report: edge ratios, edge shares, placements, response latencies and migrations."""
+"""Plots of a replay's report: edge ratios and shares, placements, latencies, migrations."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,12 +35,12 @@ Drawn = tuple[str, str, Sequence[Panel]]
 
 
 def write_with_pictures(found: Report, out: Path, title: str, text: str) -> None:
-    """Write report, pictures and page into a directory. text: Markdown. Raises OSError."""
+    """Write report, plots and page into a directory; `text` is Markdown. Raises OSError."""
     write_report(out, title, text, encode_report(found), draw_report(found))
 
 
 def draw_report(found: Report) -> dict[str, bytes]:
-    """Return SVG files by name, each with all policies."""
+    """Return the report's plots as SVG files by name, each with all policies."""
     looks = assign_looks(policies_of(found["means"]))
     drawn: Mapping[str, Callable[[Report, Mapping[str, Look]], Drawn]] = {
         "edge-ratio-by-scenario": _draw_edge_ratios,
@@ -59,7 +59,7 @@ def draw_report(found: Report) -> dict[str, bytes]:
 
 
 def _draw_edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """One panel per scenario; for several scenarios also one of their means."""
+    """Plot edge ratios, one panel per scenario; for several scenarios also their mean."""
     scenarios = scenarios_of(found["means"])
     seeds: dict[tuple[str, str], list[float]] = {}
     for run in found["runs"]:
@@ -93,7 +93,7 @@ def _draw_edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
 
 
 def _select_shared(found: Report) -> tuple[list[Row], str]:
-    """Return the means of the scenarios that every policy played, and these scenarios in words."""
+    """Return the means of the scenarios that every policy played, and a description of these."""
     policies, scenarios = policies_of(found["means"]), scenarios_of(found["means"])
     played = Counter(row["scenario"] for row in found["means"])
     shared = [name for name in scenarios if played[name] == len(policies)] or scenarios
@@ -105,7 +105,7 @@ def _select_shared(found: Report) -> tuple[list[Row], str]:
 
 
 def _draw_edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """Draw one panel per service, with horizontal bars by policy."""
+    """Plot edge shares, one panel per service, with a bar per policy."""
     rows, which = _select_shared(found)
 
     def bar(service: str, name: str) -> Bar:
@@ -121,7 +121,7 @@ def _draw_edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
 
 
 def _draw_placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """One panel per policy: one seed of one scenario."""
+    """Plot pods by tier over time, one panel per policy, for one seed of one scenario."""
     scenarios = scenarios_of(found["timelines"])
     scenario = VARIANT_SCENARIO if VARIANT_SCENARIO in scenarios else scenarios[0]
     lines = [line for line in found["timelines"] if line["scenario"] == scenario]
@@ -139,7 +139,7 @@ def _draw_placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
 
 
 def _draw_response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """Draw one panel per service, with horizontal bars by policy."""
+    """Plot response latencies, one panel per service, with a bar per policy."""
     rows, which = _select_shared(found)
 
     def value(service: str, policy: str, key: str) -> float | None:
@@ -167,7 +167,7 @@ def _draw_response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
 
 
 def _draw_migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """Migrations and their cost; their benefit, if several prices of a migration were played."""
+    """Plot number and cost of migrations; with several migration prices, also the benefit."""
     rows, which = _select_shared(found)
 
     def value(name: str, key: str) -> float:

@@ -1,4 +1,4 @@
-"""Writes of other schedulers: binds without a deletion cost, and deletions of victims.
+"""Writes as other schedulers make them: binds without deletion cost, victims deleted.
 
 Other schedulers respect PodDisruptionBudgets only in the choice of preemption victims, and delete
 victims regardless of the budgets.
@@ -15,7 +15,7 @@ from kubedsm.model.model import DELETION_COST_ANNOTATION
 
 @attrs.frozen
 class PlainBindings:
-    """`Cluster` that drops the deletion cost of a Binding and deletes instead of evicting."""
+    """`Cluster` wrapper that binds without deletion cost, and deletes instead of evicting."""
 
     cluster: Cluster
 

@@ -1,7 +1,7 @@
-"""Charts of results as SVG, drawn by matplotlib: one colour and one pattern per policy.
+"""SVG charts drawn by matplotlib: one colour and one pattern per policy.
 
-matplotlib is imported when the first picture is drawn, not before. Colours are CSS variables with
-the light value as fallback, so a page shows the pictures embedded in it in its own theme.
+matplotlib is imported when the first chart is drawn, not before. Colours are CSS variables with the
+light value as fallback, so an embedding page applies its own theme.
 """
 
 import io
@@ -95,7 +95,7 @@ class Look:
 
     @classmethod
     def numbered(cls, index: int) -> "Look":
-        """Return the look of that number; the sequence repeats after 60."""
+        """Return the colour and pattern of index `index`; the sequence repeats after 60."""
         round_, colour = divmod(index, len(COLOURS))
         return cls(colour, (colour + round_) % len(HATCHES))
 
@@ -108,7 +108,7 @@ _KNOWN = {name: Look.numbered(index) for index, name in enumerate(CONTENDERS)}
 
 
 def assign_looks(names: Iterable[str]) -> Mapping[str, Look]:
-    """Return the fixed look of each known policy; other names get the looks after these."""
+    """Assign colour and pattern to each policy: fixed ones for known policies."""
     numbers = itertools.count(len(_KNOWN))
     return {name: _KNOWN.get(name) or Look.numbered(next(numbers)) for name in dict.fromkeys(names)}
 
@@ -148,7 +148,7 @@ class Line:
 def plot_bars(
     title: str, bars: Sequence[Bar], top: float, label: Callable[[float], str], unit: str = ""
 ) -> Panel:
-    """Horizontal bars, each with its name and its value. top: end of the scale."""
+    """Return a panel of horizontal bars with names and values; `top` is the scale's end."""
 
     def draw(axes: "Axes") -> None:
         for place, bar in enumerate(bars):
@@ -185,9 +185,9 @@ def plot_bars(
 def plot_areas(
     title: str, services: Mapping[str, Changes], end: float, most: float, look: Look
 ) -> Panel:
-    """Pods over time, one row per service: edge pods in full colour, cloud pods pale above them.
+    """Return a panel of pods over time, one row per service.
 
-    most: pods at the top of a row.
+    Edge pods are in full colour, cloud pods pale above them; a row holds `most` pods.
     """
 
     def draw(axes: "Axes") -> None:
@@ -225,9 +225,10 @@ def plot_lines(
     top: float = 0.0,
     marks: Mapping[str, float] | None = None,
 ) -> Panel:
-    """across, up: axis labels. over, top: ends of the axes, unless set by the points.
+    """Return a panel of lines over a common axis.
 
-    marks: named places on the lower axis.
+    `across` and `up` are the axis labels, `over` and `top` the ends of the axes (0: by the points),
+    `marks` labelled positions on the lower axis.
     """
 
     def draw(axes: "Axes") -> None:
@@ -262,7 +263,7 @@ def plot_lines(
 
 
 def plot_curve(title: str, points: Mapping[str, Point], look: Look, across: str, up: str) -> Panel:
-    """Curve through named points."""
+    """Return a panel with a curve through labelled points."""
 
     def draw(axes: "Axes") -> None:
         xs, ys = zip(*points.values(), strict=True)
@@ -277,7 +278,7 @@ def plot_curve(title: str, points: Mapping[str, Point], look: Look, across: str,
 
 
 def plot_key(title: str, looks: Mapping[str, Look]) -> Panel:
-    """Legend of line panels."""
+    """Return a panel with the legend of line panels."""
 
     def draw(axes: "Axes") -> None:
         for name, look in looks.items():
@@ -290,7 +291,10 @@ def plot_key(title: str, looks: Mapping[str, Look]) -> Panel:
 
 
 def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
-    """Return an SVG file of panels in rows of three. about: content and origin of the picture."""
+    """Return an SVG file of panels in rows of three.
+
+    `about` describes content and origin of the picture.
+    """
     from matplotlib import rc_context  # noqa: PLC0415 - imported for the first picture
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
@@ -331,7 +335,10 @@ def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
 
 
 def split_picture(content: bytes) -> tuple[str, str, str]:
-    """Return title, description and drawing of such a file; the drawing lacks the heading."""
+    """Return title, description and drawing of an SVG file by `render_picture`.
+
+    The drawing is without the heading.
+    """
     text = content.decode()
     said = _SAID.search(text)
     title, about = map(unescape, said.groups()) if said else ("", "")

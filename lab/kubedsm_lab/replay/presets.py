@@ -1,4 +1,4 @@
-"""Runs of the KubeDSM paper's evaluation (arXiv 2501.07130)."""
+"""Lists of runs for the KubeDSM paper's evaluation (arXiv 2501.07130)."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -51,23 +51,23 @@ REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 
 def name_stabilized(scenario: str, seconds: int) -> str:
-    """Return the scenario's name with that scale-down stabilisation."""
+    """Return the scenario's name with a scale-down stabilisation appended."""
     return f"{scenario} stabilisation {seconds}s"
 
 
 def equal_rates(scenario: str) -> str:
-    """Return the scenario's name with equal rates of all services."""
+    """Return the name of the scenario's variant with equal rates of all services."""
     return f"{scenario} equal rates"
 
 
 def price_policy(price: str) -> str:
-    """Return the policy: KubeDSM at that price of a migration."""
+    """Return the policy name of KubeDSM with a migration price."""
     default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
     return KUBEDSM if default else f"{_PRICE}={price}"
 
 
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """Return the ten scenarios with the main policies, and the variants on one of them."""
+    """Return the preset's default runs: main policies on ten scenarios, variants on one."""
     variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
     return [
         *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
@@ -81,9 +81,10 @@ def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """Return all policies, variants and prices on the ten scenarios, QoS factors on one.
+    """Return the preset's runs with `--full`: all policies, variants and prices.
 
-    Some scenarios are repeated with equal rates, and one with slower autoscalers.
+    QoS factors are varied on one scenario. Some scenarios are repeated with equal rates, and one
+    with slower autoscalers.
     """
     priced_ones = map(price_policy, PRICES)
     policies = dict.fromkeys(

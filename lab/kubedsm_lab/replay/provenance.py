@@ -1,4 +1,4 @@
-"""Provenance of results: command, version, cluster, services and configuration settings."""
+"""Provenance of a report: command, version, cluster, services and configuration settings."""
 
 import shlex
 import sys
@@ -31,7 +31,7 @@ def render_report(
     facts: Mapping[str, str] | None = None,
     tables: Iterable[Table] = (),
 ) -> str:
-    """Return Markdown: answer, origin of measurements, command, facts, text, and the cluster."""
+    """Return the report as Markdown: answer, provenance, `facts`, `text`, then the tables."""
     command = f"Made by KubeDSM {__version__} with\n\n```sh\n{quote_command()}\n```"
     listed = "\n".join(f"- **{name}**: {fact}" for name, fact in (facts or {}).items())
     parts = [f"**{answer}**", origin, command, listed, text.rstrip()]
@@ -42,7 +42,7 @@ def render_report(
 
 
 def quote_command() -> str:
-    """Return the running command for a shell; a long one has one option per line."""
+    """Return this process's command line, quoted for a shell; if long, one option per line."""
     words = ["kubedsm", *map(shlex.quote, sys.argv[1:])]
     whole = " ".join(words)
     if len(whole) <= _LINE:
@@ -58,7 +58,10 @@ def describe_runs(
     cluster: str,
     services: str | None,
 ) -> str:
-    """Return the Markdown of replayed runs. cluster, services: arguments of the command."""
+    """Return provenance of replayed runs as Markdown.
+
+    `cluster` and `services` are the command's arguments.
+    """
     scenarios = ", ".join(f"`{name}`" for name in dict.fromkeys(run.name for run in runs))
     seeds = sorted({run.seed for run in runs})
     facts = {
@@ -73,7 +76,7 @@ def describe_runs(
 
 
 def _describe_settings(configuration: Configuration) -> str:
-    """Return the configuration settings that differ from the defaults."""
+    """Return the configuration settings that differ from the defaults, as text."""
     ours, usual = (
         dict(_flatten_document(yaml.safe_load(dump(each))))
         for each in (configuration, Configuration())
@@ -91,7 +94,7 @@ def _flatten_document(document: Mapping[str, Any], prefix: str = "") -> Iterator
 
 
 def _list_nodes(setup: Setup) -> Table:
-    """Return one line for all nodes that are alike."""
+    """Return the table of nodes, with one line for identical nodes."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for node in setup.cluster.nodes:
         tier = setup.configuration.tiers.of(node["metadata"].get("labels") or {})

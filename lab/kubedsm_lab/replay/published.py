@@ -1,4 +1,4 @@
-"""Measurements that papers published, read from published.toml."""
+"""Published measurements of the papers, read from published.toml."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -7,20 +7,20 @@ import msgspec
 
 
 class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
-    """Measurements of the KubeDSM paper, comparable for the same cluster and services."""
+    """Published measurements of the KubeDSM paper; comparable for its cluster and services only."""
 
-    #: by policy, in the order of PAPER_SCENARIOS
+    #: edge ratios by policy, in the order of PAPER_SCENARIOS
     edge_ratios: Mapping[str, tuple[float, ...]] = {}
     #: edge ratios at VARIANT_SCENARIO
     variants: Mapping[str, float] = {}
     #: scenario, compared policy, and by service the percentage that KubeDSM takes longer
     response_times: tuple[tuple[str, str, Mapping[str, float]], ...] = ()
-    #: by variant and service, compared with the original
+    #: latency differences by variant and service, relative to the original
     variant_response_times: Mapping[str, Mapping[str, str]] = {}
 
 
 class Packing(msgspec.Struct, frozen=True, rename="kebab"):
-    """Percentages of "Priority Matters", by seconds, nodes or utilisation."""
+    """Published percentages of "Priority Matters", by time limit, nodes or utilisation."""
 
     calls: Mapping[int, tuple[float, float]]
     figure_4: Mapping[int, tuple[float, ...]]
@@ -31,7 +31,7 @@ class Packing(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class HpaRun(msgspec.Struct, frozen=True, rename="kebab"):
-    """One run without a repetition; seconds."""
+    """Published measurements of one autoscaler run without repetition; in seconds."""
 
     #: time to recover, and when 20 pods were Ready
     ttr: float

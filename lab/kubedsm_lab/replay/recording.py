@@ -1,4 +1,4 @@
-"""Recorder of the pods of some services, from a cluster's watches or an emulated store."""
+"""Recorder of services' pods, from a cluster's watches or an emulated store."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -29,6 +29,8 @@ SERVICE_LABEL = "app"
 
 @attrs.frozen
 class Record:
+    """Recorded run: timeline, nodes with their capacity for the services, one pod per service."""
+
     timeline: Timeline
     #: allocatable without the requests of other pods
     nodes: tuple[Node, ...]
@@ -37,12 +39,12 @@ class Record:
 
     @property
     def edge(self) -> tuple[Node, ...]:
-        """Return the nodes of the edge."""
+        """Return the edge nodes."""
         return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
 
 
 class TimelineRecorder:
-    """Recorder of sightings (`take`), and of changes of an emulated store (`notice`).
+    """Recorder of pods, replicas and migrations from observed objects, as a timeline.
 
     A service is identified by the label of its pods, or by their workload's name. A migration is
     identified by its label on the pod (surge) or by an eviction (recreate) by any client. Changes
@@ -53,7 +55,7 @@ class TimelineRecorder:
         self._tiers = tiers
         self.namespace = namespace
         self._nodes: dict[NodeName, Node] = {}
-        #: lives and migrations by the clock; infinite ends are those to come
+        #: lives and migrations in clock time; an infinite end is still open
         self._lives: dict[Uid, Life] = {}
         self._evicted: set[Uid] = set()
         self._moves: list[MoveRecord] = []
@@ -75,7 +77,7 @@ class TimelineRecorder:
         self.emulated = False
 
     def notice(self, change: ObjectChange, now: float) -> None:
-        """Apply a change of the store at `now`, in seconds."""
+        """Record a change of an emulated store; `now` is in seconds."""
         kind = KINDS.get(change.resource.kind)
         if kind is None:
             return
@@ -88,7 +90,7 @@ class TimelineRecorder:
             self.take(seen, now)
 
     def take(self, seen: Sighting, now: float) -> None:
-        """Apply a sighting at `now`, in seconds."""
+        """Record an observed or deleted object (pod, node, Deployment); `now` is in seconds."""
         match seen:
             case PodSeen():
                 self._take_pod(seen, now)
@@ -162,7 +164,10 @@ class TimelineRecorder:
         self._change_life(uid, gone=now)
 
     def _take_move(self, pod: Pod, now: float) -> None:
-        """Apply before readiness: the Ready pods before a migration include its pod."""
+        """Record the begin or end of a pod's migration.
+
+        Called before readiness is recorded, so that Ready pods before a migration include this pod.
+        """
         index = self._moving.get(pod.uid)
         if index is None:
             # An eviction first sets a condition on the pod.
@@ -191,20 +196,23 @@ class TimelineRecorder:
                     self._moves[index] = attrs.evolve(move, ended=now)
 
     def record(self, start: float, end: float) -> Record:
-        """Return the record until `end`, in seconds from `start`."""
+        """Return the recorded run until `end`, in seconds from `start`."""
         seen = dict.fromkeys([*self._nodes, *self._placed.values()])
         nodes = tuple(map(self._deduct_others, seen))
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
     def _deduct_others(self, name: NodeName) -> Node:
-        """Deduct the requests of other pods; an unknown node has no capacity."""
+        """Return the node with allocatable resources less the requests of other services' pods.
+
+        An unknown node has no capacity.
+        """
         node = self._nodes.get(name) or Node(name, {}, Resources())
         here = (p for p in self._others.values() if p.node_name == name and not p.finished)
         left = sum((Resources() - pod.requests for pod in here), node.allocatable)
         return attrs.evolve(node, allocatable=left)
 
     def tier_of(self, name: str) -> Tier | None:
-        """Return the tier of the sender of an answer: a pod, a node, or a tier; None if unknown."""
+        """Return the tier of a response's server, given as pod, node or tier name; else None."""
         node = self._nodes.get(self._placed.get(name, NodeName(name)))
         return node.tier if node is not None else next((t for t in Tier if t == name), None)
 
@@ -242,7 +250,7 @@ class TimelineRecorder:
 
 
 class Serving(NamedTuple):
-    """Ready pod of a service."""
+    """Ready pod of a service, with its node."""
 
     name: str
     service: str
@@ -252,7 +260,10 @@ class Serving(NamedTuple):
 def serving_after(
     serving: Mapping[Uid, Serving], change: ObjectChange, services: Collection[str]
 ) -> Mapping[Uid, Serving]:
-    """Return the Ready pods after the change, oldest first; the same mapping if none changed."""
+    """Return the Ready pods of the services after a change, oldest first.
+
+    The same mapping is returned if none changed.
+    """
     if change.resource is not PODS:
         return serving
     pod = decoding.pod(change.object)

@@ -1,4 +1,4 @@
-"""Reports: results of runs as JSON, as Markdown and as tables of a terminal."""
+"""Replay reports: results of runs as JSON, as Markdown, and as terminal tables."""
 
 import statistics
 from collections import Counter
@@ -32,7 +32,7 @@ _NAMES = frozenset({"scenario", "policy", "seed"})
 class _Column:
     heading: str
     cell: Callable[[Row], str]
-    #: whether a terminal of 80 columns has room for it
+    #: whether the column fits a terminal of 80 characters
     narrow: bool = True
 
 
@@ -67,7 +67,7 @@ MEANINGS = WORDS["meanings"]
 
 
 def how_measured(found: Report) -> str:
-    """Return the origin of the results; replays do not store theirs, as it never differs."""
+    """Return the origin of the results, such as emulated; recordings store theirs."""
     return str(found.get("measured", EMULATED))
 
 
@@ -81,9 +81,9 @@ def encode_report(found: Report) -> bytes:
 
 
 def report(outcomes: Sequence[Outcome]) -> Report:
-    """Return `runs` in their order, `means` over seeds, and `timelines` of the first seeds.
+    """Build the report: `runs` in order, `means` over seeds, `timelines` of the first seeds.
 
-    A timeline has per service the second, the Ready pods on the edge, and those in all.
+    A timeline has per service the second, the Ready edge pods, and all Ready pods.
     """
     runs = [outcome.as_json() for outcome in outcomes]
     return {"emulated": True} | assemble_report(
@@ -92,7 +92,7 @@ def report(outcomes: Sequence[Outcome]) -> Report:
 
 
 def assemble_report(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
-    """Return the report of these runs without their origin."""
+    """Build the report of runs and timelines, without the origin of the results."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
         groups.setdefault((run["scenario"], run["policy"]), []).append(run)
@@ -110,7 +110,7 @@ def assemble_report(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
 
 
 def _average_rows(measured: Sequence[Row]) -> dict[str, Any]:
-    """Average numbers through all nesting; None if one of them is missing."""
+    """Return the mean of each number in nested rows; None if a row lacks it."""
     means: dict[str, Any] = {}
     for key in dict.fromkeys(key for one in measured for key in one if key not in _NAMES):
         values = [one.get(key) for one in measured]
@@ -143,7 +143,7 @@ class _Results(msgspec.Struct, frozen=True):
 
 
 def join_reports(folders: Sequence[Path]) -> Report:
-    """Join the reports of several directories; runs of one scenario and policy get new seeds.
+    """Merge the reports of several directories; equal scenario and policy get new seeds.
 
     Raises DocumentError for a directory without results, and for a mixture of recordings,
     recordings of emulated clusters, and replays.
@@ -189,7 +189,7 @@ def scenarios_of(rows: Iterable[Row]) -> list[str]:
 
 
 def _list_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return the means as cells under HEADINGS."""
+    """Return table rows of the means, with columns HEADINGS."""
     return [
         (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
         for row in found["means"]
@@ -197,7 +197,7 @@ def _list_rows(found: Report) -> list[tuple[str, ...]]:
 
 
 def _service_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return the means of each service as cells under SERVICE_HEADINGS."""
+    """Return table rows of the means by service, with columns SERVICE_HEADINGS."""
     return [
         (
             *(row["scenario"], row["policy"], service, number(share, 3)),
@@ -213,7 +213,7 @@ def _service_rows(found: Report) -> list[tuple[str, ...]]:
 
 
 def _effect_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return effects of migrations on mean response latencies as cells under EFFECT_HEADINGS."""
+    """Return table rows of migrations' effects on latencies, with columns EFFECT_HEADINGS."""
     rows = []
     for row in found["means"]:
         if effects := row.get("moveEffects"):
@@ -231,7 +231,7 @@ def _of_runs(found: Report) -> str:
 
 
 def plain_tables(found: Report) -> str:
-    """Return Markdown with one chapter per scenario, and a legend below each new table.
+    """Return the report as Markdown: one chapter per scenario, legends below the tables.
 
     Columns without a known value are left out.
     """
@@ -260,7 +260,7 @@ def plain_tables(found: Report) -> str:
 
 
 def tables(found: Report) -> Group:
-    """Return one terminal table per scenario, with the columns that 80 characters hold."""
+    """Return terminal tables, one per scenario, with the columns that fit 80 characters."""
     parts: list[RenderableType] = [Text(how_measured(found) + _of_runs(found), style="bold")]
     columns = [column for column in _COLUMNS if column.narrow]
     headings = [column.heading for column in columns]

@@ -1,4 +1,4 @@
-"""Runs spread over processes, and their outcomes in the order of the runs."""
+"""Parallel execution of runs in processes or on Dask, with outcomes in input order."""
 
 import multiprocessing
 import os
@@ -41,7 +41,7 @@ class Outcome:
     placements: Placements
     #: end of the scenario, seconds
     end: float
-    #: recording of the run, one message a line; empty if it was not filmed
+    #: recorded messages of the run, one per line; empty if not recorded
     film: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def carry_out(run: Run) -> Outcome:
 
 
 def choose_workers(jobs: int | None, executor: str | None) -> Workers:
-    """Return the workers of the options --jobs and --executor. Raise Problem for both."""
+    """Return the workers for --jobs or --executor. Raise Problem if both are given."""
     if jobs and executor:
         raise Problem("--executor excludes --jobs: a Dask scheduler knows its workers")
     return executor or jobs or processors()
@@ -81,7 +81,7 @@ def choose_workers(jobs: int | None, executor: str | None) -> Workers:
 def spread(
     work: Callable[[T], R], items: Sequence[T], workers: Workers, chunk: int = 1
 ) -> Iterator[R]:
-    """Map `work` over the items, `chunk` at a time; results have the order of the items."""
+    """Map `work` over the items in parallel, `chunk` at a time; results in input order."""
     if isinstance(workers, str):
         yield from _spread_over_dask(work, items, workers)
         return
@@ -100,7 +100,7 @@ def spread(
 
 
 def _spread_over_dask(work: Callable[[T], R], items: Sequence[T], address: str) -> Iterator[R]:
-    """Map over a Dask cluster. If a worker is lost, its items run again on another worker."""
+    """Map over a Dask cluster; items of a lost worker run again on another worker."""
     try:
         from distributed import Client  # noqa: PLC0415
     except ModuleNotFoundError:
@@ -120,7 +120,7 @@ def _run_silently(work: Callable[[T], R], item: T) -> R:
 
 
 def begin_worker() -> None:
-    """Prepare a worker process: it ignores Ctrl-C and ends with its parent."""
+    """Prepare a worker process: ignore Ctrl-C, and end with the parent."""
     # Ctrl-C reaches every process of the terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -128,7 +128,10 @@ def begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """A killed parent sends its workers no message: they would wait for work for ever."""
+    """Exit once the parent has ended.
+
+    A killed parent sends no message to its workers, which would wait for work without end.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -136,19 +139,19 @@ def _end_with_parent() -> None:
 
 
 def silence_schedulers() -> None:
-    """Silence the log of schedulers in virtual time, whose moments never were."""
+    """Disable log output of schedulers in virtual time, whose timestamps are not real."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("CRITICAL"))
 
 
 def processors() -> int:
-    """Return the processors that this process may use."""
+    """Return the number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def progress(doing: str, done: Iterable[T], total: int | None) -> Iterator[T]:
-    """Yield the same items, counted by a bar on stderr if that is a terminal."""
+    """Yield the items of `done`, with a progress bar on stderr if that is a terminal."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(doing, total=total)

@@ -1,6 +1,6 @@
-"""Services of a replay: the paper's, or those of a file.
+"""Services of a replay: the paper's, or those of a YAML or JSON file.
 
-The file, YAML or JSON:
+The file:
 
     services:
     - {name: cart, cpu: 500m, memory: 256Mi, replicas: {min: 1, max: 10}, targetRate: 5}
@@ -50,7 +50,7 @@ class ServiceSpec:
     server: Server = _SERVER
 
     def objects(self, stabilization_seconds: int) -> list[tuple[Resource, Object]]:
-        """Return the Kubernetes objects of the service in creation order."""
+        """Return the service's Kubernetes objects in order of creation."""
         made = service_objects(
             self.name,
             self.cpu,
@@ -87,7 +87,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
-    """Raises DocumentError."""
+    """Read a services file. Raises DocumentError."""
     with reading(path):
         entries = convert_to(parse_yaml(content(path), SERVICES_FILE), _Document).services
         if not entries:

@@ -1,6 +1,6 @@
-"""Objects of a recording: with evictions, emulated nodes and Deployments.
+"""Observed objects of a recording, with fields that `kubedsm.model` omits.
 
-No scheduling decision depends on these properties, so the values of `kubedsm.model` omit them.
+These are evictions, emulated nodes and Deployments, on which no scheduling decision depends.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _EVICTED = ("DisruptionTarget", "EvictionByEvictionAPI")
 @attrs.frozen(slots=True)
 class PodSeen:
     pod: Pod
-    #: by the Eviction API, which says so on the pod before the pod goes
+    #: evicted by the Eviction API, which sets a condition on the pod before the deletion
     evicted: bool
 
 
@@ -41,7 +41,7 @@ class DeploymentSeen:
     namespace: str
     name: str
     replicas: int
-    #: of its pods
+    #: labels of its pods
     labels: Mapping[str, str]
 
 
@@ -84,7 +84,7 @@ def _read_deployment(shape: schema.Workload) -> DeploymentSeen:
 
 @attrs.frozen
 class Kind:
-    """Recorded kind: decoder, and the sighting of a deletion."""
+    """Recorded kind of object: decoder, and the observation that represents a deletion."""
 
     reader: Reader[Any, Any]
     read_deletion: Callable[[Identity], Sighting | None]

@@ -1,4 +1,4 @@
-"""Sources of scenarios: files, or the paper's recipe by name, such as `1.5-.4`."""
+"""Sources of load scenarios: files, or the paper's recipe by name, such as `1.5-.4`."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Source:
 
 
 def sources(given: Sequence[str]) -> list[Source]:
-    """Return the file of each argument, or the paper's `MEAN-SIGMA`. Raises ScenarioError."""
+    """Parse scenario arguments: files, or `MEAN-SIGMA` for the recipe. Raises ScenarioError."""
     stems = ["stdin" if text == STDIN else Path(text).stem for text in given]
     found = []
     for text, stem in zip(given, stems, strict=True):
@@ -67,9 +67,10 @@ def recipe(
     sigma: float,
     coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
 ) -> Source:
-    """Return a demand of about `mean` times the edge's capacity, with deviation `sigma`.
+    """Return the paper's random scenario: demand `mean` times the edge's capacity.
 
-    coefficients: replicas of each service that fill its part of the edge.
+    `sigma` is the demand's deviation; `coefficients` are the replicas of each service that fill its
+    part of the edge.
     """
 
     def scenario(seed: int) -> Scenario:
@@ -79,7 +80,10 @@ def recipe(
 
 
 def scenario_in(path: str | Path) -> Scenario:
-    """Raises ScenarioError, which names the kind of a file of anything else, if known."""
+    """Read a scenario file.
+
+    Raises ScenarioError; for a file of another kind the message names that kind.
+    """
     try:
         return load(path)
     except ScenarioError:

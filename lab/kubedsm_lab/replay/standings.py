@@ -1,4 +1,4 @@
-"""Standings: one measurement of several policies, ranked, and tables of all measurements."""
+"""Rankings: one measurement of several policies with a winner, and tables of rankings."""
 
 import enum
 import math
@@ -23,7 +23,7 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class Difference:
-    """Our measurement and that of the best competitor."""
+    """Comparison of our measurement with the best competitor's."""
 
     other: str
     ours: float
@@ -32,12 +32,12 @@ class Difference:
 
     @property
     def by(self) -> float:
-        """Return the difference in the measurement's unit."""
+        """Return our measurement minus the competitor's, in the measurement's unit."""
         return self.ours - self.theirs
 
     @property
     def percent(self) -> float | None:
-        """Return the difference in percent of the other measurement; None if that is 0."""
+        """Return the difference in percent of the competitor's measurement; None if that is 0."""
         return 100 * self.by / abs(self.theirs) if self.theirs else None
 
     def shown(self, unit: str) -> str:
@@ -52,6 +52,8 @@ class Difference:
 @attrs.frozen
 class Standing:
     #: name of the measurement
+    """One measurement of several policies, ranked."""
+
     what: str
     #: such as `ms`; empty for a share or an index
     unit: str
@@ -75,12 +77,12 @@ class Standing:
 
     @property
     def winners(self) -> list[str]:
-        """Return the best policy and those that are level with it."""
+        """Return the best policy and those level with it."""
         return [name for name in self.ranked if self._is_level(name, self.ranked[0])]
 
     @property
     def difference(self) -> Difference | None:
-        """Return None if our measurement is unknown, or there is no other."""
+        """Return our difference from the best competitor; None if either is missing."""
         others = [name for name in self.ranked if name != self.ours]
         if not others or self.ours not in self.values:
             return None
@@ -99,12 +101,12 @@ class Standing:
 
 
 def _format_figure(value: float) -> str:
-    """Format with four significant digits."""
+    """Format a number with four significant digits."""
     return f"{value:,.0f}" if abs(value) >= 10 ** (_DIGITS - 1) else f"{value:.{_DIGITS}g}"
 
 
 def ours_and_best(standings: Sequence[Standing]) -> Table:
-    """Return a line per measurement: ours, the best other one, and their difference."""
+    """Return a table with one line per measurement: ours, the best competitor's, difference."""
     lines = [
         [
             each.what,
@@ -120,7 +122,7 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
-    """Return a line per measurement with all policies; the best ones are bold."""
+    """Return a table with one line per measurement and all policies; the best are bold."""
     names = list(dict.fromkeys(name for each in standings for name in each.values))
     lines = [
         [

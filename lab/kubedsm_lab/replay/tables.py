@@ -1,4 +1,4 @@
-"""Tables of results as Markdown: cells, sections under headings, and legends of columns."""
+"""Markdown tables of results: cells, sections under headings, and legends of columns."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,26 +32,26 @@ class Section:
 def fill_sections(
     words: str, tables: Mapping[str, Callable[[T], Table]], found: T
 ) -> list[Section]:
-    """Return a section per table. words: descriptive part of WORDS."""
+    """Build one section per table; `words` is the key in WORDS of their descriptions."""
     return [
         Section(title, WORDS[words][title], tabulate(found)) for title, tabulate in tables.items()
     ]
 
 
 def select_sections(sections: Iterable[Section], titles: Sequence[str]) -> list[Section]:
-    """Return the sections with these titles that have lines. Raises KeyError for an unknown one."""
+    """Return the nonempty sections with the given titles. Raises KeyError for unknown titles."""
     by_title = {section.title: section for section in sections}
     return [by_title[title] for title in titles if by_title[title].table[1]]
 
 
 def grid(corner: str, rows: Mapping[str, T], columns: Mapping[str, Callable[[T], str]]) -> Table:
-    """Return a table with one line per row and one cell per column."""
+    """Return a table with a line per row, whose cells are computed by column functions."""
     lines = [[name, *(cell(row) for cell in columns.values())] for name, row in rows.items()]
     return [corner, *columns], lines
 
 
 def render_sections(sections: Iterable[Section], level: int = 2) -> str:
-    """Return Markdown without the sections that have no lines. level: of the headings."""
+    """Render the nonempty sections as Markdown, with headings of `level`."""
     parts = (
         (
             f"{'#' * level} {section.title}",
@@ -66,12 +66,12 @@ def render_sections(sections: Iterable[Section], level: int = 2) -> str:
 
 
 def as_markdown(sections: Iterable[Section], method: str) -> str:
-    """Return the method and all sections that have lines."""
+    """Render the method and all nonempty sections as Markdown."""
     return f"## How\n\n{method}.\n\n{render_sections(sections)}"
 
 
 def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table with numbers to the right; the empty string if there are no lines."""
+    """Render a table as Markdown, with numbers aligned right; "" without lines."""
     if not lines:
         return ""
     columns = list(zip(*lines, strict=True))
@@ -80,18 +80,18 @@ def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _are_numbers(cells: Iterable[str]) -> bool:
-    """Accept bold numbers and unknown ones."""
+    """Return whether all cells are numbers, bold or unknown ones included."""
     return all(cell.lstrip("*")[:1] in "+-.0123456789" for cell in cells)
 
 
 def legend(headings: Iterable[str], meanings: Mapping[str, str]) -> str:
-    """Return Markdown with a line for each heading that has a meaning."""
+    """Render a list of the headings with their meanings, as Markdown."""
     known = ((heading, meanings.get(heading)) for heading in headings)
     return "\n".join(f"- **{heading}**: {meaning}" for heading, meaning in known if meaning)
 
 
 def lookup(row: Row, keys: Iterable[str]) -> float | None:
-    """Return the number at the end of the path."""
+    """Return the number at a path of keys in a nested row, or None."""
     value: Any = row
     for key in keys:
         value = value[key]
@@ -108,11 +108,11 @@ def percent(value: float | None) -> str:
 
 
 def beside(shown: str, published: float | None, form: str = ".2f") -> str:
-    """Append the published measurement in brackets, if there is one."""
+    """Append the published value in brackets, if there is one."""
     return shown if published is None else f"{shown} ({published:{form}})"
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the known values; None if there are none."""
+    """Return the mean of the values other than None; None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None

@@ -1,4 +1,4 @@
-"""Timeline of a run: lives of pods, replicas and migrations, from which all measures follow.
+"""Timeline of a run: lives of pods, replicas and migrations, the source of all measures.
 
 Times are seconds from the beginning of the scenario; earlier moments are negative.
 """
@@ -16,7 +16,7 @@ Span = tuple[float, float]
 
 @attrs.frozen
 class Life:
-    """Lifetime of one pod."""
+    """Lifetime of one pod: creation, bind, tier, and spans in which it was Ready."""
 
     service: str
     created: float
@@ -32,7 +32,7 @@ class Life:
 
     @property
     def is_serving(self) -> bool:
-        """Return whether the last time of serving has no end yet."""
+        """Return whether the pod is still serving: its last Ready span is open."""
         return bool(self.served) and self.served[-1][1] == math.inf
 
 
@@ -53,7 +53,7 @@ class MoveRecord:
 
 @attrs.frozen
 class Level:
-    """Interval without a change: edge shares of the services with Ready pods."""
+    """Interval without changes, with the edge shares of services that have Ready pods."""
 
     since: float
     until: float
@@ -66,6 +66,8 @@ class Level:
 
 @attrs.frozen
 class Timeline:
+    """Recorded run: pods' lives, desired replicas of each service, and migrations."""
+
     end: float
     lives: tuple[Life, ...]
     #: `spec.replicas` of each service: moments of change and values
@@ -77,7 +79,7 @@ class Timeline:
         return tuple(self.replicas)
 
     def levels(self, since: float = 0.0) -> list[Level]:
-        """Return the levels from that moment to the end, without gaps."""
+        """Return the intervals without changes, from `since` to the end, without gaps."""
         changes: dict[float, list[tuple[str, int, int]]] = {since: []}
         for life in self.lives:
             on_edge = int(life.tier is Tier.EDGE)
@@ -100,7 +102,7 @@ class Timeline:
         return found
 
     def placements(self) -> dict[str, list[tuple[float, int, int]]]:
-        """Return by service: moment, Ready pods on the edge, Ready pods in all, at each change."""
+        """Return the changes of each service: time, Ready pods on the edge, all Ready pods."""
         found: dict[str, list[tuple[float, int, int]]] = {name: [] for name in self.services}
         for level in self.levels():
             for name, changes in found.items():
@@ -110,7 +112,7 @@ class Timeline:
         return found
 
     def wanted(self, service: str, moment: float) -> int:
-        """Return `spec.replicas` at that moment; 0 before the first value."""
+        """Return the service's desired replicas at a time; 0 before the first value."""
         number = 0
         for since, replicas in self.replicas[service]:
             if since > moment:
@@ -120,5 +122,5 @@ class Timeline:
 
     @property
     def beginning(self) -> float:
-        """Return the creation of the first pod."""
+        """Return the time of the first pod's creation."""
         return min((life.created for life in self.lives), default=math.inf)

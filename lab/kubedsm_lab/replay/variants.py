@@ -1,4 +1,4 @@
-"""Contenders of a replay by name: policies, and KubeDSM with other configurations.
+"""Contenders of a replay by name: policies, and KubeDSM with varied configuration.
 
 The variants are from both versions of the KubeDSM paper (arXiv 2501.07130). MidMigration means half
 the frequency of migrations in the first version, and fewer migrations per suggestion in the second.
@@ -23,7 +23,7 @@ Reconfigure = Callable[[Configuration], Configuration]
 
 
 class UnknownPolicyError(ValueError):
-    """No policy or variant has that name."""
+    """No policy or variant has the given name."""
 
 
 @attrs.frozen
@@ -40,8 +40,9 @@ def _as_it_is(configuration: Configuration) -> Configuration:
 
 
 def _make_variant(settings: Mapping[str, str], services: Iterable[str] = ()) -> Contender:
-    """Return KubeDSM with these configuration settings in YAML. services: those that the
-    configuration settings name.
+    """Return KubeDSM with changed settings, given as YAML by name.
+
+    `services` are the services that the settings refer to.
     """
     return Contender(KUBEDSM, partial(with_settings, settings=settings), tuple(services))
 
@@ -52,7 +53,7 @@ def _halve_frequency(configuration: Configuration) -> Configuration:
 
 
 def _make_qos_variant(factors: Mapping[str, float]) -> Contender:
-    """Return KubeDSM with these QoS factors by service instead of all QoS targets."""
+    """Return KubeDSM with QoS factors by service, in place of all QoS targets."""
     services = {EVERY_SERVICE: {"qos": 1.0, "weight": 1.0}} | {
         f"{NAMESPACE}/{name}": {"qos": factor} for name, factor in factors.items()
     }
@@ -70,7 +71,7 @@ BASELINES: Mapping[str, Contender] = {
     for name in POLICIES
     if name not in (KUBEDSM, LOAD_AWARE, *ON_REQUEST)
 }
-#: KubeDSM with fewer or other migrations
+#: KubeDSM with other migration settings
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
     # Migrate for any gain, and never wait for capacity, as the paper does.
     "paper-suggester": _make_variant(
@@ -122,7 +123,10 @@ def _parse_settings(name: str) -> Contender:
 
 
 def contender(name: str, services: Iterable[str]) -> Contender:
-    """Raises UnknownPolicyError for an unknown name, and for a contender of other services."""
+    """Return the policy or variant of a name. Raises UnknownPolicyError.
+
+    A variant that refers to services other than `services` is unknown as well.
+    """
     found = _parse_settings(name) if "=" in name else CONTENDERS.get(name)
     if found is None:
         close = difflib.get_close_matches(name, CONTENDERS, 1)

@@ -1,4 +1,4 @@
-"""Event loop in virtual time: its clock jumps to the next timer, and it never waits.
+"""Event loop in virtual time: the clock jumps to the next timer, so the loop never waits.
 
 Tasks must not wait for anything outside of the loop: no sockets, no threads.
 """
@@ -20,7 +20,7 @@ class StandstillError(RuntimeError):
 
 
 class _Jump(selectors.SelectSelector):
-    """Selector without file descriptors: virtual time advances to the next timer."""
+    """Selector without file descriptors that advances virtual time to the next timer."""
 
     def __init__(self, passing: Passing | None) -> None:
         super().__init__()
@@ -38,10 +38,11 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Loop that begins at 0 seconds. order: draws the order of the ready tasks.
+    """asyncio event loop in virtual time, which begins at 0 seconds.
 
-    asyncio guarantees no order of tasks; without `order` it is first come, first served. `passing`
-    observes each moment, and does not influence the tasks.
+    asyncio guarantees no order of ready tasks: `order` draws a random one, otherwise it is first
+    come, first served. `passing` is called before each advance of the clock, and does not influence
+    the tasks.
     """
 
     _ready: deque[asyncio.Handle]
@@ -65,7 +66,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def _is_step(handle: asyncio.Handle) -> bool:
-    """Return True for a step of a task; other callbacks rely on their order."""
+    """Return whether the callback is a step of a task; other callbacks rely on their order."""
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to tell
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
@@ -75,6 +76,9 @@ def run_in_virtual_time(
     order: random.Random | None = None,
     passing: Passing | None = None,
 ) -> T:
-    """Run as asyncio.run does. Raises StandstillError instead of waiting for ever."""
+    """Run a coroutine in virtual time, as asyncio.run does.
+
+    Raises StandstillError instead of waiting without end.
+    """
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(order, passing)) as runner:
         return runner.run(main)

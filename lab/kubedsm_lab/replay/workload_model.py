@@ -1,4 +1,4 @@
-"""Workload model: response latencies of a service, computed on whole arrays.
+"""Workload model: a service's response latencies, computed from a run's Ready pods.
 
 The scenario determines the arrivals, independently of response latencies. Each request goes to one
 of the Ready endpoints at that moment, drawn uniformly as by kube-proxy's iptables rules, and stays
@@ -8,8 +8,8 @@ Without an endpoint a client retries, so the request reaches the first endpoint 
 A terminating pod finishes all accepted requests.
 
 All requests take equally long, so the i-th request of a pod follows the (i - c)-th on the same
-server. Each of the c servers therefore has a separate queue, for which Lindley's recursion
-(finish = max(arrival, previous finish) + service) is a running maximum.
+server. Each of the c servers therefore has a separate queue, for which Lindley's recursion (finish
+= max(arrival, previous finish) + service) is a running maximum over whole arrays.
 """
 
 import random
@@ -29,7 +29,7 @@ _ROUNDING = 1e-9
 
 @attrs.frozen
 class Endpoint:
-    """Pod from the clients' view."""
+    """Pod as the clients see it: network round trip, and times of readiness, in seconds."""
 
     #: round trip, seconds
     network: float
@@ -39,7 +39,7 @@ class Endpoint:
 
 @attrs.frozen
 class Server:
-    """Capacity of each pod of a service."""
+    """Serving capacity of each pod of a service: concurrency and service time."""
 
     #: concurrent requests
     concurrency: int
@@ -49,7 +49,7 @@ class Server:
 
 @attrs.frozen(eq=False)
 class Responses:
-    """One entry per request, ordered by when it was due. Seconds."""
+    """Response latencies of a service's requests in seconds, in the order of their due times."""
 
     times: Floats
     #: network's part of the times
@@ -59,7 +59,10 @@ class Responses:
 
 
 def due_times(api: Api) -> Floats:
-    """Return when requests are due in seconds: the first of an interval after one period."""
+    """Return the due times of a service's requests in seconds.
+
+    The first request of an interval is due after one period.
+    """
     parts = []
     start = 0.0
     for interval in api.intervals:
@@ -72,7 +75,10 @@ def due_times(api: Api) -> Floats:
 def respond(
     due: Floats, endpoints: Sequence[Endpoint], server: Server, end: float, rng: random.Random
 ) -> Responses:
-    """Model the responses. due: N, ascending, seconds. Uses one draw of the rng per request."""
+    """Model the responses to requests due at `due` (array of N ascending seconds).
+
+    Consumes one draw of the rng per request.
+    """
     draws = np.array([rng.random() for _ in range(len(due))])
     chosen, entered = _choose_endpoints(due, endpoints, draws)
     times = np.maximum(end - due, 0.0)
@@ -90,7 +96,7 @@ def respond(
 def _choose_endpoints(
     due: Floats, endpoints: Sequence[Endpoint], draws: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return the endpoint of each request, or -1, and when the request is sent there."""
+    """Return the endpoint index of each request, or -1, and the seconds when it is sent there."""
     chosen = np.full(len(due), -1, dtype=np.int64)
     entered = due.copy()
     moments = sorted({moment for e in endpoints for span in e.served for moment in span})
@@ -109,7 +115,7 @@ def _choose_endpoints(
 
 
 def _finish_times(reached: Floats, server: Server) -> Floats:
-    """Return when requests are served that reach a pod at these ascending times."""
+    """Return the finish times of requests that reach one pod at ascending times (seconds)."""
     finished = np.empty_like(reached)
     for one in range(min(server.concurrency, len(reached))):
         mine = slice(one, None, server.concurrency)

@@ -1,4 +1,4 @@
-"""One run: the load of a scenario on an emulated cluster, and a scheduler at work on it."""
+"""One replay run: a scenario's load on an emulated cluster, under one scheduler."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.scenario import Scenario
 
-#: seconds under the load of the scenario's first moment, until the first pods are Ready
+#: seconds of warm-up under the scenario's initial load, until the first pods are Ready
 LEAD_IN = 15.0
 #: seconds from a request to its answer: an API server across a network
 API_LATENCY = 0.01
@@ -36,7 +36,7 @@ API_LATENCY = 0.01
 
 @attrs.frozen
 class Setup:
-    """Cluster, services and configuration settings that several runs share."""
+    """Cluster, services and configuration settings shared by several runs."""
 
     cluster: ClusterSpec = attrs.field(factory=paper_cluster)
     services: tuple[ServiceSpec, ...] = PAPER_SERVICES
@@ -56,7 +56,7 @@ class Run:
     #: identifier of the scenario in the results
     name: str
     scenario: Scenario
-    #: see `variants`
+    #: contender by name, see `variants`
     policy: str
     seed: int
     setup: Setup
@@ -67,19 +67,19 @@ class Run:
 
 
 def seed_rng(seed: int, purpose: str) -> random.Random:
-    """Return randomness for one purpose, independent of the others and of the policy."""
+    """Return a random generator for one purpose, independent of other purposes and the policy."""
     return random.Random(f"{seed} {purpose}")
 
 
 def play(run: Run, camera: Camera | None = None) -> Record:
-    """Play the run in virtual time. Raises UnknownPolicyError."""
+    """Play a run in virtual time; return its record. Raises UnknownPolicyError."""
     return run_in_virtual_time(
         _play_run(run, camera), passing=None if camera is None else camera.passing
     )
 
 
 def without_solver(configuration: Configuration) -> Configuration:
-    """Turn the solver off, whose answers depend on how busy the machine is."""
+    """Return the configuration without solver, whose results depend on the machine's load."""
     return attrs.evolve(configuration, solver=attrs.evolve(configuration.solver, kind="off"))
 
 
@@ -126,9 +126,9 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
 async def in_background(
     runtime: Runtime,
 ) -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
-    """Run the scheduler until the block ends, from the first sync on.
+    """Run the scheduler during the block, which begins after the first sync.
 
-    The value starts further tasks that end with the block.
+    Yields a function that starts additional tasks, which end with the block.
     """
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(runtime.run())]
@@ -139,7 +139,7 @@ async def in_background(
 
 
 def find_policy(name: str, configuration: Configuration) -> Policy | None:
-    """Return the policy of the registry; None for KubeDSM, the scheduler's own."""
+    """Return a baseline policy by name; None for KubeDSM, the scheduler's built-in policy."""
     if name == KUBEDSM:
         return None
     return POLICIES[name](configuration.promise, configuration.objective_function)
@@ -155,7 +155,7 @@ def scheduler_of(
     listener: Listener | None = None,
     prometheus: Asker | None = None,
 ) -> Runtime:
-    """Return the scheduler; another policy than KubeDSM writes as other schedulers do."""
+    """Return a scheduler runtime with the policy; baselines write as other schedulers do."""
     return Runtime(
         front if policy is None else PlainBindings(front),
         configuration,

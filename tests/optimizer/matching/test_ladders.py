@@ -1,7 +1,6 @@
 """Costs that only grow, as `match` adds them up and as they bound a placement."""
 
 import random
-from itertools import product
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ from kubedsm.optimizer.matching.problem import (
     group_equal_rows,
     group_kinds,
 )
-from support import drawing
-from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_instances import node, pod, resources, snapshot
 
 
 def climbing(rng, kinds, nodes, most):
@@ -25,45 +23,6 @@ def climbing(rng, kinds, nodes, most):
     steps = np.array([sorted(rng.choices(range(5), k=most)) for _ in range(3)], dtype=np.int64)
     which = np.array([rng.choices(range(3), k=kinds) for _ in range(nodes)], dtype=np.int64)
     return Ladders(which.reshape(nodes, kinds), steps)
-
-
-def test_a_table_has_the_least_charge_then_the_least_fragmentation_of_every_vector():
-    for seed in drawing.drawn(range(60)):
-        case, rng = drawn(seed, most=4), random.Random(seed)
-        edge, free = case.tier(Tier.EDGE), case.snapshot.free
-        fragmentation = Fragmentation(mix=request_mix(case.snapshot))
-        rows = NodeRows.of(edge, free)
-        of_batch = group_kinds(case.batch, rows)
-        ladders = climbing(rng, len(of_batch), len(edge), max(1, len(case.batch)))
-        measured = [vector for vector, _ in fragmentation.mix]
-        packing = PlacementProblem.of(of_batch, rows, measured, ladders)
-        table = build_table(packing, fragmentation, Bounds())
-        costs = table.costs()
-        best = {}
-        for loads in every_load(packing):
-            room = packing.room_after(loads)
-            charged = sum(
-                int(ladders.steps[ladders.which[n, k], : loads[n, k]].sum())
-                for n, k in np.ndindex(loads.shape)
-            )
-            lost = fragmentation.costs(packing.axes, packing.allocatable, room)
-            vector = tuple(loads.sum(axis=0).tolist())
-            cost = (charged, int((lost >> table.digits.lost).sum()))
-            best[vector] = min(cost, best.get(vector, cost))
-        assert {v for v in np.ndindex(costs.shape) if costs[v] < UNREACHABLE} == set(best)
-        for vector, (charged, lost) in best.items():
-            assert costs[vector] == charged * table.digits.charge + lost, seed
-            assert table.charges(np.array(vector, dtype=np.int64)) == charged
-
-
-def every_load(packing):
-    counts = packing.counts.tolist()
-    ranges = [range(count + 1) for _ in packing.nodes for count in counts]
-    for numbers in product(*ranges):
-        loads = np.array(numbers, dtype=np.int64).reshape(len(packing.nodes), len(counts))
-        fits = (loads <= packing.most).all() and (loads.sum(axis=0) <= packing.counts).all()
-        if fits and (packing.free - loads @ packing.requests >= 0).all():
-            yield loads
 
 
 def test_the_least_that_so_many_pods_cost_is_of_the_cheapest_steps():
@@ -106,12 +65,6 @@ def test_only_fragmentation_gives_way_where_costs_are_too_large_for_64_bits():
         assert digits.penalty * 2 < UNREACHABLE
         table = build_table(packing, Fragmentation(mix=request_mix(shot)), Bounds())
         assert table.charges(np.array([3])) == 3 * crowd
-
-
-def test_which_are_alike():
-    first, which = group_equal_rows(np.array([[1], [2], [1], [3]]), np.array([[0], [0], [0], [0]]))
-    assert first.tolist() == [0, 1, 3]
-    assert which.tolist() == [0, 1, 0, 2]
 
 
 @pytest.mark.parametrize(("shape", "first"), [((0, 2), []), ((3, 0), [0])])

@@ -40,12 +40,6 @@ def names(packing, placed):
     return {packing.kinds[kind].pods[0].name for kind in np.flatnonzero(placed.sum(axis=0))}
 
 
-def test_one_goes_elsewhere_for_another():
-    packing = packing_of((4, 2), (1.5, 3.5))
-    placed = add_by_ejection_chains(packing, loads(packing, {"p0": 0}), 1, 0, NO_DEADLINE)
-    assert names(packing, placed) == {"p0", "p1"}
-
-
 def test_one_drives_out_one_that_drives_out_another():
     """The largest can only have the first node; whose pod must go where the third is now."""
     packing = packing_of((4, 3, 2), (1.5, 2.5, 3.5))

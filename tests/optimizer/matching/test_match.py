@@ -1,15 +1,11 @@
-import random
 from collections import Counter
 
 import attrs
-import numpy as np
 import pytest
 
 from kubedsm.model.model import MOST_OF_A_NODE, Tier
-from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table, match
-from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
+from kubedsm.optimizer.matching.match import Bounds, match
 from support import drawing
 from support.literal_fit import reasons
 from support.literal_match import literal_match, paper_instance
@@ -54,46 +50,6 @@ def test_equals_the_literal_form(measure):
     assert min(seen.values()) >= 5, seen
 
 
-def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
-    for seed in drawing.drawn(range(80)):
-        case = drawn(seed, most=5)
-        shot, edge = case.snapshot, case.tier(Tier.EDGE)
-        fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
-        literal = literal_match(case.batch, edge, shot.free, fragmentation)
-        rows = NodeRows.of(edge, shot.free)
-        of_batch = group_kinds(case.batch, rows)
-        kind_of = {p.uid: k for k, kind in enumerate(of_batch) for p in kind.pods}
-        least = {}
-        for mask, cost in enumerate(literal.costs):
-            if cost is not None:
-                counts = Counter(kind_of[p.uid] for i, p in enumerate(case.batch) if mask >> i & 1)
-                vector = tuple(counts[k] for k in range(len(of_batch)))
-                least[vector] = min(cost, least.get(vector, cost))
-        measured = [vector for vector, _ in fragmentation.mix]
-        packing = PlacementProblem.of(of_batch, rows, measured)
-        table = build_table(packing, fragmentation, Bounds())
-        assert table is not None
-        costs = table.costs()
-        reached = {tuple(at.tolist()): int(costs[tuple(at)]) for at in _cells(costs)}
-        assert reached == least
-        for vector, cost in least.items():
-            loads = table.loads(table.limits * 0 + vector)
-            assert tuple(loads.sum(axis=0).tolist()) == vector
-            free = room_after(shot, packing.targets(loads))
-            assert fragmentation.of(edge, free) == cost
-
-
-def _cells(costs):
-    return list(np.argwhere(costs < UNREACHABLE))
-
-
-def test_pods_that_would_fit_by_sum_but_not_by_node():
-    nodes = [node("e1", Tier.EDGE, cpu=3, memory=8), node("e2", Tier.EDGE, cpu=3, memory=8)]
-    pods = [pod(f"a-{i}", "a", resources(2, 1)) for i in range(3)]
-    found = matched(snapshot(nodes, pods))
-    assert [(p.name, name) for p, name in found.targets] == [("a-0", "e1"), ("a-1", "e2")]
-
-
 def test_more_pods_win_over_less_fragmentation():
     nodes = [node("e1", Tier.EDGE, cpu=4, memory=4)]
     pods = [
@@ -134,18 +90,6 @@ def test_nothing_to_place_and_nowhere_to_place_it():
     assert matched(snapshot([node("e1", Tier.EDGE)], [])).targets == ()
     found = matched(snapshot([], [pod("a", "a", resources(1, 1))]))
     assert (found.targets, found.cost, found.proven) == ((), 0, True)
-
-
-def test_the_order_of_the_input_changes_nothing():
-    rng = random.Random(1)
-    for seed in drawing.drawn(range(40)):
-        shot = drawn(seed).snapshot
-        pods = list(shot.pods.items())
-        nodes = list(shot.nodes.items())
-        rng.shuffle(pods)
-        rng.shuffle(nodes)
-        again = attrs.evolve(shot, pods=dict(pods), nodes=dict(nodes))
-        assert matched(again).targets == matched(shot).targets
 
 
 def test_beyond_the_bounds_it_says_so_and_never_overcommits():

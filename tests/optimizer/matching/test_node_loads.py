@@ -97,11 +97,6 @@ def test_no_more_pods_are_tried_on_a_node_than_are_charged_as_little_as_on_empty
     assert sorted(table.tried.loads.ravel().tolist()) == [0, 0, 0, 1, 1, 1]
 
 
-def test_nodes_that_cannot_take_a_pod_each_may_have_to_take_several():
-    table = build_table(alike_nodes(2, 3, [[0, 1, 2], [1, 2, 3]]), None, Bounds())
-    assert int(table.tried.loads.max()) == 3
-
-
 @pytest.mark.parametrize("size", [1, 2])
 def test_loads_are_enumerated_once_for_nodes_that_are_alike(size):
     packing = alike_nodes(50, 3, size=size)

@@ -40,11 +40,6 @@ def waits(moves, room):
     }
 
 
-def test_moves_that_all_fit_wait_for_nobody():
-    moves = [move("a-1", "e1", "e2"), move("b-1", "e1", "e2"), move("c-1", "e2", "e3")]
-    assert waits(moves, free(e1=0, e2=2, e3=1)) == {"a-1": set(), "b-1": set(), "c-1": set()}
-
-
 def test_who_finds_no_room_waits_for_all_that_leave():
     moves = [
         move("a-1", "e1", "e2", 2),
@@ -126,11 +121,6 @@ def test_who_stops_over_leaves_before_and_comes_after_those_that_need_its_room()
     assert (across.source, across.target, across.needs) == ("e1", "e2", {out.name})
     assert (back.source, back.target, back.needs) == ("c1", "e1", {out.name, across.name})
     assert [leg.continues for leg in (out, across, back)] == ["", "", out.name]
-
-
-def test_a_circle_has_no_legs():
-    with pytest.raises(ValueError, match="wait for each other"):
-        legs(move("a-1", "e1", "e2"), move("b-1", "e2", "e1"), a=["b"], b=["a"])
 
 
 def test_stages_are_what_may_go_at_once():

@@ -18,7 +18,7 @@ from kubedsm.plugins.fit import shortages
 from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
-from support.rule_instances import app, evenly, near
+from support.rule_instances import app, near
 from support.ruled_instances import leaning, member, ruled_case
 from support.ruled_literal import broken, refusals, stages
 from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case, running
@@ -88,16 +88,6 @@ def test_in_a_rollout_the_youngest_of_both_kinds_goes():
     }
 
 
-def test_so_it_does_from_one_cloud_node_to_another():
-    found = suggested([edge("e1"), cloud("c1"), cloud("c2")], together("a", 2, "c1"))
-    assert told(found) == {("a-1", "c1", "c2", "cloud-to-cloud")}
-
-
-def test_but_not_to_another_tier():
-    assert not suggested([edge("e1"), cloud()], together("a", 2, "e1")).moves
-    assert not suggested([edge("e1"), cloud()], together("a", 2, "c1")).moves
-
-
 def test_without_being_told_to_there_is_none():
     assert not suggested([edge("e1"), edge("e2")], together("a", 2, "e1"), SuggestLimits()).moves
 
@@ -122,12 +112,6 @@ def test_the_papers_form_knows_no_such_move():
 )
 def test_nothing_moves_that_need_not_or_must_not(pods):
     assert not suggested([edge("e1"), edge("e2"), cloud()], pods).moves
-
-
-def test_a_pod_that_waits_for_a_node_will_be_elsewhere():
-    pods = together("a", 3, "e1")
-    pods[0] = attrs.evolve(pods[0], node_name=None, phase="Pending", ready=False)
-    assert not suggested([edge("e1"), edge("e2")], pods).moves
 
 
 @pytest.mark.parametrize(
@@ -169,16 +153,6 @@ def test_in_the_cloud_it_goes_where_least_is_allocated():
     assert told(suggested(nodes, together("a", 2, "c1"))) == {("a-1", "c1", "c3", "cloud-to-cloud")}
 
 
-def test_it_counts_as_a_move_within_the_limits():
-    edges, clouds = [edge("e1"), edge("e2")], [cloud("c1"), cloud("c2")]
-    none = attrs.evolve(LIMITS, max_moves=0)
-    assert not suggested(edges, together("a", 2, "e1"), none).moves
-    assert not suggested(clouds, together("a", 2, "c1"), none).moves
-    kept = attrs.evolve(LIMITS, max_edge_reorder=0)
-    assert not suggested(edges, together("a", 2, "e1"), kept).moves
-    assert suggested(clouds, together("a", 2, "c1"), kept).moves
-
-
 def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
     """It is worth a pod at the edge for that long."""
     nodes, pods = [edge("e1"), edge("e2", 1)], [*together("a", 3, "e1"), *together("b", 2, "e1")]
@@ -193,36 +167,6 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
     assert [left.pod.name for left in found.rejected] == ["a-2"]
     assert "gains 20.0 pod-seconds, not more than its price of 20.0" in found.rejected[0].reason
     assert suggested(nodes, pods, LIMITS, lasting=lambda _: 0.0).moves
-
-
-def test_beside_moves_that_gain_it_is_a_group_of_its_own():
-    nodes = [edge("e1"), edge("e2"), cloud()]
-    pods = [*together("a", 2, "e1"), running("b-1", "b", resources(1), "c1")]
-    found = suggested(nodes, pods, promised={"b": QosTarget(1.0)})
-    assert Counter(move.rebalances for move in found.moves) == {True: 1, False: 1}
-    assert sorted(move.group for move in found.moves) == [0, 1]
-    assert all(not leg.needs for leg in found.legs)
-    # Of what is left by the others of moves, of room, and of workloads.
-    alone = suggested(
-        nodes, pods, attrs.evolve(LIMITS, max_moves=1), promised={"b": QosTarget(1.0)}
-    )
-    assert [move.rebalances for move in alone.moves] == [False]
-    small = [edge("e1", 2), edge("e2", 1), cloud()]
-    assert [m.pod.name for m in suggested(small, pods, promised={"b": QosTarget(1.0)}).moves] == [
-        "b-1"
-    ]
-
-
-def test_it_does_not_count_on_room_that_another_move_leaves():
-    """b goes to the cloud from e2 for c, and a's pod would fit there only then."""
-    nodes = [edge("e1", 2), edge("e2", 3), cloud("c1"), cloud("c2")]
-    pods = [
-        *together("a", 2, "e1"),
-        running("b-1", "b", resources(3), "e2"),
-        running("c-1", "c", resources(2), "c1"),
-    ]
-    found = suggested(nodes, pods, promised={"c": QosTarget(1.0)})
-    assert {move.pod.name for move in found.moves} == {"b-1", "c-1"}
 
 
 def test_the_deadline_ends_it():
@@ -243,19 +187,6 @@ def test_a_rule_that_binds_the_pods_to_each_other_is_need_enough():
     [move] = suggested(nodes, pods).moves
     assert move.target == "e3"
     assert not suggested(nodes[:2], pods).moves
-
-
-def test_no_rule_of_those_that_stay_is_broken():
-    nodes = [node(name, Tier.EDGE, labels={ZONE: name}) for name in ("e1", "e2")]
-    even = {"spread": (evenly(app("a", "b"), key=ZONE),)}
-    pods = [
-        *(member(f"a-{n}", "a", "e1") for n in range(2)),
-        member("b-1", "b", "e2", **even),
-        member("b-2", "b", "e2", **even),
-    ]
-    limits = attrs.evolve(LIMITS, max_edge_reorder=3)
-    # b may go to e1 no more than a may come to e2: three and one would be uneven.
-    assert not suggested(nodes, pods, limits).moves
 
 
 def test_who_has_rules_about_others_waits_until_nothing_else_moves():

@@ -7,19 +7,15 @@ import attrs
 import numpy as np
 import pytest
 
-from kubedsm.model.model import Tier
-from kubedsm.objective.fragmentation import Measure
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import group_kinds
 from kubedsm.optimizer.moving import best_changes
-from kubedsm.optimizer.moving.best_changes import Changes, list_changes
+from kubedsm.optimizer.moving.best_changes import list_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.within_tier import find_concentrated
 from support import drawing
-from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
-from support.suggest_literal import literally_left, problem_of
+from support.suggest_literal import literally_left
 
 #: So few that not all workloads are looked at together.
 FEW = attrs.evolve(SUGGEST_BOUNDS, states=60_000, loads=400)
@@ -59,38 +55,6 @@ def test_what_is_passed_over_changes_no_suggestion(bounds, thorough):
     assert len(seen) == 3, seen
     assert not all(each.moves for each in found.values())
     assert bounds is FEW or sum(each.proven for each in found.values()) > 3
-
-
-@pytest.mark.parametrize("draw", [drawn_case, ruled_case])
-def test_what_a_node_can_undergo_is_what_room_pods_and_clashes_allow(draw):
-    seen = Counter()
-    for seed in drawing.drawn(range(30)):
-        problem = problem_of(draw(seed), Measure.UNUSABLE)
-        present = problem.present.sum(axis=0)
-        vectors = list_changes(-present, problem.supply + present, 3, 10**6)
-        nodes = problem.changeable
-        asked = Changes.of(vectors).possible(problem, nodes, problem.present, problem.free)
-        for node, row in zip(nodes.tolist(), asked, strict=True):
-            for vector, possible in zip(vectors, row.tolist(), strict=True):
-                assert possible == allowed(problem, node, vector), (seed, node, vector)
-                seen[possible] += 1
-        others = sorted({*range(len(problem.nodes))} - {*nodes.tolist()})
-        seen["left out"] += len(others)
-        for node in others:
-            assert not any(allowed(problem, node, vector) for vector in vectors if vector.any())
-        seen["clashes"] += bool(problem.clashes)
-    assert min(seen[True], seen[False]) > 25
-    assert seen["clashes" if draw is ruled_case else "left out"]
-
-
-def allowed(problem, node, vector):
-    there, asked = problem.present[node] + vector, np.maximum(vector, 0) @ problem.requests > 0
-    fits = (vector @ problem.requests <= problem.free[node])[asked].all()
-    apart = all(
-        not on[node] or vector[one] <= 0 or there[other] - (one == other) <= 0
-        for on, one, other in problem.clashes
-    )
-    return bool((there >= 0).all() and (vector <= problem.most[node]).all() and fits and apart)
 
 
 def test_nodes_that_are_alike_add_what_they_would_one_by_one():
@@ -160,25 +124,3 @@ def literally_on_one_node(shot, placed):
         for workload, members in pods.items()
         if sum(pod.ready for pod in members) > 1 and len({placed.get(p.uid) for p in members}) == 1
     }
-
-
-def test_as_which_kind_pods_go_to_the_cloud_is_told_by_one_of_those_alike():
-    """As if each pod were asked about, with all that may leave the cloud gone."""
-    several = 0
-    for seed in drawing.drawn(range(200)):
-        case = drawn_case(seed, most=14)
-        shot, items = case.snapshot, problem_of(case, Measure.UNUSABLE).items
-        kinds = problem_of(case, Measure.UNUSABLE).cloud.packing.kinds
-        everybody = [p for i in items for p in (*i.on_edge, *i.in_cloud, *i.stranded)]
-        gone = shot.without(pod.uid for item in items for pod in item.in_cloud)
-        rows = attrs.evolve(shot.in_turn(Tier.CLOUD), room=gone.room)
-        expected = group_kinds(everybody, rows)
-        assert [kind.requests for kind in kinds] == [kind.requests for kind in expected]
-        for at, (kind, literal) in enumerate(zip(kinds, expected, strict=True)):
-            assert (kind.nodes == literal.nodes).all()
-            of_kind = [item for item in items if item.cloud_kind == at]
-            assert bool(of_kind) == bool(kind.nodes.any())
-            uids = {uid for item in of_kind for uid in item.pods}
-            assert uids == ({pod.uid for pod in literal.pods} if of_kind else set())
-        several += len(kinds) > 1
-    assert several > 25

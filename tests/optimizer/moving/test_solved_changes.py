@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import leading
+from kubedsm.objective.gains import leading_gain
 from kubedsm.optimizer.moving import exact
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
@@ -24,7 +24,7 @@ SOLVED = attrs.evolve(NOTHING, solver=Highs(seconds=600))
 
 
 def levelled_problem(case, bounds=SUGGEST_BOUNDS, levels=1):
-    workloads = sorted(case.snapshot.shares())
+    workloads = sorted(case.snapshot.census.shares)
     priorities = {workload: at % levels for at, workload in enumerate(workloads)}
     return attrs.evolve(problem_of(case, Measure.UNUSABLE, priorities), bounds=bounds)
 
@@ -61,7 +61,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             assert count_legs(found.moves) == count_legs(best.moves), seed
             if found.certificate is not None:
                 assert found.certificate.proven
-                assert found.certificate.value == max(leading(worth), 0), seed
+                assert found.certificate.value == max(leading_gain(worth), 0), seed
         level, bound = bound_gain(problem)
         assert not any(most[:level]), seed
         assert most[level] <= bound, seed

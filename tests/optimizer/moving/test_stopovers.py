@@ -86,7 +86,7 @@ def carried_out_to_the_end(seed, **more):
         for order in range(3):
             after = carried_out(shot, found, random.Random(seed + order))
             assert not more or refusals(shot, found, seed + order) == [], seed
-        assert after.shares() == found.after.shares
+        assert after.census.shares == found.after.shares
         worth = [(score.qos, -score.fragmentation) for score in (found.before, found.after)]
         assert worth[0] < worth[1], seed
         shot = after

@@ -35,7 +35,7 @@ def rounds(case, limits, algorithm):
             assert decision.score_after >= found.after.qos
             shot = bound(shot, [(pod, node) for pod, node, _ in decision.bindings])
         else:
-            assert shot.shares() == found.after.shares
+            assert shot.census.shares == found.after.shares
     raise AssertionError(f"no end after {ENOUGH} suggestions")
 
 

@@ -12,7 +12,7 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support import drawing
 from support.placement_instances import resources, snapshot
-from support.rule_instances import ZONE, app, evenly, near, zoned
+from support.rule_instances import ZONE, app, near, zoned
 from support.ruled_instances import leaning, member, ruled_case
 from support.ruled_literal import RuledOracle, broken, by_priority, refusals, stages
 
@@ -67,38 +67,6 @@ def test_they_go_together_or_not_at_all():
     assert {move.group for move in found.moves} == {0}
     small = (zoned("e1", "site", cpu=2, memory=64), NODES[1])
     assert not suggested([member("db-1", "db", "c1"), *readers], small).moves
-
-
-def test_a_spread_of_those_that_stay_is_not_made_uneven():
-    even = {"spread": (evenly(app("a", "b"), key=ZONE),)}
-    pods = [
-        member("a-1", "a", "e1", requests=SMALL, **even),
-        *(member(f"b-{n}", "b", "c1", requests=SMALL) for n in range(2)),
-    ]
-    found = suggested(pods)
-    assert len(found.moves) == 1
-    assert "against its rules" in " ".join(why(found).values())
-
-
-def test_nor_more_uneven_than_it_is():
-    even = {"spread": (evenly(app("a", "b"), key=ZONE),)}
-    pods = [
-        *(member(f"a-{n}", "a", "e1", requests=SMALL, **even) for n in range(3)),
-        member("b-1", "b", "c1", requests=SMALL),
-    ]
-    assert not suggested(pods).moves
-
-
-def test_a_pod_that_was_moved_is_not_left_alone_by_the_next():
-    even = {"affinity": (near(app("b"), key=ZONE),)}
-    pods = [
-        member("b-1", "b", "c1", requests=resources(3, 1)),
-        member("a-1", "a", "c1", requests=resources(3, 1), **even),
-    ]
-    zones = [zoned(f"e{n}", "yz"[n], cpu=4, memory=64) for n in range(2)]
-    found = suggested(pods, [*zones, zoned("c1", "y", tier=Tier.CLOUD, cpu=64, memory=64)])
-    # Both would be on the edge with one in zone y and one in z.
-    assert len(found.moves) == 1
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])

@@ -107,7 +107,7 @@ def test_the_papers_form_equals_its_literal_form(measure):
         freeing = free_edge_as_needed(problem)
         counts = item_counts(problem, candidates)
         decision = make_decision(problem, counts, freeing)
-        before = quality(case.snapshot.shares(), case.promises, case.objective)
+        before = quality(case.snapshot.census.shares, case.promises, case.objective)
         rank = before + decision.gain, -int(decision.chosen.sum()) - decision.freed
         assert rank == expected.rank, seed
 

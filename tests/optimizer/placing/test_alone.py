@@ -54,14 +54,14 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
             tabulated = make_decision(
                 PlacementProblem.of([kind], edge, measured, at_edge),
                 CloudRoom.of(PlacementProblem.of([kind], cloud, ladders=in_cloud), Bounds()),
-                shot.shares(),
+                shot.census.shares,
                 promises,
                 objective,
                 fragmentation,
                 Bounds(),
                 replicas,
             )
-            share = shot.shares().get(pod.workload, Share())
+            share = shot.census.shares.get(pod.workload, Share())
             gain = objective.gain(share, promises(pod.workload))
             alone = place_alone(pod, edge, cloud, gain, fragmentation, spread)
             for side in ("edge", "cloud", "fragmentation", "proof"):

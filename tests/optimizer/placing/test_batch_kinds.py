@@ -1,14 +1,11 @@
 """Which pods of a batch are of a kind where pods have rules about each other."""
 
-import math
-
 import attrs
 import pytest
 
 from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
 from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.problem import group_kinds, group_ruled_kinds, is_plain
-from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.placement_instances import drawn as plain_instance
@@ -17,7 +14,6 @@ from support.rule_instances import (
     HOST,
     app,
     cluster,
-    drawn_batch,
     evenly,
     near,
     pod,
@@ -50,21 +46,7 @@ def test_without_rules_about_others_they_are_the_plain_ones():
         assert not any(k.once is not None or k.penalties for k in judged)
 
 
-def test_every_pod_is_of_one_kind():
-    for seed in drawing.drawn(range(200)):
-        shot, batch = drawn_batch(seed)
-        found = group_ruled_kinds(
-            batch, Feasibility.of(shot), shot.surroundings, rank_pods(batch, 0.0, math.inf)
-        )
-        assert sorted(p.uid for k in found for p in k.pods) == sorted(p.uid for p in batch)
-        for kind in found:
-            assert len({p.pod_class.priority for p in kind.pods}) == 1
-            assert kind.once is None or not (kind.once & ~kind.nodes).any()
-            assert kind.penalties.keys() <= named(kind.nodes, shot.index.names)
-
-
 NODES = [zoned("n1", "x"), zoned("n2", "x"), zoned("n3")]
-OWN = {"labels": {"app": "a"}}
 DISK = Disk("gcePersistentDisk", ("d",))
 
 

@@ -3,7 +3,6 @@
 import attrs
 import pytest
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
@@ -21,7 +20,7 @@ NONE = Bounds(states=0, steps=0, loads=0)
 def decided(seed, objective, bounds):
     """The choice, and what it is worth."""
     case, edge, cloud = drawn_batch(seed)
-    args = case.snapshot.shares(), case.promises, objective
+    args = case.snapshot.census.shares, case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     return choice, worth_of(edge, cloud, choice, list_demands(edge, *args))
 
@@ -65,7 +64,7 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation():
     for seed in drawing.drawn(range(200)):
         case, edge, cloud = drawn_batch(seed)
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
-        members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
+        members = list_demands(edge, case.snapshot.census.shares, case.promises, objective)
         limits = upper_bounds(edge, cloud, members, objective)
         choice, (placed, _, _) = decided(seed, objective, Bounds())
         of_turns = [n for (name, _), n in limits.items() if name == PLACED]
@@ -94,14 +93,3 @@ def test_a_solver_that_finds_nothing_costs_nothing():
         without, worth = decided(seed, OBJECTIVES[0], NONE)
         choice, same = decided(seed, OBJECTIVES[0], attrs.evolve(NONE, solver=Spoilt()))
         assert (same, choice.proof.placed) == (worth, without.proof.placed)
-
-
-def test_without_time_pods_are_placed_all_the_same():
-    late, placed, most = attrs.evolve(NONE, deadline=Deadline(lambda: 1.0)), 0, 0
-    for seed in drawing.drawn(range(60)):
-        _, (found, _, _) = decided(seed, OBJECTIVES[0], late)
-        _, (best, _, _) = decided(seed, OBJECTIVES[0], Bounds())
-        assert found <= best
-        placed += sum(found)
-        most += sum(best)
-    assert placed >= 0.9 * most

@@ -54,7 +54,7 @@ def test_nothing_beats_what_cannot_be_exceeded(monkeypatch):
     at_once = 0
     for seed in drawing.drawn(range(140)):
         case, edge, cloud = drawn_batch(seed)
-        members = list_demands(edge, case.snapshot.shares(), case.promises, Objective())
+        members = list_demands(edge, case.snapshot.census.shares, case.promises, Objective())
         nothing = Placement({}, edge.nothing(), cloud.nothing())
         asked = edge, cloud, members, nothing, NO_DEADLINE
         with monkeypatch.context() as patched:

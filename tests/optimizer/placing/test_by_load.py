@@ -20,9 +20,9 @@ from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
-from support.measured_loads import cloud, drawn_sample, edge
+from support.measured_loads import drawn_sample, edge
 from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.rule_instances import HOST, app, drawn_batch, near, zoned
+from support.rule_instances import drawn_batch, zoned
 from support.rule_instances import pod as ruled_pod
 from support.ruled_batches import ruled_batch
 
@@ -55,50 +55,22 @@ def test_a_pod_that_uses_memory_goes_where_cpu_is_used():
     nodes, pods = [edge("e1"), edge("e2")], waiting(1)
     uses = {"e1": Usage(0.0, 0.0), "e2": Usage(1000.0, 0.0)}
     shot = sampled(nodes, pods, uses, Usage(0.0, GIB))
-    assert homes(BLIND.decide(shot, pods)) == {"web-0": "e1"}
-    found = POLICY.decide(shot, pods)
+    assert homes(BLIND.decide_batch(shot, pods)) == {"web-0": "e1"}
+    found = POLICY.decide_batch(shot, pods)
     assert homes(found) == {"web-0": "e2"}
-    assert found.proof == attrs.evolve(BLIND.decide(shot, pods).proof, fragmentation=False)
+    assert found.proof == attrs.evolve(BLIND.decide_batch(shot, pods).proof, fragmentation=False)
     again = attrs.evolve(shot, measured=Measured())
-    assert POLICY.decide(again, pods) == BLIND.decide(again, pods)
+    assert POLICY.decide_batch(again, pods) == BLIND.decide_batch(again, pods)
 
 
 def test_a_burst_is_not_sent_to_one_idle_node():
     nodes, pods = [edge(f"e{n}") for n in range(4)], waiting(4)
     pods = [attrs.evolve(p, workload=Workload("shop", "Pod", p.name)) for p in pods]
     uses = {"e0": IDLE, "e1": Usage(2400.0, 0.0), "e2": Usage(400.0, 0.0), "e3": IDLE}
-    found = Counter(homes(POLICY.decide(sampled(nodes, pods, uses), pods)).values())
+    found = Counter(homes(POLICY.decide_batch(sampled(nodes, pods, uses), pods)).values())
     # One more uses .1 of a node: e0 and e3 are taken to .1, then e2 as well, or one of them.
     assert found["e1"] == 0
     assert max(found.values()) == 2
-
-
-def test_a_node_that_is_used_too_much_is_not_preferred():
-    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
-    uses = {"e1": FULL, "e2": BUSY}
-    assert homes(POLICY.decide(sampled(nodes, pods, uses, IDLE), pods)) == {"web-0": "e2"}
-
-
-def test_but_taken_rather_than_none():
-    nodes, pods = [edge("e1"), cloud("c1")], waiting(1)
-    uses = {"e1": FULL, "c1": IDLE}
-    found = POLICY.decide(sampled(nodes, pods, uses), pods)
-    assert [(b.node, b.tier) for b in found.bindings] == [("e1", Tier.EDGE)]
-
-
-def test_a_pod_is_left_where_nothing_is_known_and_comes_to_no_such_node():
-    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
-    for uses in ({"e2": IDLE}, {"e1": FULL}, {"e1": Usage(cpu=1.0), "e2": IDLE}):
-        assert homes(POLICY.decide(sampled(nodes, pods, uses), pods)) == {"web-0": "e1"}
-
-
-def test_replicas_stay_as_far_apart():
-    nodes, pods = [edge(f"e{n}") for n in range(3)], waiting(3)
-    uses = {"e0": IDLE, "e1": BUSY, "e2": FULL}
-    shot = sampled(nodes, pods, uses)
-    assert sorted(homes(POLICY.decide(shot, pods)).values()) == ["e0", "e1", "e2"]
-    together = attrs.evolve(POLICY, default_spread=False)
-    assert set(homes(together.decide(shot, pods)).values()) == {"e0"}
 
 
 def test_what_a_pod_likes_is_added_up_with_the_score():
@@ -108,23 +80,13 @@ def test_what_a_pod_likes_is_added_up_with_the_score():
     nodes = [zoned("e1", labels={"disk": "ssd"}), zoned("e2")]
     uses = {"e1": Usage(2400.0, 0.0), "e2": IDLE}
     shot = sampled(nodes, [picky], uses, IDLE)
-    assert homes(POLICY.decide(shot, [picky])) == {"p": "e1"}
+    assert homes(POLICY.decide_batch(shot, [picky])) == {"p": "e1"}
     heavy = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=9.0))
-    found = heavy.decide(shot, [picky])
+    found = heavy.decide_batch(shot, [picky])
     assert homes(found) == {"p": "e2"}
     assert not found.proof.preferences
     weightless = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=0.0))
-    assert weightless.decide(shot, [picky]) == BLIND.decide(shot, [picky])
-
-
-def test_rules_of_pods_about_pods_are_kept():
-    """Those that keep away from each other have three nodes; the idle one is the first's."""
-    apart = (near(app("a"), key=HOST),)
-    pods = [ruled_pod(f"p{n}", {"app": "a"}, anti_affinity=apart) for n in range(2)]
-    nodes = [zoned(f"e{n}") for n in range(3)]
-    uses = {"e0": FULL, "e1": BUSY, "e2": IDLE}
-    found = POLICY.decide(sampled(nodes, pods, uses, Usage(0.0, 0.0)), pods)
-    assert sorted(homes(found).values()) == ["e1", "e2"]
+    assert weightless.decide_batch(shot, [picky]) == BLIND.decide_batch(shot, [picky])
 
 
 def test_nobody_goes_where_room_is_not_there_yet():
@@ -135,21 +97,23 @@ def test_nobody_goes_where_room_is_not_there_yet():
     shot = sampled(nodes, [old, *new], {"e1": BUSY, "e2": IDLE})
     decision, held = POLICY.decide_ahead(shot, new, [old.uid])
     assert (homes(decision), held) == ({"web-0": "e1"}, ())
-    assert homes(POLICY.decide(shot.without([old.uid]), new)) == {"web-0": "e2"}
+    assert homes(POLICY.decide_batch(shot.without([old.uid]), new)) == {"web-0": "e2"}
 
 
 def test_who_has_no_time_leaves_it_as_it_is():
     nodes, pods = [edge("e1"), edge("e2")], waiting(1)
     shot = sampled(nodes, pods, {"e1": FULL, "e2": IDLE})
     late = Deadline(lambda: 1.0)
-    assert homes(POLICY.decide(shot, pods, late)) == homes(BLIND.decide(shot, pods, late))
+    assert homes(POLICY.decide_batch(shot, pods, late)) == homes(
+        BLIND.decide_batch(shot, pods, late)
+    )
 
 
 def test_a_pod_left_over_is_told_of_the_room_as_it_is_then():
     """The large one finds .5 free on one node and 1 on the other, whichever they are."""
     nodes = [node("e1", Tier.EDGE, 1), node("e2", Tier.EDGE, 1)]
     pods = [*waiting(1, cpu=0.5), *waiting(1, "large", cpu=2)]
-    found = POLICY.decide(sampled(nodes, pods, {"e1": FULL, "e2": IDLE}), pods)
+    found = POLICY.decide_batch(sampled(nodes, pods, {"e1": FULL, "e2": IDLE}), pods)
     assert homes(found) == {"web-0": "e2"}
     assert set(found.unplaced[pods[1].uid]) == {"e1", "e2"}
 
@@ -172,8 +136,8 @@ def test_against_trying_every_node_for_every_pod():
             rng.choice((1.0, 1.0, 5.0)), rng.choice((0.85, 9.0)), capacity=(Capacity(net=100.0),)
         )
         policy = attrs.evolve(POLICY, load=goal, default_spread=rng.random() < 0.8)
-        plain = attrs.evolve(policy, load=None).decide(shot, batch)
-        found = policy.decide(shot, batch)
+        plain = attrs.evolve(policy, load=None).decide_batch(shot, batch)
+        found = policy.decide_batch(shot, batch)
         assert found.bindings == _literally(plain, shot, goal, policy.default_spread)
         changed += found.bindings != plain.bindings
         _as_good(found, plain, shot, policy.default_spread)
@@ -193,8 +157,8 @@ def test_so_it_is_where_others_are_in_the_way(seed):
     shot = drawn_sample(bare, random.Random(seed))
     goal = LoadGoal(5.0, 9.0, capacity=(Capacity(),))
     policy = attrs.evolve(POLICY, load=goal, default_spread=bool(seed % 3))
-    plain = attrs.evolve(policy, load=None).decide(shot, batch)
-    found = policy.decide(shot, batch)
+    plain = attrs.evolve(policy, load=None).decide_batch(shot, batch)
+    found = policy.decide_batch(shot, batch)
     assert found.bindings == _literally(plain, shot, goal, policy.default_spread)
     _as_good(found, plain, shot, policy.default_spread)
 

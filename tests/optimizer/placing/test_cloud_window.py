@@ -87,8 +87,8 @@ def drawn_cluster(seed):
 @given(st.integers(0, 2**32), st.integers(0, 99))
 def test_as_many_pods_are_placed_as_by_the_whole_cloud_at_the_same_qos(seed, percentage):
     shot, batch = drawn_cluster(seed)
-    whole = POLICY.decide(shot, batch, start=seed)
-    found = sampling(percentage).decide(shot, batch, start=seed)
+    whole = POLICY.decide_batch(shot, batch, start=seed)
+    found = sampling(percentage).decide_batch(shot, batch, start=seed)
     assert len(found.bindings) == len(whole.bindings)
     assert found.score_after == whole.score_after
     assert (found.proof.placed, found.proof.qos) == (whole.proof.placed, whole.proof.qos)
@@ -108,29 +108,18 @@ def test_as_many_pods_are_placed_as_by_the_whole_cloud_at_the_same_qos(seed, per
     assert all(len(why) == len(shot.nodes) for why in found.unplaced.values())
 
 
-def test_drawn_clusters_are_of_every_kind():
-    seen = Counter()
-    for seed in drawing.drawn(range(80)):
-        shot, batch = drawn_cluster(seed)
-        found = sampling(seed % 100).decide(shot, batch, start=seed)
-        seen["unplaced"] += bool(found.unplaced and found.looked_at)
-        seen["alone" if len(batch) == 1 else "several", found.looked_at is None] += 1
-    assert len(seen) == 5
-    assert min(seen.values()) >= 1, seen
-
-
 def test_with_all_of_it_or_a_small_cloud_nothing_changes(monkeypatch):
     monkeypatch.undo()
     for seed in drawing.drawn(range(60)):
         case = drawn(seed)
-        plain = POLICY.decide(case.snapshot, case.batch)
+        plain = POLICY.decide_batch(case.snapshot, case.batch)
         for percentage in (0, 1, 100):
-            assert sampling(percentage).decide(case.snapshot, case.batch, start=seed) == plain
+            assert sampling(percentage).decide_batch(case.snapshot, case.batch, start=seed) == plain
     shot = snapshot(clouds(120), batch := waiting(9))
-    assert POLICY.decide(shot, batch, start=7) == POLICY.decide(shot, batch)
-    assert POLICY.decide(shot, batch).looked_at is None
-    assert sampling(10).decide(shot, batch).looked_at.number == 100
-    assert sampling(10).decide(snapshot(clouds(99), batch), batch).looked_at is None
+    assert POLICY.decide_batch(shot, batch, start=7) == POLICY.decide_batch(shot, batch)
+    assert POLICY.decide_batch(shot, batch).looked_at is None
+    assert sampling(10).decide_batch(shot, batch).looked_at.number == 100
+    assert sampling(10).decide_batch(snapshot(clouds(99), batch), batch).looked_at is None
 
 
 def test_every_node_is_looked_at_as_often_as_any_other_give_or_take_a_round():
@@ -140,7 +129,7 @@ def test_every_node_is_looked_at_as_often_as_any_other_give_or_take_a_round():
     for number in range(40):
         batch = waiting(1 + number % 4, rules=RULES[-1] if number % 7 == 0 else NO_RULES)
         shot = snapshot(nodes, batch)
-        found = sampling((1, 40, 60)[number % 3]).decide(shot, batch, start=start).looked_at
+        found = sampling((1, 40, 60)[number % 3]).decide_batch(shot, batch, start=start).looked_at
         if found is not None:
             assert found.first == start
             start = found.following
@@ -153,32 +142,21 @@ def test_every_node_is_looked_at_as_often_as_any_other_give_or_take_a_round():
 def test_the_nodes_are_those_of_all_zones_in_turn():
     shot = snapshot(clouds(9), batch := waiting(2, cpu=3))
     for start in range(9):
-        found = sampling(1).decide(shot, batch, start=start)
+        found = sampling(1).decide_batch(shot, batch, start=start)
         nodes = [shot.index.nodes[at] for at in found.looked_at.nodes(shot.index).nonzero()[0]]
         assert {n.labels[ZONE] for n in nodes} == {"z0", "z1", "z2"}
-
-
-def test_a_start_beyond_the_last_node_is_one_of_those_that_are_there():
-    shot = snapshot(clouds(5), batch := waiting(1))
-    found = sampling(1).decide(shot, batch, start=13).looked_at
-    assert (found.first, found.number, found.following) == (13, 3, 1)
-
-
-def test_what_has_no_room_where_it_is_looked_gets_the_whole_cloud():
-    shot = snapshot(clouds(9), batch := waiting(9, cpu=3))
-    found = sampling(1).decide(shot, batch)
-    assert len(found.bindings) == 9
-    assert found == POLICY.decide(shot, batch)
 
 
 def test_it_is_looked_further_until_enough_nodes_take_the_pod():
     far = [attrs.evolve(n, labels={"disk": "ssd"} if n.name > "c5" else {}) for n in clouds(10)]
     shot = snapshot(far, batch := waiting(2, rules=RULES[-1]))
-    found = sampling(1).decide(shot, batch).looked_at
+    found = sampling(1).decide_batch(shot, batch).looked_at
     assert (found.number, found.of) == (9, 10)
     # What nothing takes has no say in how far.
     lost = pod("lost", "a", resources(100), created=9.0)
-    found = sampling(1).decide(snapshot(clouds(10), [*(more := waiting(2)), lost]), [*more, lost])
+    found = sampling(1).decide_batch(
+        snapshot(clouds(10), [*(more := waiting(2)), lost]), [*more, lost]
+    )
     assert found.looked_at.number == 3
     assert len(found.unplaced[lost.uid]) == 10
 
@@ -196,10 +174,10 @@ def about_many_nodes():
 def test_what_many_nodes_are_about_sees_all_of_them():
     for rules in about_many_nodes():
         shot = snapshot(clouds(9), batch := [*waiting(4), pod("r", "a", resources(1), rules=rules)])
-        assert sampling(1).decide(shot, batch, start=4) == POLICY.decide(shot, batch)
+        assert sampling(1).decide_batch(shot, batch, start=4) == POLICY.decide_batch(shot, batch)
     avoided = clouds(9, taints=[DISLIKED])
     shot = snapshot(avoided, batch := waiting(4))
-    assert sampling(1).decide(shot, batch, start=4) == POLICY.decide(shot, batch)
+    assert sampling(1).decide_batch(shot, batch, start=4) == POLICY.decide_batch(shot, batch)
 
 
 def test_load_deals_no_pod_out_to_a_node_that_was_not_looked_at():
@@ -208,8 +186,8 @@ def test_load_deals_no_pod_out_to_a_node_that_was_not_looked_at():
     measured = Measured(60.0, uses, {p.workload: Usage(100.0, 0.0) for p in batch})
     shot = attrs.evolve(snapshot(clouds(9), batch), measured=measured)
     policy = attrs.evolve(POLICY, load=LoadGoal())
-    assert {b.node for b in policy.decide(shot, batch).bindings} & {"c8"}
-    found = attrs.evolve(policy, cloud_percentage=1).decide(shot, batch)
+    assert {b.node for b in policy.decide_batch(shot, batch).bindings} & {"c8"}
+    found = attrs.evolve(policy, cloud_percentage=1).decide_batch(shot, batch)
     seen = found.looked_at.nodes(shot.index)
     assert not seen[8]
     assert all(seen[shot.index.positions[b.node]] for b in found.bindings)

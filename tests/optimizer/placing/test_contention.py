@@ -114,7 +114,9 @@ def test_at_once_comes_to_the_same_qos_and_places_as_together(objective):
             one_by_one = placed_in(case, pieces, objective)
             seen[len(pieces)] += 1
             assert len(one_by_one.placed) == len(together.placed), seed
-            worth = [quality(s.shares(), case.promises, objective) for s in (one_by_one, together)]
+            worth = [
+                quality(s.census.shares, case.promises, objective) for s in (one_by_one, together)
+            ]
             assert worth[0] == worth[1], seed
     assert min(seen[pieces] for pieces in (1, 2, 3)) >= 3, seen
 

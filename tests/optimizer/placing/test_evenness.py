@@ -69,29 +69,6 @@ def test_thirds_are_as_good_as_a_whole(number):
     assert max(found) - min(found) <= 1
 
 
-def test_who_has_more_already_waits():
-    pods = pods_of("x", 4) + pods_of("y", 2) + [pod("y-old", "y", resources(1), on="edge-0")]
-    pods += [pod("y-older", "y", resources(1), on="edge-0")]
-    assert on_edge(4, pods, nodes=1) == [2, 2]
-
-
-def test_the_bigger_service_of_two_gets_the_same_share_not_the_same_number():
-    assert on_edge(6, pods_of("x", 4) + pods_of("y", 8), {"y": QosTarget(weight=2)}, nodes=1) == [
-        2,
-        4,
-    ]
-
-
-def test_nobody_gets_more_than_was_promised_before_all_have_that():
-    pods = pods_of("x", 10) + pods_of("y", 10)
-    promised = {"x": QosTarget(0.2)}
-    assert on_edge(2, pods, promised, nodes=1) == [1, 1]
-    assert on_edge(6, pods, promised, nodes=1) == [2, 4]
-    # Beyond all promises, shares are evened out again.
-    low = {"x": QosTarget(0.2), "y": QosTarget(0.4)}
-    assert on_edge(10, pods, low, nodes=1) == [5, 5]
-
-
 def test_what_adds_no_qos_is_neither_sought_nor_shunned():
     prospect = Prospect(np.arange(5), 4, QosTarget(0.5))
     for objective, gains in ((Objective("latency"), 2), (Objective(beta=0), 2), (SHARE, 4)):

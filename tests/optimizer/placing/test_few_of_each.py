@@ -11,7 +11,7 @@ def chosen(nodes, waiting, *others, few):
     """The names of the few."""
     snapshot = cluster(nodes, [*others, *waiting])
     feasibility = Feasibility.of(snapshot)
-    kinds = group_ruled_kinds(waiting, feasibility, snapshot.surroundings, told_apart=True)
+    kinds = group_ruled_kinds(waiting, feasibility, snapshot.surroundings, distinguish=True)
     packing = PlacementProblem.of(kinds, snapshot.in_turn(Tier.EDGE))
     likes = [feasibility.equivalence(kind.pods[0]) for kind in kinds]
     few = sample_classes(packing, likes, feasibility.scene, few)

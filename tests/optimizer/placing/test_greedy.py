@@ -50,7 +50,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
             ranked += len(of_batch) > 1
         edge = PlacementProblem.of(of_batch, rows)
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
-        members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
+        members = list_demands(edge, case.snapshot.census.shares, case.promises, objective)
         room = BestFit(edge)
         picks, loads = pick_greedily(edge, members, room), room.loads
         expected, placed = literal_pick(edge, members)
@@ -65,7 +65,7 @@ def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
     pods = [pod(f"web-{at}", "web", resources(1)) for at in range(3)]
     shot = snapshot(nodes, pods)
     edge = PlacementProblem.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
-    members = list_demands(edge, shot.shares(), lambda _: QosTarget(most=0), Objective())
+    members = list_demands(edge, shot.census.shares, lambda _: QosTarget(most=0), Objective())
     there = np.array([[2]])
     room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
     assert pick_greedily(edge, members, room) == {(pods[0].workload, 0): 2}

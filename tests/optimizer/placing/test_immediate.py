@@ -3,14 +3,13 @@ import random
 import attrs
 import pytest
 
-from kubedsm.model.model import PodClass, SchedulingRules, Tier
+from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.plugin import Rejection
 from support import drawing
-from support.hash_seeds import printed_by_hash_seeds
 from support.literal_fit import reasons, rejection
 from support.literal_match import literal_fragmentation
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -103,21 +102,6 @@ def test_the_oldest_pods_of_a_workload_go_to_the_edge():
     ]
 
 
-def test_of_pods_alike_in_all_but_priority_the_higher_is_served_first():
-    low = pod("a", "w", resources(1, 1), created=1.0)
-    high = pod("b", "w", resources(1, 1), created=2.0, priority=100)
-    decision = schedule(snapshot([node("e", Tier.EDGE, cpu=1)], [low, high]), [low, high])
-    assert [b.pod.name for b in decision.bindings] == ["b"]
-
-
-def test_a_selector_keeps_a_pod_where_it_belongs():
-    picky = SchedulingRules(node_selector=(("zone", "a"),))
-    pods = [pod("a-0", "a", resources(1, 1), rules=picky)]
-    nodes = [node("e", Tier.EDGE), node("c", Tier.CLOUD, labels={"zone": "a"})]
-    decision = schedule(snapshot(nodes, pods), pods)
-    assert [(b.node, b.tier) for b in decision.bindings] == [("c", Tier.CLOUD)]
-
-
 def test_a_pod_that_blocks_nothing_fits_on_an_overcommitted_node():
     nothing = pod("a-0", "a", resources(0, 0))
     shot = snapshot([node("e", Tier.EDGE, cpu=1)], [nothing], {"e": resources(5, 0, 0)})
@@ -143,30 +127,3 @@ def test_the_order_of_the_input_changes_nothing(bounds):
         args = (case.promises, DEFAULT, Measure.UNUSABLE, bounds)
         decision = immediate_schedule(case.snapshot, case.batch, *args)
         assert immediate_schedule(*shuffled(case, rng), *args) == decision
-
-
-_PRINT = """
-from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.placing.immediate import immediate_schedule
-from support.placement_instances import drawn
-for seed in range(40):
-    case = drawn(seed, most=10)
-    decision = immediate_schedule(case.snapshot, case.batch, case.promises, Objective())
-    print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
-"""
-
-
-def test_the_seed_of_hashing_changes_nothing():
-    outputs = printed_by_hash_seeds(_PRINT)
-    assert len(outputs) == 1
-    assert outputs.pop().count("\n") == 40
-
-
-def test_pods_of_equal_requests_but_other_rules_are_told_apart():
-    ssd = SchedulingRules(node_selector=(("disk", "ssd"),))
-    plain = [pod(f"a-{i}", "a", resources(1, 1)) for i in range(2)]
-    picky = pod("b-0", "b", resources(1, 1), rules=ssd)
-    nodes = [node("e1", Tier.EDGE, cpu=1, labels={"disk": "ssd"}), node("e2", Tier.EDGE, cpu=1)]
-    decision = schedule(snapshot(nodes, [*plain, picky]), [*plain, picky])
-    assert {b.pod.name: b.node for b in decision.bindings} == {"a-0": "e2", "b-0": "e1"}
-    assert picky.pod_class == PodClass(resources(1, 1), ssd)

@@ -21,7 +21,7 @@ def test_its_best_is_what_the_tables_say(objective):
     tight = endless = 0
     for seed in drawing.drawn(range(OBJECTIVES.index(objective), 240, len(OBJECTIVES))):
         case, edge, cloud = drawn_batch(seed)
-        shares = case.snapshot.shares()
+        shares = case.snapshot.census.shares
         room = CloudRoom.of(cloud, Bounds())
         choice = make_decision(
             edge, room, shares, case.promises, objective, Fragmentation(), Bounds()

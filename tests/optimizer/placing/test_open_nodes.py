@@ -7,7 +7,7 @@ import numpy as np
 from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.rule_instances import HOST, app, cluster, drawn, drawn_batch, near, pod, zoned
+from support.rule_instances import drawn, drawn_batch
 
 INSTANCES = 300
 
@@ -61,17 +61,3 @@ def test_what_a_pod_likes_is_what_the_rules_say():
                 assert (expected == (0 if penalties is None else penalties[nodes])).all(), seed
                 liked += bool(expected.any())
     assert liked > 100
-
-
-def test_a_pod_that_comes_closes_only_what_its_like_keep_away_from():
-    apart = near(app("a"), HOST)
-    batch = [pod(f"a{n}", {"app": "a"}, anti_affinity=(apart,)) for n in range(2)]
-    batch.append(pod("b", {"app": "b"}))
-    shot = cluster([zoned("n1"), zoned("n2")], batch)
-    known = OpenNodes(Feasibility.of(shot), shot.surroundings, batch)
-    assert [known.of(each).tolist() for each in batch] == [[True, True]] * 3
-    known.put(batch[0], "n1")
-    assert known.of(batch[1]).tolist() == [False, True]
-    assert known.of(batch[2]).tolist() == [True, True]
-    known.take(batch[0], "n1")
-    assert known.of(batch[1]).tolist() == [True, True]

@@ -77,7 +77,7 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole():
         fragmentation = Fragmentation(Measure.UNUSABLE, mix)
         edge = PlacementProblem.of(of_batch, at_edge, [vector for vector, _ in mix])
         cloud = CloudRoom.of(PlacementProblem.of(of_batch, in_cloud), Bounds())
-        members = list_demands(edge, case.snapshot.shares(), case.promises, Objective())
+        members = list_demands(edge, case.snapshot.census.shares, case.promises, Objective())
         choose = partial(choose_counts, objective=Objective(), fragmentation=fragmentation)
         parts = split_kinds(edge, cloud, members)
         whole += len(parts) == 1

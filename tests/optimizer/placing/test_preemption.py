@@ -1,6 +1,5 @@
 """Whom to evict for a pod that no node takes: beside kube-scheduler's procedure, word by word."""
 
-import itertools
 import random
 
 import attrs
@@ -13,7 +12,6 @@ from kubedsm.model.model import (
     Pod,
     PodClass,
     SchedulingRules,
-    Taint,
     Tier,
     Uid,
     Workload,
@@ -22,8 +20,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
-from support.rule_instances import HOST, app, drawn, near, zoned
-from support.rule_instances import pod as ruled_pod
+from support.rule_instances import app, drawn
 
 
 def pod(name, cpu, priority=0, on=None, *, created=0.0, labels=(), **more):
@@ -200,36 +197,6 @@ def test_the_same_victims_as_kube_schedulers_procedure(seed):
 
 @given(st.integers(0, 2**40))
 @settings(deadline=None, max_examples=200)
-def test_no_smaller_sacrifice_makes_it_fit(seed):
-    """Of all sets of victims that make room: the one that keeps the first in order, and so on."""
-    cluster, waiting, budgets, _ = drawn_cluster(seed)
-    for on in cluster.nodes.values():
-        found = search(cluster, waiting, budgets=budgets).on(on.name)
-        candidates = potential(cluster, waiting, on)
-        over = over_budget(candidates, budgets)
-        order = sorted(candidates, key=lambda p: (p.uid not in over, *importance(p)))
-        kept = [
-            kept
-            for kept in itertools.product((True, False), repeat=len(order))
-            if fits(
-                cluster,
-                waiting,
-                on,
-                leaving(cluster, on)
-                | {p.uid for p, stays in zip(order, kept, strict=True) if not stays},
-            )
-        ]
-        if not kept:
-            assert found is None
-            continue
-        victims = {p.uid for p, stays in zip(order, max(kept), strict=True) if not stays}
-        assert {v.uid for v in found.victims} == victims
-        assert found.violations == len(victims & over)
-        assert list(found.victims) == sorted(found.victims, key=importance, reverse=True)
-
-
-@given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=200)
 def test_the_same_with_every_rule_about_other_pods(seed):
     cluster, waiting = drawn(seed)
     for each in waiting:
@@ -245,13 +212,6 @@ def test_the_same_with_every_rule_about_other_pods(seed):
 
 EDGE = node("e1", Tier.EDGE, 2)
 CLOUD = node("c1", Tier.CLOUD, 2)
-
-
-def test_the_least_important_goes_and_no_more_than_needed():
-    low, mid = pod("low", 1, 0, "e1"), pod("mid", 1, 5, "e1")
-    assert names(best([EDGE], [low, mid], pod("p", 1, 10))) == ("e1", ["low"])
-    assert names(best([EDGE], [low, mid], pod("p", 2, 10))) == ("e1", ["low", "mid"])
-    assert best([EDGE], [low, mid], pod("p", 3, 10)) is None
 
 
 @pytest.mark.parametrize(
@@ -303,73 +263,11 @@ def test_the_edge_comes_first_if_the_workload_gains_by_it():
     assert names(ecmus.best()) == ("c1", ["b"])
 
 
-def test_budgets_come_before_everything_else():
-    labels = {"app": "a"}
-    on_edge, on_cloud = pod("a", 2, 0, "e1", labels=labels), pod("b", 2, 5, "c1")
-    budget = Budget("shop", app("a"), 0)
-    waiting = pod("p", 2, 10)
-    assert names(best([EDGE, CLOUD], [on_edge, on_cloud], waiting)) == ("e1", ["a"])
-    assert names(best([EDGE, CLOUD], [on_edge, on_cloud], waiting, budgets=[budget])) == (
-        "c1",
-        ["b"],
-    )
-    elsewhere = Budget("other", app("a"), 0)
-    assert names(best([EDGE, CLOUD], [on_edge, on_cloud], waiting, budgets=[elsewhere])) == (
-        "e1",
-        ["a"],
-    )
-    # On one node, the protected pod is kept though it is the least important.
-    pods = [pod("a", 1, 0, "e1", labels=labels), pod("b", 1, 5, "e1")]
-    assert names(best([EDGE], pods, pod("p", 1, 10), budgets=[budget])) == ("e1", ["b"])
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ([pod("a", 2, 1, "c1")], [pod("b", 1, 0, "c2"), pod("c", 1, 0, "c2")]),
-        (
-            [pod("a", 1, 1, "c1"), pod("b", 1, 1, "c1")],
-            [pod("c", 1, 1, "c2"), pod("d", 1, 0, "c2")],
-        ),
-        ([pod("a", 1, 1, "c1"), pod("b", 1, 1, "c1")], [pod("c", 2, 1, "c2")]),
-        ([pod("a", 2, 1, "c1", created=1.0)], [pod("b", 2, 1, "c2", created=2.0)]),
-        (
-            [pod("a", 1, 1, "c1", created=1.0), pod("b", 1, 1, "c1", created=9.0)],
-            [pod("c", 1, 1, "c2", created=2.0), pod("d", 1, 1, "c2", created=2.0)],
-        ),
-    ],
-    ids=["worst victim", "sum of priorities", "number", "started last", "the worst's first start"],
-)
-def test_how_nodes_are_compared(first, second):
-    nodes = [node("c1", Tier.CLOUD, 2), node("c2", Tier.CLOUD, 2)]
-    assert best(nodes, [*first, *second], pod("p", 2, 10)).node == "c2"
-
-
 def test_shunned_nodes_are_left_alone():
     pods = [pod("a", 2, 0, "e1"), pod("b", 2, 0, "c1")]
     waiting = pod("p", 2, 10)
     assert names(best([EDGE, CLOUD], pods, waiting, shunned={"e1"})) == ("c1", ["b"])
     assert best([EDGE, CLOUD], pods, waiting, shunned={"e1", "c1"}) is None
-
-
-@pytest.mark.parametrize(
-    "closed",
-    [
-        node("e1", Tier.EDGE, 2, unschedulable=True),
-        node("e1", Tier.EDGE, 2, taints=[Taint("k", "v", "NoSchedule")]),
-        node("e1", None, 2),
-    ],
-    ids=["cordoned", "tainted", "of no tier"],
-)
-def test_evictions_do_not_help_on_a_node_that_is_closed_to_the_pod(closed):
-    assert best([closed], [pod("v", 2, 0, "e1")], pod("p", 1, 10)) is None
-
-
-def test_a_pod_may_be_preempted_for_what_it_forbids():
-    hostile = ruled_pod("hostile", {"app": "b"}, on="n1", anti_affinity=(near(app("a"), HOST),))
-    waiting = ruled_pod("p", {"app": "a"}, priority=10)
-    found = search(snapshot([zoned("n1", cpu=8)], [hostile, waiting]), waiting).best()
-    assert names(found) == ("n1", ["hostile"])
 
 
 def test_no_more_nodes_are_compared_than_kube_scheduler_does():

@@ -76,19 +76,6 @@ def test_preferred_node_affinity_adds_up_weights():
     assert penalties(nodes, asking) == [0, 50, 200]
 
 
-def test_preferred_pod_affinity_counts_pods_in_the_domain():
-    there = [pod("a1", {"app": "a"}, on="n1"), pod("a2", {"app": "a"}, on="n2")]
-    there.append(pod("a3", {"app": "a"}, on="n3"))
-    # 100, 100, 50 become 100, 100, 0
-    assert penalties([X1, X2, Y1], wanting(affinity=((50, near(app("a"))),)), *there) == [0, 0, 200]
-
-
-def test_preferred_pod_anti_affinity():
-    there = pod("a1", {"app": "a"}, on="n1")
-    shy = wanting(anti_affinity=((7, near(app("a"), HOST)),))
-    assert penalties([X1, X2, Y1], shy, there) == [200, 0, 0]
-
-
 def test_what_the_others_prefer_counts_as_well():
     friend = wanting("friend", affinity=((10, near(app("b"), HOST)),))
     enemy = wanting("enemy", anti_affinity=((20, near(app("b"), HOST)),))
@@ -96,11 +83,6 @@ def test_what_the_others_prefer_counts_as_well():
     # 0, 10, -20 become 66, 100, 0
     assert penalties([X1, X2, Y1], pod("b", {"app": "b"}), *there) == [68, 0, 200]
     assert penalties([X1, X2, Y1], pod("c", {"app": "c"}), *there) == [0, 0, 0]
-
-
-def test_what_the_others_demand_counts_a_little():
-    follower = pod("follower", on="n1", affinity=(near(app("b")),))
-    assert penalties([X1, X2, Y1], pod("b", {"app": "b"}), follower) == [0, 0, 200]
 
 
 def test_a_spread_that_need_not_be():
@@ -233,18 +215,6 @@ def assignments(shot, pods, liked):
 
 
 SSD = NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),))
-
-
-def test_they_come_before_fragmentation():
-    # On e1 the pod would leave nothing over; it prefers e2.
-    nodes = [
-        node("e1", Tier.EDGE, cpu=1, memory=1),
-        node("e2", Tier.EDGE, cpu=4, memory=16, labels={"disk": "ssd"}),
-    ]
-    p = wanting(node_affinity=((1, SSD),))
-    assert [b.node for b in decided(snapshot(nodes, [p]), [p]).bindings] == ["e2"]
-    plain = pod("p")
-    assert [b.node for b in decided(snapshot(nodes, [plain]), [plain]).bindings] == ["e1"]
 
 
 def test_qos_comes_before_them():

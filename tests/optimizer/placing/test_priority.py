@@ -78,20 +78,6 @@ EDGE = node("edge", Tier.EDGE, cpu=1)
 CLOUD = node("cloud", Tier.CLOUD, cpu=8)
 
 
-def test_a_promise_of_the_higher_is_kept_before_one_that_weighs_more():
-    low = pod("a-0", "a", resources(1, 1))
-    high = pod("b-0", "b", resources(1, 1), priority=10)
-    case = Instance(snapshot([EDGE, CLOUD], [low, high]), (low, high), {"a": QosTarget(weight=100)})
-    assert {b.pod.name: b.node for b in decided(case).bindings} == {"a-0": "cloud", "b-0": "edge"}
-
-
-def test_a_large_pod_of_the_higher_is_placed_before_two_small_ones():
-    small = [pod(f"a-{i}", "a", resources(0.5, 1)) for i in range(2)]
-    large = pod("b-0", "b", resources(1, 1), priority=10)
-    case = Instance(snapshot([EDGE], [*small, large]), (*small, large), {})
-    assert [b.pod.name for b in decided(case).bindings] == ["b-0"]
-
-
 def test_all_of_a_workload_count_with_its_highest():
     # One pod of a is urgent, and so is the promise to a: its other pod takes the edge before b's.
     urgent = pod("a-0", "a", resources(0.5, 1), priority=10)

@@ -5,7 +5,7 @@ import os
 import attrs
 import pytest
 
-from kubedsm.model.model import HostPort, NodeName, Tier
+from kubedsm.model.model import NodeName, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
@@ -76,27 +76,6 @@ def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_ed
         spread=ReplicaSpread.of(shot),
     )
     assert {node for _, node in kept.placed} == {"c1", chosen}
-
-
-def test_two_pods_cannot_have_one_port_of_a_node():
-    pods = [pod(f"p{n}", ports=(HostPort(80, "TCP", "0.0.0.0"),)) for n in range(2)]  # noqa: S104
-    decision = waiting_in([zoned("e1")], pods)
-    assert nodes_of(decision) == ["e1"]
-    assert len(decision.unplaced) == 1
-
-
-def test_a_spread_sends_a_pod_to_the_cloud_though_the_edge_has_room():
-    zones = [zoned("e1", "x"), zoned("c1", "y", tier=Tier.CLOUD)]
-    pods = [pod(f"p{n}", {"app": "a"}, spread=(evenly(app("a")),)) for n in range(4)]
-    assert nodes_of(waiting_in(zones, pods)) == ["c1", "c1", "e1", "e1"]
-
-
-def test_the_words_for_a_pod_that_others_refuse_name_the_rule():
-    apart = near(app("a"), key="kubernetes.io/hostname")
-    there = pod("there", {"app": "b"}, on="e1", anti_affinity=(apart,))
-    decision = waiting_in([zoned("e1")], [pod("p", {"app": "a"})], there)
-    [refused] = decision.unplaced.values()
-    assert "anti-affinity" in refused["e1"].reasons[0]
 
 
 def joined(snapshot, placed):
@@ -179,18 +158,20 @@ def test_the_order_of_the_input_changes_nothing(bounds):
 _PRINT = """
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support.placement_instances import drawn
 from support.rule_instances import drawn_batch
 for seed in range(60):
-    args = (lambda _: QosTarget(), Objective())
-    decision = immediate_schedule(*drawn_batch(seed), *args)
-    print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
+    plain = drawn(seed, most=10)
+    for shot, batch in ((plain.snapshot, plain.batch), drawn_batch(seed)):
+        decision = immediate_schedule(shot, batch, lambda _: QosTarget(), Objective())
+        print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
 """
 
 
 def test_the_seed_of_hashing_changes_nothing():
     outputs = printed_by_hash_seeds(_PRINT)
     assert len(outputs) == 1
-    assert outputs.pop().count("\n") == 60
+    assert outputs.pop().count("\n") == 120
 
 
 def test_a_pod_of_lower_priority_goes_for_one_that_had_to_wait_for_another():

@@ -39,7 +39,7 @@ class Posed:
         feasibility = Feasibility.of(self.snapshot)
         ranks = rank_pods(self.batch, self.snapshot.at, math.inf)
         surroundings = self.snapshot.surroundings
-        kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, told_apart=True)
+        kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, distinguish=True)
         tiers = Tier.EDGE, Tier.CLOUD
         packings = [PlacementProblem.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
         return attrs.evolve(RuleRows.of(feasibility, *packings), sound=self.sound), packings
@@ -49,7 +49,7 @@ class Posed:
         return build_programme(
             edge,
             cloud,
-            list_demands(edge, self.snapshot.shares(), promises, Objective()),
+            list_demands(edge, self.snapshot.census.shares, promises, Objective()),
             Objective(),
             rules.add if self.with_rules else None,
         )

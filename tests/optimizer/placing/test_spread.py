@@ -5,7 +5,6 @@ from collections import Counter
 from itertools import combinations
 
 import attrs
-import numpy as np
 import pytest
 
 from kubedsm.model.model import (
@@ -16,14 +15,11 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Tier,
 )
-from kubedsm.model.node_index import NodeRows, zone_of
+from kubedsm.model.node_index import zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Ladders, PlacementProblem, group_kinds
-from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
 from support.placement_literal import every_placement, qos_with
@@ -73,28 +69,6 @@ def test_a_burst_is_even_in_a_large_cloud():
     assert set(by_node(placed(nodes, replicas("web", 200))).values()) == {1}
 
 
-def test_pods_of_many_workloads_do_not_fill_the_first_nodes_of_a_large_cloud_either():
-    nodes = [node(f"c{n:04}", Tier.CLOUD) for n in range(5000)]
-    batch = [p for n in range(200) for p in replicas(f"s{n:03}", 1)]
-    assert set(by_node(placed(nodes, batch)).values()) == {1}
-
-
-@pytest.mark.parametrize("tier", list(Tier))
-def test_those_that_run_count(tier):
-    nodes = [node(f"n{n}", tier) for n in range(2)]
-    there = [pod(f"web-old-{n}", "web", SMALL, on="n0") for n in range(2)]
-    assert by_node(placed(nodes, replicas("web", 4), there)) == {"n0": 1, "n1": 3}
-    gone = [attrs.evolve(p, terminating=True) for p in there]
-    assert by_node(placed(nodes, replicas("web", 4), gone)) == {"n0": 2, "n1": 2}
-
-
-def test_two_workloads_of_one_kind_are_each_spread():
-    decision = placed(edge(3), [*replicas("a", 3), *replicas("b", 6)])
-    assert by_node(decision, "a") == {"e0": 1, "e1": 1, "e2": 1}
-    assert by_node(decision, "b") == {"e0": 2, "e1": 2, "e2": 2}
-    assert decision.proof.spread
-
-
 def test_two_workloads_of_one_kind_share_places_that_are_uneven():
     # Four places on one node, one on each of two: whoever comes first must not take the latter.
     nodes = [node("e0", Tier.EDGE, 4), node("e1", Tier.EDGE, 1), node("e2", Tier.EDGE, 1)]
@@ -131,20 +105,6 @@ def test_two_zones(tier, bounds):
         decision = placed(nodes, replicas("web", number, resources(0.5, 0.5)), bounds=bounds)
         assert by_zone(nodes, decision) == {"a": number / 2, "b": number / 2}
         assert set(by_node(decision).values()) == {1}
-
-
-def test_replicas_that_run_in_a_zone_send_others_to_another_zone():
-    nodes = [zoned("a0", "a"), zoned("a1", "a"), zoned("b0", "b")]
-    there = [pod("web-old", "web", SMALL, on="a0")]
-    [binding] = placed(nodes, replicas("web", 1), there).bindings
-    assert binding.node == "b0"
-
-
-def test_no_qos_is_given_for_it():
-    # Spread over both, the small ones would leave no room for the large one.
-    large = pod("large", "large", resources(2))
-    decision = placed([*edge(2, cpu=2), CLOUD], [*replicas("web", 2, resources(0.5)), large])
-    assert {binding.tier for binding in decision.bindings} == {Tier.EDGE}
 
 
 @pytest.mark.parametrize("tier", list(Tier))
@@ -205,30 +165,6 @@ def test_pods_that_rules_bring_together_are_spread_there():
     decision = placed(nodes, batch)
     assert len(by_zone(nodes, decision)) == 1
     assert set(by_node(decision).values()) == {2}
-
-
-def test_the_policy_does_as_it_is_told():
-    batch = replicas("web", 3)
-    for told, nodes in ((True, 3), (False, 1)):
-        policy = KubeDSM(lambda _: QosTarget(), OBJECTIVE, default_spread=told)
-        assert len(by_node(policy.decide(snapshot(edge(3), batch), batch))) == nodes
-
-
-def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
-    nodes = [node(f"c{n}", Tier.CLOUD) for n in range(2)]
-    batch, free = replicas("web", 3), {"c0": resources(4, 8, 9), "c1": resources(1, 1, 9)}
-    ladders = Ladders(np.array([[0], [0]]), np.array([[0, 1, 2]]))
-    rows = NodeRows.of(nodes, free)
-    of_batch = group_kinds(batch, rows)
-    for charged, loads in ((ladders, [2, 1]), (None, [3, 0])):
-        packing = PlacementProblem.of(of_batch, rows, ladders=charged)
-        assert place_least_allocated(packing, packing.counts).ravel().tolist() == loads
-
-
-def test_without_it_names_and_fragmentation_decide():
-    decision = placed(edge(3), replicas("web", 3), default_spread=False)
-    assert len(by_node(decision)) == 1
-    assert decision.proof.spread
 
 
 def test_one_after_the_other_they_are_spread_as_well():

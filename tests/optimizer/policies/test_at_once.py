@@ -41,7 +41,7 @@ def batches():
 def test_what_is_decided_at_once_would_not_be_decided_otherwise(policy):
     decided = given_up = 0
     for shot, batch in batches():
-        whole = WITHOUT.decide(shot, batch)
+        whole = WITHOUT.decide_batch(shot, batch)
         for looks in (0, 3, 10**6):
             found = policy.at_once(shot, batch, (), passing(looks))
             given_up += found is None
@@ -55,7 +55,7 @@ def test_what_is_decided_at_once_would_not_be_decided_otherwise(policy):
 def test_what_could_be_better_is_left_to_who_has_time():
     left = 0
     for shot, batch in batches():
-        whole = WITHOUT.decide(shot, batch)
+        whole = WITHOUT.decide_batch(shot, batch)
         found = POLICY.at_once(shot, batch, (), NO_DEADLINE)
         enough = len(batch) <= 1 or (whole.proof.placed and whole.proof.qos)
         assert (found is not None) == enough

@@ -9,12 +9,9 @@ import pytest
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Tier, levels_of, serving_order, shares_after
 from kubedsm.objective.objective import Objective, QosTarget, quality
-from kubedsm.optimizer.matching.problem import NO_RANK
 from kubedsm.optimizer.placing import immediate
 from kubedsm.optimizer.placing.preemption import PreemptionSearch
-from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.feasibility import Feasibility
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from support import drawing
 from support.literal_rules import literal_rule
@@ -87,7 +84,7 @@ def uids(bindings):
 def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
     pods, looks = overlapping(number), Looks()
     shot = cluster(ZONED, pods)
-    decision = POLICY.decide(shot, pods, looks.deadline)
+    decision = POLICY.decide_batch(shot, pods, looks.deadline)
     assert len(decision.bindings) >= 0.85 * number
     assert looks.number <= number**2
     for at in range(0, len(decision.bindings), 8):
@@ -98,7 +95,7 @@ def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
 def test_without_time_all_that_fits_in_turn_is_placed():
     pods = overlapping(64)
     shot = cluster(ZONED, pods)
-    decision = POLICY.decide(shot, pods, NO_TIME)
+    decision = POLICY.decide_batch(shot, pods, NO_TIME)
     assert not decision.proven
     assert not decision.late
     assert len(decision.bindings) >= 0.9 * len(pods)
@@ -114,19 +111,19 @@ def test_a_batch_of_too_many_ruled_pods_is_split_fairly_between_namespaces(monke
     batch = [*odd, *others, *urgent]
     shot = cluster(ZONED, batch)
     for deadline in (Deadline(), NO_TIME):
-        decision = POLICY.decide(shot, batch, deadline)
+        decision = POLICY.decide_batch(shot, batch, deadline)
         assert {p.uid for p in (*others, *urgent)} <= uids(decision.bindings)
         assert {p.uid for p in decision.late} | uids(decision.bindings) == shot.pods.keys()
         assert len(decision.late) == len(batch) - 30
         assert not decision.proven
-    assert not POLICY.decide(shot, others, NO_TIME).late
+    assert not POLICY.decide_batch(shot, others, NO_TIME).late
 
 
 def one_at_a_time(policy, shot, pods):
     """The bindings of one decision per pod, each without a deadline, on what the last one left."""
     bindings = []
     for each in sorted(pods, key=serving_order):
-        made = policy.decide(shot, [each]).bindings
+        made = policy.decide_batch(shot, [each]).bindings
         bindings += made
         shot = joined(shot, made)
     return bindings
@@ -138,7 +135,7 @@ def value(policy, shot, pods, bindings):
     priorities = sorted({p.pod_class.priority for p in pods}, reverse=True)
     on_edge = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
     levels = levels_of((each.workload, each.pod_class.priority) for each in pods) or {}
-    after = shares_after(shot.shares(), on_edge)
+    after = shares_after(shot.census.shares, on_edge)
     by_level = dict.fromkeys(sorted(set(levels.values()) or {0}, reverse=True), 0)
     for workload in {p.workload for p in pods} & after.keys():
         of_workload = {workload: after[workload]}
@@ -174,9 +171,9 @@ def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time():
         floor = one_at_a_time(policy, shot, pods)
         least = value(policy, shot, pods, floor)
         looks = Looks()
-        policy.decide(shot, pods, looks.deadline)
+        policy.decide_batch(shot, pods, looks.deadline)
         for most in range(0, looks.number + 2, max(1, looks.number // 8)):
-            decision = policy.decide(shot, pods, Looks(most).deadline)
+            decision = policy.decide_batch(shot, pods, Looks(most).deadline)
             reached = value(policy, shot, pods, decision.bindings)
             assert not decision.late
             if reached < least:  # only ever for rules that one at a time breaks in the end
@@ -198,15 +195,6 @@ def waiting_small(number):
     return snapshot(nodes, pods), pods[:number]
 
 
-@pytest.mark.parametrize("spent", [0.5, 1.5, 2.5, 100.0])
-def test_small_pods_go_to_an_empty_edge_however_late_it_is(spent):
-    shot, pods = waiting_small(64)
-    deadline = Deadline(lambda: spent, 0.025)
-    decision, held = POLICY.decide_ahead(shot, pods, frozenset(), deadline, 0)
-    assert [b.tier for b in decision.bindings] == [Tier.EDGE] * 64
-    assert not held
-
-
 @pytest.mark.parametrize("looks", [0, 2, 5, 10, 20, 30, 50])
 def test_small_pods_go_to_an_empty_edge_whenever_the_deadline_passes(looks):
     shot, pods = waiting_small(64)
@@ -225,22 +213,14 @@ def test_policies_that_place_one_pod_at_a_time_stop_when_time_is_up(name):
     assert [p.name for p in decision.late] == ["p1", "p2", "p3"]
 
 
-def test_a_plain_batch_is_placed_on_the_edge_without_time_too():
-    nodes = [node("e1", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
-    pods = [plain(f"a-{n}", "a", resources(1, 1)) for n in range(6)]
-    decision = POLICY.decide(snapshot(nodes, pods), pods, NO_TIME)
-    assert sorted(b.node for b in decision.bindings) == ["c"] * 2 + ["e1"] * 4
-    assert not decision.proven
-
-
 def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
     cut_short = 0
     for seed in drawing.drawn(range(75)):
         shot, waiting = drawn_batch(seed)
         looks = Looks()
-        whole = POLICY.decide(shot, waiting, looks.deadline)
+        whole = POLICY.decide_batch(shot, waiting, looks.deadline)
         for most in range(0, looks.number, max(1, looks.number // 8)):
-            decision = POLICY.decide(shot, waiting, Looks(most).deadline)
+            decision = POLICY.decide_batch(shot, waiting, Looks(most).deadline)
             assert in_turn(shot, decision.bindings), (seed, most)
             assert not decision.proven or decision.bindings == whole.bindings
             assert not decision.late
@@ -248,30 +228,6 @@ def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
             assert everybody == {p.uid for p in waiting}
             cut_short += decision.bindings != whole.bindings
     assert cut_short > 20
-
-
-def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
-    friend = pod("friend", {"app": "f"})
-    follower = pod("follower", {"app": "g"}, affinity=(near(app("f")),))
-    shot = cluster([zoned("e1", "x")], [friend, follower])
-    feasibility = Feasibility.of(shot)
-    both = [friend, follower]
-    batch = Settling(
-        feasibility.index,
-        feasibility.room,
-        OpenNodes(feasibility, shot.surroundings, both),
-        feasibility.skews(both),
-        shot.surroundings,
-        lambda *_: True,
-        lambda _: NO_RANK.turn,
-        Deadline(),
-    )
-    batch.settle([(friend, NodeName("e1")), (follower, NodeName("e1"))])
-    batch._take_out(friend)
-    batch.avoided[friend.uid] = [feasibility.index.every()]
-    batch.deadline = NO_TIME
-    batch.place_in_turn(both, {})
-    assert not batch.placed
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
@@ -313,6 +269,6 @@ def test_pods_that_keep_apart_are_decided_on_in_few_looks():
         pod(f"p{n}", {"app": "ab"[n % 2]}, anti_affinity=(apart[(n + 1) % 2],)) for n in range(128)
     ]
     looks = Looks()
-    decision = POLICY.decide(cluster(ZONED, pods), pods, looks.deadline)
+    decision = POLICY.decide_batch(cluster(ZONED, pods), pods, looks.deadline)
     assert len(decision.bindings) == 128
     assert looks.number <= 8 * 128

@@ -61,13 +61,6 @@ def test_what_it_began_with_is_kept_where_nothing_better_is_found():
     assert found.certificates[0].gap == pytest.approx(2 / 7)
 
 
-def test_what_reaches_the_bound_of_the_goal_is_proven_whoever_found_it():
-    rows = Rows()
-    rows.add((rows.variables([5, 5]), [1, 1]), most=7)
-    goals, hint = [Goal("all", np.array([1, 1]), most=7)], np.array([3, 4])
-    assert maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
-
-
 def test_what_reaches_a_bound_that_only_the_solver_claims_is_not_proven():
     rows = Rows()
     rows.add((rows.variables([5, 5]), [1, 1]), most=7)

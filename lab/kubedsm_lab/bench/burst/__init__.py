@@ -1,1 +1,1 @@
-"""Burst of pods under one scheduler after the other, observed by a watch and by the API."""
+"""Benchmark `burst`: one Deployment's pods created at once, under one scheduler after another."""

@@ -1,7 +1,8 @@
-"""Bare loop: bind every watched pod to the nodes in turn, without decision or verification.
+"""Minimal scheduler for comparison: bind every pending pod round-robin, without any decision.
 
-The loop uses aiohttp in the ordinary way. Connections are opened in advance and kept, so no burst
-begins with a TLS handshake; or closed after an idle timeout, as aiohttp does by default.
+The loop uses aiohttp in the ordinary way, and does not verify binds. Connections are opened in
+advance and kept, so no burst begins with a TLS handshake; or closed after an idle timeout, as
+aiohttp does by default.
 
 `python -m kubedsm_lab.bench.burst.bare_loop KUBECONFIG SECONDS` prints `watching` when ready.
 """
@@ -18,14 +19,14 @@ import orjson
 from kubedsm.execution.limits import Limits
 from kubedsm_lab.bench.api import CORE
 
-#: Seconds; longer than any bench.
+#: Idle timeout in seconds, longer than any benchmark.
 FOREVER = 1e6
 #: schedulerName of the pods
 NAME = "bare-loop"
 
 
 async def run(kubeconfig: Path, keepalive: float) -> None:
-    """Run until cancelled."""
+    """Watch and bind pods until cancelled."""
     from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
 
     server = await credentials.from_kubeconfig(kubeconfig, None, os.environ)
@@ -34,7 +35,7 @@ async def run(kubeconfig: Path, keepalive: float) -> None:
         aiohttp.ClientSession(
             server.server,
             connector=aiohttp.TCPConnector(
-                limit=1 + in_flight,  # the watch has a connection, too
+                limit=1 + in_flight,  # one more connection than binds, for the watch
                 ssl=server.tls(),
                 keepalive_timeout=keepalive,
             ),

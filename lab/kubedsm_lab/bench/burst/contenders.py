@@ -1,4 +1,4 @@
-"""Policies as scheduler processes on the paper's five workers.
+"""Scheduler processes of the burst benchmark, on the paper's five emulated workers.
 
 KubeDSM is `kubedsm run`, any other policy a `policy_process`. During the burst of one scheduler all
 others are stopped, so their processes consume no CPU.
@@ -42,9 +42,9 @@ SYNC_TIMEOUT = 120.0
 
 
 async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> BurstResult:
-    """Start all schedulers and run the bursts.
+    """Start an emulated cluster and all schedulers, and run the bursts.
 
-    keepalive: seconds after which the bare loop closes an idle connection. Raises ClusterError,
+    The bare loop closes a connection that is idle for `keepalive` seconds. Raises ClusterError,
     ChildProcessError if a scheduler ends, and TimeoutError if synchronisation or a burst takes too
     long.
     """
@@ -75,7 +75,7 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
 
 
 def _command(name: str, kubeconfig: Path, keepalive: float) -> Sequence[str]:
-    """Return the scheduler's module and arguments."""
+    """Return the Python module and arguments that start the scheduler."""
     if name == KUBEDSM:
         # Without leader election: a stopped process would lose its Lease.
         return run_command(kubeconfig, "--leader-elect", "false")
@@ -88,7 +88,7 @@ def _command(name: str, kubeconfig: Path, keepalive: float) -> Sequence[str]:
 def _stop_others(
     schedulers: Mapping[str, Scheduler], cpu: Mapping[str, list[float]], name: str
 ) -> Iterator[None]:
-    """Stop all other schedulers for a burst, and append the CPU ms of this one."""
+    """Pause all other schedulers during a burst, and append the CPU ms of the active one."""
     others = [scheduler for other, scheduler in schedulers.items() if other != name]
     try:
         for other in others:

@@ -1,4 +1,4 @@
-"""Scheduler process with another policy: the runtime of `kubedsm run`, metrics included.
+"""Scheduler process with a baseline policy in the runtime of `kubedsm run`, metrics included.
 
 Pods are decided on and bound one at a time, as by the schedulers of these policies. With `.batched`
 after the name a policy decides on all pending pods together.
@@ -49,7 +49,7 @@ def find_policy(name: str) -> Policy:
 def build_runtime(
     name: str, policy: Policy, cluster: Cluster, clock: Clock, rng: random.Random
 ) -> Runtime:
-    """Return the scheduler for pods with the schedulerName `name`."""
+    """Return a scheduler runtime for pods whose schedulerName is `name`."""
     batch = _BATCH if name.endswith(BATCHED) else attrs.evolve(_BATCH, size=1)
     configuration = Configuration(scheduler_name=name, batch=batch)
     instruments = Instruments(clock, name, host="")
@@ -63,7 +63,7 @@ class _LastLine(msgspec.Struct):
 
 
 def encode_lookups(policy: Policy) -> bytes:
-    """Return the last line of the process, for `decode_lookups`."""
+    """Encode the score-cache statistics as JSON, the last line that the process prints."""
     cache = policy.choose if isinstance(policy, InTurn) else None
     return msgspec.json.encode(
         _LastLine(cache.looks if isinstance(cache, CacheScheduler) else None)
@@ -71,7 +71,7 @@ def encode_lookups(policy: Policy) -> bytes:
 
 
 def decode_lookups(line: bytes) -> dict[Why, int] | None:
-    """Return the lookups in a score cache; None for any other line."""
+    """Return the score-cache lookups by outcome from the process's last line; otherwise None."""
     try:
         return msgspec.json.decode(line, type=_LastLine).score_cache_looks
     except msgspec.DecodeError:
@@ -79,7 +79,7 @@ def decode_lookups(line: bytes) -> dict[Why, int] | None:
 
 
 async def _run(kubeconfig: Path, name: str) -> None:
-    """Run until SIGTERM."""
+    """Run the scheduler until SIGTERM."""
     clock, stopped = SystemClock(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with await KubernetesCluster.connect(kubeconfig) as server:
@@ -88,7 +88,7 @@ async def _run(kubeconfig: Path, name: str) -> None:
         async with asyncio.TaskGroup() as tasks:
             parts = [tasks.create_task(part) for part in (runtime.run(), server.keep_warm(clock))]
             await runtime.synced.wait()
-            # Implement `kubedsm run` does.
+            # As `kubedsm run` does.
             gc.collect()
             gc.freeze()
             _write_line(READY)

@@ -1,7 +1,7 @@
-"""Measurements of a burst, and the tables next to Table 3 of the rotating-score-cache paper.
+"""Results of the burst benchmark, and tables next to Table 3 of the rotating-score-cache paper.
 
-Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by the API's
-timestamps, in whole seconds; evenness is of pods, over the nodes with pods.
+Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by the API's timestamps
+in whole seconds; evenness is that of pods, over the nodes with pods.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,9 +68,10 @@ _RATIOS = {
 
 
 def summarize_times(seconds: Sequence[float], pods: int) -> dict[str, float]:
-    """Return mean and quantiles in ms; pods without a time are missing.
+    """Return mean, quantiles and maximum of the times in ms, and the number of `missing` pods.
 
-    Quantile p is interpolated linearly at rank (n - 1) p. Without any time there is only `missing`.
+    `seconds` has one time per observed pod; the other ones of `pods` are missing. Quantile p is
+    interpolated linearly at rank (n - 1) p. Without any time there is only `missing`.
     """
     missing = {"missing": float(pods - len(seconds))}
     if not seconds:
@@ -81,10 +82,10 @@ def summarize_times(seconds: Sequence[float], pods: int) -> dict[str, float]:
 
 
 def summarize_evenness(amounts: Sequence[float]) -> dict[str, float]:
-    """Return statistics of evenness from the amount on each node; at least one is not 0.
+    """Return evenness statistics of the amounts per node; at least one amount is not 0.
 
-    `std` is the population's, `cv` std / mean. `jain` is Jain's index, (sum x)^2 / (n sum x^2): 1
-    if all nodes have the same, 1 / n if one node has everything. cv = sqrt(1 / jain - 1).
+    `std` is the population's, `cv` std / mean. `jain` is Jain's fairness index, (sum x)^2 / (n sum
+    x^2): 1 if all nodes have the same, 1 / n if one node has everything. cv = sqrt(1 / jain - 1).
     """
     values = np.array(amounts, dtype=float)
     mean, std = float(values.mean()), float(values.std())
@@ -101,7 +102,7 @@ def summarize_evenness(amounts: Sequence[float]) -> dict[str, float]:
 
 @attrs.frozen(slots=True)
 class Round:
-    """One burst."""
+    """Measurements of one burst, and the pods placed on each node."""
 
     figures: Figures
     #: by node
@@ -110,7 +111,7 @@ class Round:
 
 @attrs.frozen
 class Side:
-    """Bursts of one scheduler."""
+    """Measurements of one scheduler over all rounds."""
 
     scheduler: str
     rounds: Sequence[Round]
@@ -119,11 +120,14 @@ class Side:
 
     @cached_property
     def medians(self) -> Figures:
-        """Return medians over the rounds with the measurement."""
+        """Return the median over the rounds, by measurement name."""
         return _medians(each.figures for each in self.rounds)
 
     def ratios_to(self, other: "Side") -> Figures:
-        """Return medians of the ratios of each round; both bursts of a round are close in time."""
+        """Return the median ratio of this scheduler's measurements to another's.
+
+        Ratios are taken round by round, since both bursts of a round run close together in time.
+        """
         pairs = zip(self.rounds, other.rounds, strict=True)
         return _medians(
             {
@@ -136,7 +140,7 @@ class Side:
 
     @property
     def fullest_nodes(self) -> dict[str, float]:
-        """Mean pods of the fullest nodes."""
+        """Return the pods on the fullest node, as the mean over the rounds."""
         mean = {
             node: fmean(each.pods[node] for each in self.rounds) for node in self.rounds[0].pods
         }
@@ -144,8 +148,8 @@ class Side:
 
     @property
     def cache_use(self) -> dict[str, Any] | None:
-        """Return scoring passes over all nodes, hit rate and lookup outcomes of the score cache,
-        over all rounds.
+        """Return the score cache's full scoring passes, hit rate and lookup outcomes, over all
+        rounds.
         """
         if self.lookups is None:
             return None
@@ -167,7 +171,7 @@ def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
 
 @attrs.frozen
 class BurstResult:
-    """Bursts of all schedulers; the first is compared with the others."""
+    """Results of all schedulers; tables compare the first scheduler with the others."""
 
     pods: int
     nodes: int
@@ -206,7 +210,7 @@ def _round_figures(figures: Figures) -> dict[str, float]:
 
 
 def standings(result: BurstResult) -> list[Standing]:
-    """Rank the schedulers by each measurement; the bare loop decides nothing and is left out."""
+    """Rank the schedulers by each measurement, without the bare loop, which makes no decisions."""
     sides = [side for side in result.sides if side.scheduler != bare_loop.NAME]
     return [
         Standing(

@@ -43,7 +43,7 @@ Times = Mapping[Any, float]
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """Schedulers and size of the bursts; times in seconds."""
+    """Plan of a burst benchmark: schedulers, pods, rounds, and pauses in seconds."""
 
     schedulers: Sequence[str]
     pods: int
@@ -56,7 +56,7 @@ class Plan:
     pause: float = 0.0
 
     def orders(self) -> Iterator[Sequence[str]]:
-        """Yield the schedulers' order in each round, rotated by one."""
+        """Yield the order of the schedulers in each round, rotated by one per round."""
         for number in range(self.rounds):
             first = number % len(self.schedulers)
             yield (*self.schedulers[first:], *self.schedulers[:first])
@@ -72,8 +72,8 @@ async def run(
 ) -> BurstResult:
     """Run all rounds in a temporary namespace, which is deleted in any case.
 
-    alone: context that stops all other schedulers. Raises ClusterError, and TimeoutError if no pod
-    of a burst is bound, or if deleted pods remain.
+    The context manager `alone` pauses the other schedulers. Raises ClusterError, and TimeoutError
+    if no pod of a burst is bound, or if deleted pods remain.
     """
     api, namespace = Api(cluster), f"kubedsm-burst-{rng.getrandbits(32):08x}"
     nodes = (await api.get(f"{CORE}/nodes"))["items"]
@@ -106,7 +106,7 @@ async def run(
 
 @attrs.define
 class Sightings:
-    """Times of the first observation of each pod, bound, and Ready; and the latest state."""
+    """Pod states observed by the watch: first time created, bound and Ready; latest state."""
 
     clock: Clock
     created: dict[Uid, float] = attrs.field(factory=dict, init=False)
@@ -132,7 +132,7 @@ class Sightings:
 
 @attrs.define
 class _Bursts:
-    """Creates and deletes bursts in one namespace."""
+    """Runner of bursts: creates, measures and deletes one Deployment per burst in one namespace."""
 
     api: Api
     clock: Clock
@@ -142,7 +142,10 @@ class _Bursts:
     seen: Sightings
 
     async def create_burst(self, scheduler: str, name: str) -> Round:
-        """Raises ClusterError, TimeoutError if no pod is created or bound."""
+        """Create a burst and wait until its pods are Ready; return the measurements.
+
+        Raises ClusterError, and TimeoutError if no pod is created or bound.
+        """
         self.seen.clear()
         pods, patience = self.plan.pods, self.plan.patience
         labels = {"bench-run": name, "bench-scheduler": scheduler, "applicationId": name}
@@ -177,7 +180,10 @@ class _Bursts:
         return Round(figures, {node: placed[node] for node in self.nodes})
 
     async def delete_burst(self, name: str) -> None:
-        """Delete a burst with all pods. Raises ClusterError, TimeoutError."""
+        """Delete the Deployment of a burst and wait until its pods are gone.
+
+        Raises ClusterError, TimeoutError.
+        """
         await self.api.delete(self.namespace, "deployments", name, APPS)
         patience = self.plan.patience
         due = self.clock.monotonic() + patience
@@ -224,7 +230,7 @@ def _is_emulated(node: dict[str, Any]) -> bool:
 
 
 def _read_recorded_times(pod: dict[str, Any]) -> dict[str, float]:
-    """Return the API's timestamps, as a Unix timestamp."""
+    """Return the pod's creation, bind and Ready times as recorded by the API, in Unix seconds."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     moments = {
         condition["type"]: condition["lastTransitionTime"]

@@ -1,1 +1,1 @@
-"""kube-scheduler and KubeDSM on large clouds, when each scores only some of the nodes."""
+"""Benchmark `nodes`: kube-scheduler and KubeDSM on large clouds, scoring some of the nodes only."""

@@ -1,4 +1,4 @@
-"""Measurements of each contender at each size, and their tables."""
+"""Results of the `nodes` benchmark: measurements by contender and cluster size, and tables."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 @attrs.frozen(slots=True)
 class Round:
-    """Decisions on all pods of one instance."""
+    """Measurements of one contender on one generated cloud."""
 
     #: CPU milliseconds a pod
     ms: float
@@ -62,7 +62,7 @@ class Round:
 
 
 def summarize_bindings(before: Snapshot, bindings: Sequence[Binding]) -> dict[str, float]:
-    """Return score and evenness of a round, by field name of `Round`."""
+    """Return mean score and evenness of the bindings, by field name of `Round`."""
     on_nodes = Counter(binding.node for binding in bindings)
     nodes = summarize_evenness([on_nodes[name] for name in before.nodes])
     zone_of = {name: node.labels[_ZONE] for name, node in before.nodes.items()}
@@ -97,7 +97,7 @@ def _cpu_memory(amounts: Resources) -> tuple[int, int]:
 
 @attrs.frozen
 class Side:
-    """One contender at one size."""
+    """Measurements of one contender at one cluster size, over all rounds."""
 
     nodes: int
     policy: str
@@ -110,7 +110,7 @@ class Side:
 
     @cached_property
     def medians(self) -> Mapping[str, float]:
-        """Medians over the rounds, by the names of a round's fields."""
+        """Return the median over the rounds, by field name of `Round`."""
         names = [field.name for field in attrs.fields(Round)]
         return {name: float(median(getattr(r, name) for r in self.rounds)) for name in names}
 
@@ -120,7 +120,7 @@ class Side:
 
     @property
     def is_fair(self) -> bool:
-        """Return True if no node was scored more than once more than another."""
+        """Return True if the searches covered all nodes equally often, give or take one."""
         return all(each.most - each.least <= 1 for each in self.rounds)
 
     def as_json(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Side:
 
 @attrs.frozen
 class NodesResult:
-    """All contenders at one size after the other."""
+    """Results of all contenders at all cluster sizes."""
 
     pods: int
     rounds: int
@@ -143,7 +143,7 @@ class NodesResult:
         return list(dict.fromkeys(side.nodes for side in self.sides))
 
     def with_all_nodes(self, side: Side) -> Side:
-        """Return the same scheduler's side with all nodes scored."""
+        """Return the results of the same scheduler at the same size that scored all nodes."""
         key = side.nodes, side.policy, ALL
         return next(s for s in self.sides if (s.nodes, s.policy, s.percentage) == key)
 
@@ -166,7 +166,7 @@ class NodesResult:
 
 
 def standings(result: NodesResult) -> list[Standing]:
-    """Rank KubeDSM by default configuration settings, and kube-scheduler with each percentage."""
+    """Rank KubeDSM with default settings, and kube-scheduler with each percentage."""
     ours = f"{KUBEDSM}, p = {ALL}"
     return [
         Standing(

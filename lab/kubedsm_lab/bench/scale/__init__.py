@@ -1,1 +1,1 @@
-"""Cost of everything at one size of the cluster."""
+"""Benchmark `scale`: cost of watches, decisions, suggestions and the process at a cluster size."""

@@ -1,6 +1,6 @@
-"""`kubedsm bench scale`: reading, deciding and suggesting at one size, each next to another form.
+"""`kubedsm bench scale`: cost of decoding, deciding and suggesting, each against an alternative.
 
-Reading is compared with kubernetes_asyncio's typed models of the same bytes. Decisions and
+Decoding is compared with kubernetes_asyncio's typed models of the same bytes. Decisions and
 suggestions are compared with the same computation on a snapshot without cached aggregates.
 """
 
@@ -44,7 +44,7 @@ _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 
 @attrs.frozen(slots=True)
 class Pair:
-    """CPU milliseconds of two forms, medians over the rounds; the ratio is the median of ratios."""
+    """CPU cost of KubeDSM and of an alternative: median milliseconds, and the median ratio."""
 
     what: str
     rounds: int
@@ -66,10 +66,10 @@ class Pair:
 
 
 def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
-    """Measure one size; without `seconds` no scheduler process is run.
+    """Measure one cluster size; with `seconds`, also a scheduler process for that long.
 
-    Not to be called from a running event loop. Raises DisagreementError if two forms differ, and
-    the errors of `running.run`.
+    Must not be called from a running event loop. Raises DisagreementError if two implementations
+    differ, and the errors of `running.run`.
     """
     pairs = (
         asyncio.run(compare_watch_lines(rounds)),
@@ -116,7 +116,7 @@ def compare(
     beside: Callable[[], T],
     between: Callable[[], object] = lambda: None,
 ) -> Pair:
-    """Time both forms in turns, with `between` before each.
+    """Time two implementations alternately; `between` runs before each round.
 
     Raises DisagreementError if their results differ.
     """
@@ -139,7 +139,7 @@ def compare(
 
 
 async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
-    """Parse watch lines of pods, as our decoder and as kubernetes_asyncio's `Watch` do."""
+    """Compare parsing pod watch lines by KubeDSM's decoder and by kubernetes_asyncio's `Watch`."""
     rng = random.Random(0)
     lines = [watch_line(rng) for _ in range(number)]
     async with Watch("V1Pod") as watch:
@@ -161,7 +161,10 @@ async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
 
 
 async def _compare_list(pods: int) -> Pair:
-    """List pods into an empty mirror; the cost of typed models is extrapolated from one page."""
+    """Compare listing all pods into an empty mirror with decoding typed models.
+
+    The cost of typed models is extrapolated from one page.
+    """
     rng, mirror, ours = random.Random(0), ClusterMirror(), 0.0
     for first in range(0, pods, PAGE_SIZE):
         body = _encode_page(rng, min(PAGE_SIZE, pods - first))
@@ -185,7 +188,10 @@ def _encode_page(rng: random.Random, count: int) -> bytes:
 
 
 def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
-    """Decide on each batch, then suggest; a pod event comes before each computation."""
+    """Compare decisions on each batch, then suggestions, with and without cached aggregates.
+
+    A pod event precedes each computation.
+    """
     mirror, policy = build_mirror(size), _CONFIGURATION.policy
 
     def compare_snapshots(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
@@ -215,7 +221,7 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
 
 
 def _decide_batch(waiting: list[Pod], seen: Snapshot) -> object:
-    return _CONFIGURATION.policy.decide(seen, seen.schedulable(waiting))
+    return _CONFIGURATION.policy.decide_batch(seen, seen.schedulable(waiting))
 
 
 def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:

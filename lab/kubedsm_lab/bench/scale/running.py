@@ -1,4 +1,4 @@
-"""`kubedsm run` as a process at one size: memory, CPU while pods come and go, event loop lag.
+"""Cost of a `kubedsm run` process at one cluster size: memory, CPU under churn, event loop lag.
 
 The API server is emulated, in a separate process, and all pods are bound before the scheduler
 starts. Three phases follow: single pods are created and deleted, then also bursts, then an idle
@@ -42,7 +42,7 @@ _POLL_PERIOD = 0.005
 
 
 async def run(size: Size, seconds: float) -> Report:
-    """Change pods for `seconds`, then add bursts, then wait for `seconds`.
+    """Measure a scheduler process in three phases of `seconds` each: pod churn, bursts, idle.
 
     Raises ClusterError, and TimeoutError if pods are not bound or the scheduler does not sync.
     """
@@ -88,7 +88,7 @@ class _Binder:
             self._pending.put_nowait(event.pod)
 
     async def bind_pods(self) -> None:
-        """Run until cancelled."""
+        """Bind pending pods until cancelled."""
         while True:
             pod = await self._pending.get()
             await self.api.bind(pod.namespace, pod.name, pod.uid, self.rng.choice(self.nodes))
@@ -144,7 +144,7 @@ class _Measurement:
         return _build_report(to_sync, resident, rate, used, lag, suggestions)
 
     async def _change_pods(self, names: list[str], seconds: float) -> float:
-        """Cause EVENTS_PER_SECOND pod events; return the duration in seconds."""
+        """Create and delete pods at EVENTS_PER_SECOND; return the duration in seconds."""
         began, events = self.clock.monotonic(), self.binder.events
         # Deployments are scaled down by one pod in turn, then up again.
         replicas = itertools.cycle(
@@ -172,7 +172,7 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Return the measurements of the process and of its children (both lists) as a report."""
+    """Return the report: measurements of the process and of its children (both lists)."""
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
         "emulated": True,
@@ -222,7 +222,7 @@ def _format_usage(cpu_percent: float, megabytes: float) -> tuple[str, str]:
 def lag_between(before: str, after: str) -> dict[str, float]:
     """Return quantiles of the event loop lag between two scrapes, in seconds.
 
-    Every quantile is the upper bound of a histogram bucket; infinite above the last bucket.
+    Each quantile is the upper bound of a histogram bucket; infinite above the last bucket.
     """
     earlier = dict(_lag_buckets(before))
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in _lag_buckets(after)]

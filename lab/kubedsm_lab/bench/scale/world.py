@@ -1,4 +1,4 @@
-"""Cluster of one size as the mirror has it, and batches of pending pods."""
+"""Generated cluster of one size as a mirror, and batches of pending pods."""
 
 import random
 
@@ -33,7 +33,7 @@ class Size:
 
 @attrs.frozen(slots=True)
 class Batch:
-    """Pods created at once, with a separate workload for each class."""
+    """Number of pending pods created at once, and of pod classes among them, one workload each."""
 
     pods: int
     classes: int
@@ -44,7 +44,7 @@ class Batch:
         return f"{self.pods} pods of {self.classes} class{'es' if self.classes > 1 else ''}"
 
     def pending_pods(self) -> list[Pod]:
-        """Return pods created within a second, without differences in age."""
+        """Return the pods of the batch, created within one second, so age gives no precedence."""
         return [
             attrs.evolve(
                 _make_pod("new", number, number % self.classes), created=number / self.pods
@@ -54,7 +54,7 @@ class Batch:
 
 
 def build_mirror(size: Size, seed: int = 1) -> ClusterMirror:
-    """Return nodes of both tiers, and running pods of 8 classes on random nodes."""
+    """Return a mirror with nodes of both tiers, and running pods of 8 classes on random nodes."""
     rng, mirror = random.Random(seed), ClusterMirror()
     for number in range(size.nodes):
         mirror.apply(NodeApplied(_make_node(number)))

@@ -1,1 +1,1 @@
-"""Long run of many tenants, one of which is odd, while schedulers are disturbed."""
+"""Soak test: ordinary tenants next to an odd one, while faults disturb the schedulers."""

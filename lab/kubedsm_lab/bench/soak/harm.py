@@ -36,7 +36,10 @@ LONGEST_STALL = 8.0
 
 @attrs.define
 class Harm:
-    """Fault injection; periods in seconds, 0 for never."""
+    """Fault injector of the soak: kills and pauses schedulers, and disturbs connections.
+
+    Periods are in seconds; 0 disables the kind of fault.
+    """
 
     schedulers: Sequence[Scheduler]
     lines: Sequence[Line]
@@ -93,7 +96,7 @@ class Harm:
         victim.send(signal.SIGCONT)
 
     async def _disturb_lines(self) -> None:
-        """Disturb all lines at once, each in a random way."""
+        """Reset, truncate or stall each scheduler's connections to the API server, at random."""
         async with asyncio.TaskGroup() as tasks:
             for line in self.lines:
                 how = self.rng.choice(("cut", "broken off", "stalled"))
@@ -106,13 +109,13 @@ class Harm:
                     tasks.create_task(line.stall(self.rng.uniform(1.0, LONGEST_STALL)))
 
     def _choose_leader(self) -> Scheduler:
-        """Return the leader; any scheduler if there is none."""
+        """Return the scheduler that leads; a random one without a leader."""
         leading = [each for each in self.schedulers if each.log.leading]
         return self.rng.choice(leading or self.schedulers)
 
 
 def scheduler_options(folder: Path) -> tuple[str, ...]:
-    """Write a configuration for fault injection; return the options of `kubedsm run`."""
+    """Write a scheduler configuration for fault injection; return options of `kubedsm run`."""
     config = folder / "eager.json"
     config.write_bytes(orjson.dumps(_EAGER))
     return (

@@ -1,4 +1,7 @@
-"""Leftovers after tenants stop, and after all namespaces are deleted: none are allowed."""
+"""Check for leftovers of a soak, after tenants stop and after all namespaces are deleted.
+
+Leftovers are pending pods, migration labels, plans, reservations and orphaned processes.
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -31,7 +34,7 @@ _FILLING_NAMESPACE = "room"
 
 @attrs.frozen(slots=True, kw_only=True)
 class Left:
-    """Leftovers: first of stopped tenants, then of schedulers on an empty cluster."""
+    """Leftovers found: of the stopped tenants, then of the schedulers on an empty cluster."""
 
     waiting: int = 0
     #: pods with a migration label or annotation
@@ -48,7 +51,7 @@ class Left:
 
 @attrs.frozen
 class Leavings:
-    """Inspection of a cluster without load."""
+    """Leftover check of a soak, run on the cluster once no tenant creates load."""
 
     api: Api
     watch: PodWatch
@@ -56,9 +59,9 @@ class Leavings:
     clock: Clock
 
     async def find(self) -> Left:
-        """Wait up to SETTLING seconds for each kind of leftover to disappear; return the remaining.
+        """Return the leftovers that remain after SETTLING seconds for each kind.
 
-        Deletes all namespaces in between, then allocates every node completely. Raises
+        Deletes all namespaces, then fills every node to verify that its capacity is free. Raises
         ClusterError.
         """
         await self._wait_until_empty(self._list_unsettled)
@@ -108,7 +111,7 @@ class Leavings:
         return [_qualified_name(pod) for pod in await self.api.list_pods()]
 
     async def _fill_nodes(self) -> None:
-        """Create a pod for each node, requesting the whole allocatable CPU and memory."""
+        """Create one pod per node that requests all allocatable CPU and memory."""
         await self.api.create_namespace(_FILLING_NAMESPACE)
         for node in (await self.api.get(f"{CORE}/nodes"))["items"]:
             name, allocatable = node["metadata"]["name"], node["status"]["allocatable"]
@@ -118,7 +121,7 @@ class Leavings:
             await self.api.create(_FILLING_NAMESPACE, "pods", body)
 
     async def _list_unbound(self) -> Collection[str]:
-        """Return the nodes whose filling pod is pending."""
+        """Return the nodes whose capacity-filling pod is still pending."""
         return [
             pod["metadata"]["name"]
             for pod in await self.api.list_pods()
@@ -136,7 +139,7 @@ class Leavings:
 
 
 def nonzero_gauges(metrics: str) -> Iterator[str]:
-    """Yield the nonzero gauges of work in progress from metrics in Prometheus' format."""
+    """Yield the nonzero gauges of work in progress from metrics in Prometheus' text format."""
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             if sample.name in _IN_PROGRESS and sample.value:

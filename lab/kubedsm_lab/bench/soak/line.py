@@ -1,4 +1,4 @@
-"""TCP proxy between a scheduler and its API server that resets, stalls or truncates.
+"""TCP proxy between a scheduler and its API server that can reset, stall or truncate connections.
 
 Bytes in flight are lost when either side resets the connection, as on a network: an abandoned
 request does not arrive later.
@@ -24,7 +24,7 @@ _CHUNK = 2**16
 
 @attrs.define(eq=False)
 class _Connection:
-    """Connection of a client, and the corresponding connection to the server."""
+    """Pair of proxied connections: from the client, and to the server."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
@@ -33,7 +33,7 @@ class _Connection:
 
 
 class Line:
-    """Proxy to a server's URL; listens inside `async with`."""
+    """TCP proxy in front of a server's URL; listens while its context is entered."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._server_url = URL(url)
@@ -59,7 +59,7 @@ class Line:
         await self._listening.wait_closed()
 
     def write_kubeconfig(self, source: Path, target: Path) -> Path:
-        """Copy the server's kubeconfig with the proxy's URL."""
+        """Write a copy of the server's kubeconfig with the proxy's URL."""
         document = orjson.loads(source.read_bytes())
         for named in document["clusters"]:
             named["cluster"]["server"] = self.url
@@ -67,18 +67,18 @@ class Line:
         return target
 
     def cut(self) -> None:
-        """Reset every connection."""
+        """Reset every connection on both sides."""
         for connection in self._connections:
             _reset_connection(connection.client)
             _reset_connection(connection.server)
 
     def break_off(self) -> None:
-        """Truncate the next response, or part of a watch, on each connection."""
+        """Truncate the next response, or chunk of a watch, on each connection."""
         for connection in self._connections:
             connection.breaks_off = True
 
     async def stall(self, seconds: float) -> None:
-        """Forward nothing for some seconds, then everything that both sides still expect."""
+        """Forward no bytes for `seconds`, then resume on all connections that are still open."""
         self._flows.clear()
         try:
             await self._clock.sleep(seconds)
@@ -115,7 +115,7 @@ class Line:
         requests: asyncio.StreamReader,
         responses: asyncio.StreamReader,
     ) -> None:
-        """Forward both directions until either side ends."""
+        """Forward bytes in both directions until either side ends."""
         async with asyncio.TaskGroup() as tasks:
             to_server = self._forward_bytes(requests, connection.server, lambda: False)
             to_client = self._forward_bytes(
@@ -138,7 +138,7 @@ class Line:
                 await to.drain()
 
     async def _read_chunk(self, source: asyncio.StreamReader) -> bytes:
-        """Return the next bytes; none at the end, or if the source was reset during a stall."""
+        """Return the next bytes from the source; empty at the end, or if reset during a stall."""
         data = await source.read(_CHUNK)
         await self._flows.wait()
         return b"" if source.exception() is not None else data

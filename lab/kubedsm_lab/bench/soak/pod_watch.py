@@ -1,4 +1,4 @@
-"""Observation of all pods by a watch: waiting times, and violated invariants."""
+"""Watch of all pods during a soak: waiting times, and violated invariants."""
 
 from collections import defaultdict
 
@@ -14,7 +14,7 @@ SCHEDULER_NAME = "kubedsm"
 
 @attrs.frozen(slots=True)
 class Wait:
-    """Time of a pod's first observation, and seconds until bound or deleted."""
+    """Waiting time of a pod: first observed at `created`, then seconds until bound or deleted."""
 
     created: float
     seconds: float
@@ -22,7 +22,7 @@ class Wait:
 
 
 class PodWatch:
-    """Waiting times of KubeDSM's pods, and invariants checked at each event.
+    """Watch handler that records the waiting times of KubeDSM's pods and checks invariants.
 
     A pod keeps its node, requests on a node do not exceed the allocatable resources, and migrations
     do not remove the last Ready pod of a workload.
@@ -35,7 +35,7 @@ class PodWatch:
         self._pods: dict[Uid, Pod] = {}
         self._allocatable: dict[NodeName, Resources] = {}
         self._requested: defaultdict[NodeName, Resources] = defaultdict(Resources)
-        #: of all pods but the odd tenant's
+        #: waiting times of all pods except the odd tenant's
         self.waits: list[Wait] = []
         self.most_odd = 0
         self.events = 0

@@ -49,7 +49,7 @@ _SYNC_TIMEOUT = 90.0
 
 @attrs.frozen(slots=True, kw_only=True)
 class SoakShape:
-    """Duration in seconds, and amounts."""
+    """Parameters of a soak: duration in seconds, load of both tenants, and fault periods."""
 
     seconds: float
     #: new Deployments a second
@@ -68,13 +68,13 @@ class SoakShape:
 
     @property
     def calm(self) -> float:
-        """Seconds before the odd tenant and the first fault, and after the last fault."""
+        """Return the seconds without faults: before the first one, and after the last one."""
         calm = _CALM * self.seconds
         return min(calm, _CALM_SECONDS) if self.is_harmed else calm
 
 
 async def run(shape: SoakShape, seed: int) -> SoakResult:
-    """Start the processes and run the soak. Raises ClusterError."""
+    """Start the API server and schedulers, and run the soak. Raises ClusterError."""
     clock = SystemClock()
     async with (
         emulated_cluster(CLUSTER) as path,
@@ -164,7 +164,10 @@ async def _run_soak(
 async def _watch_cluster(
     tasks: asyncio.TaskGroup, cluster: Cluster, clock: Clock, rng: random.Random, watch: PodWatch
 ) -> list[asyncio.Task[NoReturn]]:
-    """Deliver all nodes to the watch, then all pods."""
+    """Start the watches of nodes, then of pods, each after the first list of the previous one.
+
+    Returns the tasks of the reflectors.
+    """
     watching = []
     kinds: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS)
     for watched in kinds:

@@ -1,4 +1,4 @@
-"""Tenants of a soak: many with ordinary Deployments, and one with odd objects.
+"""Tenants of a soak: many with ordinary Deployments, and an odd one with extreme objects.
 
 Every odd object is valid: a real API server accepts all of them.
 """
@@ -35,7 +35,7 @@ _GROUPS = {"deployments": APPS, "poddisruptionbudgets": POLICY}
 
 @attrs.define
 class OrdinaryTenants:
-    """Creation, scaling and deletion of Deployments and namespaces."""
+    """Ordinary load: Deployments and namespaces that are created, scaled and deleted."""
 
     api: Api
     clock: Clock
@@ -54,7 +54,7 @@ class OrdinaryTenants:
     _namespaces: list[str] = attrs.field(factory=list, init=False)
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Create load until cancelled."""
         for _ in range(_NAMESPACES):
             await self._add_namespace()
         async with asyncio.TaskGroup() as tasks:
@@ -102,7 +102,7 @@ class OrdinaryTenants:
 
 @attrs.define
 class OddTenant:
-    """Waves of odd objects."""
+    """Tenant that creates extreme but valid objects, wave after wave."""
 
     api: Api
     clock: Clock
@@ -117,11 +117,11 @@ class OddTenant:
 
     @property
     def asked(self) -> int:
-        """Most pods requested at a time: two waves overlap."""
+        """Return the most pods that exist at a time: two waves overlap."""
         return 2 * len(self.ways) * self.pods
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Create and delete waves until cancelled."""
         await self.api.create_namespace(ODD_NAMESPACE)
         budget = {"selector": {"matchLabels": _PROTECTED}, "maxUnavailable": 0}
         await self._create_object(
@@ -154,7 +154,7 @@ class OddTenant:
 
 @attrs.frozen
 class Wave:
-    """Pods created at once; `node`: nodeName of pods created as bound."""
+    """Odd pods created at once; `node` is the nodeName of pods that are created already bound."""
 
     number: int
     pods: int
@@ -167,13 +167,15 @@ Oddity = Callable[[Wave], Iterator[Any]]
 
 
 def absurd(wave: Wave) -> Iterator[Any]:
-    """Request amounts beyond the capacity of any node."""
+    """Yield pods with requests beyond the capacity of any node."""
     for index in range(wave.pods):
         yield {"metadata": {}, "spec": pod_spec(_ABSURD[index % len(_ABSURD)])}
 
 
 def overlapping(wave: Wave) -> Iterator[Any]:
-    """Spread each pod over the others, with a different selector for each pod."""
+    """Yield pods with topology spread constraints, each with a different selector of the other
+    pods.
+    """
     for index in range(wave.pods):
         chosen = [str(n) for n in range(wave.pods) if n == index or wave.rng.randrange(2)]
         selector = {"matchExpressions": [{"key": "n", "operator": "In", "values": chosen}]}
@@ -188,7 +190,10 @@ def overlapping(wave: Wave) -> Iterator[Any]:
 
 
 def forged(wave: Wave) -> Iterator[Any]:
-    """Forge migration labels and annotations, on pods under a budget of 0 and a Deployment."""
+    """Yield pods with forged migration labels and annotations, and a Deployment with the label.
+
+    A PodDisruptionBudget of 0 protects the pods.
+    """
     label = {MIGRATING_LABEL: f"w{wave.number}"}
     for index in range(wave.pods - MOST_REPLICAS):
         note = {"plan": "p", "replicaSet": "../../x", "target": wave.node, "since": 0}

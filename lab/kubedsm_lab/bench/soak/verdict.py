@@ -1,4 +1,4 @@
-"""Guarantees of the scheduler, checked against the observations of a soak."""
+"""Verdict of a soak: the scheduler's guarantees, checked against the observations."""
 
 import math
 import statistics
@@ -42,7 +42,7 @@ class Guarantee:
 
 @attrs.frozen(kw_only=True)
 class SoakResult:
-    """Observations; times are of the monotonic clock."""
+    """Observations of a soak, and the guarantees derived; times are of the monotonic clock."""
 
     started: float
     #: start of the odd tenant and of fault injection
@@ -51,7 +51,7 @@ class SoakResult:
     ended: float
     workloads: int
     namespaces_deleted: int
-    #: of all pods but the odd tenant's
+    #: waiting times of all pods except the odd tenant's
     waits: Sequence[Wait]
     #: pod and node events with checked invariants
     events: int
@@ -137,7 +137,10 @@ class SoakResult:
         yield Guarantee("stops", "the scheduler ends on SIGTERM", measured, in_time)
 
     def _check_ends(self) -> Guarantee:
-        """Kills do not count, nor the loss of the Lease to another replica."""
+        """Check that no scheduler exits by itself.
+
+        Injected kills do not count, nor exits after another replica acquired the Lease.
+        """
         gave_way = self.log.gave_way
         ends = self.ends + (gave_way if self.replicas == 1 else 0)
         measured = f"{ends} ends"
@@ -165,14 +168,14 @@ class SoakResult:
         return Latency.of([w.seconds for w in self.waits if since <= w.created < until])
 
     def _fifth_bounds(self, number: int) -> tuple[float, float]:
-        """Return start and end of a fifth of the time with the odd tenant or with faults."""
+        """Return start and end of one fifth of the disturbed time, with odd tenant or faults."""
         until = self.unharmed_since
         fifth = (until - self.odd_since) / _FIFTHS
         since = self.odd_since + number * fifth
         return since, until if number == _FIFTHS - 1 else since + fifth
 
     def _check_migrations(self) -> Guarantee:
-        """An odd tenant must not stop the migrations of other tenants' pods."""
+        """Check that the odd tenant does not stop the migrations of other tenants' pods."""
         usual, later = (
             60
             * sum(done == "completed" and since <= at < until for at, done in self.log.moves)
@@ -183,9 +186,10 @@ class SoakResult:
         return Guarantee("moves", "migrations go on", measured, later >= usual / FEWER_MOVES)
 
     def _check_memory(self) -> Guarantee:
-        """Compare the last fifth with the second, after caches have become warm.
+        """Check that memory does not grow: compare the last fifth with the second.
 
-        Under fault injection processes die early: then compare first and last fifth at equal ages.
+        The first fifth fills caches. Under fault injection processes die early; then the first and
+        the last fifth are compared at equal process ages.
         """
         ages = YOUNG if self.harm else (0.0, math.inf)
         early, late = self._fifth_bounds(0 if self.harm else 1), self._fifth_bounds(_FIFTHS - 1)

@@ -1,1 +1,1 @@
-"""Decisions above the exact-search limit, next to the best there is."""
+"""Benchmark `solve`: decisions above the exact-search limit, compared with the optimum."""

@@ -1,4 +1,4 @@
-"""Random batches and clusters above the exact-search limit."""
+"""Random batches and clusters that exceed the exact-search limit."""
 
 import itertools
 import random
@@ -85,24 +85,24 @@ class _Service:
 
 
 def batches(seed: int) -> Iterator[Instance]:
-    """Yield batches of 4 to 12 workloads requesting 0.9 to 1.5 of the capacity, endlessly."""
+    """Yield random batches without end: 4 to 12 workloads, requesting 90% to 150% of capacity."""
     generated = (_generate_batch(f"batch {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_placements, generated)
 
 
 def crowded(seed: int) -> Iterator[Instance]:
-    """Yield clusters of 9 to 16 workloads with randomly placed pods, endlessly."""
+    """Yield random clusters without end: 9 to 16 workloads with pods on random nodes."""
     generated = (_generate_cluster(f"crowded {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_moves, generated)
 
 
 def ruled(seed: int) -> Iterator[Instance]:
-    """Yield batches with rules among pods of some workloads; no pod runs. Without end."""
+    """Yield random batches without end, with affinity or spread rules among some pods."""
     return map(_add_rules, batches(seed))
 
 
 def _has_too_many_placements(instance: Instance) -> bool:
-    """Return whether the exact form of `make_decision` exceeds its bounds."""
+    """Return whether the exact search of `make_decision` exceeds its bounds."""
     snapshot = instance.snapshot
     edge, cloud = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
     fragmentation = Fragmentation(mix=request_mix(snapshot))
@@ -113,7 +113,7 @@ def _has_too_many_placements(instance: Instance) -> bool:
 
 
 def _has_too_many_moves(instance: Instance) -> bool:
-    """Return whether the exact form of `suggest` exceeds its bounds."""
+    """Return whether the exact search of `suggest` exceeds its bounds."""
     snapshot, bounds = instance.snapshot, SUGGEST_BOUNDS
     fragmentation = Fragmentation(mix=request_mix(snapshot))
     gains = Gains.of(snapshot, instance.promises, instance.objective)
@@ -188,7 +188,7 @@ def _generate_cluster(name: str) -> Instance:
 def _place_running(
     rng: random.Random, services: Sequence[_Service], nodes: Sequence[Node], number: int
 ) -> list[Pod]:
-    """Return pods placed on feasible nodes, mostly at the edge; infeasible pods are left out."""
+    """Return running pods placed on random feasible nodes, mostly at the edge."""
     free = {node.name: node.allocatable for node in nodes}
     pods: list[Pod] = []
     for at in range(number):
@@ -230,7 +230,7 @@ def _build_instance(
 
 
 def _draw_creation(rng: random.Random) -> float:
-    """Return a random creation time too recent for precedence by age."""
+    """Return a random creation time in seconds, recent enough that age gives no precedence."""
     return rng.uniform(1.0, 50.0)
 
 
@@ -282,7 +282,9 @@ def _with_rules(pod: Pod, added: SchedulingRules) -> Pod:
 
 
 def _random_rules(workload: Workload, draw: int) -> SchedulingRules:
-    """Return anti-affinity, spread, affinity, or no rule among the workload's pods."""
+    """Return scheduling rules among the workload's own pods: anti-affinity, spread, affinity or
+    none.
+    """
     own, namespace = (Requirement("app", "In", (workload.name,)),), workload.namespace
     match draw:
         case 0:

@@ -1,8 +1,8 @@
-"""Oracle for optimal placements and migrations: independent integer programmes, solved by HiGHS.
+"""Oracle for optimal placements and migrations: independent integer programs, solved by HiGHS.
 
-The model shares only the solver process with the scheduler. Variables are pods of a kind per node
-and, for the QoS score, a choice among the possible numbers of a workload's edge pods. Without a
-deadline the result is proven optimal, otherwise there is an upper bound.
+The model shares only the solver process with the scheduler. Variables are the pods of a kind per
+node and, for the QoS score, a choice among the possible numbers of a workload's edge pods. Without
+a deadline the result is proven optimal, otherwise there is an upper bound.
 """
 
 import math
@@ -46,7 +46,7 @@ _Terms = dict[int, int]
 
 @attrs.frozen(slots=True)
 class Reach:
-    """Best known value, and an upper bound."""
+    """Value of one objective: the best found, and a proven upper bound."""
 
     found: float
     bound: float
@@ -58,7 +58,7 @@ class Reach:
 
 @attrs.frozen(slots=True)
 class Best:
-    """Best placement or moves."""
+    """Optimal result of the oracle: pods placed and QoS scores by priority, and target nodes."""
 
     #: pods placed, highest priority first; empty if no pod is pending
     placed: tuple[Reach, ...]
@@ -73,9 +73,9 @@ class Best:
 
 
 def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool = False) -> Best:
-    """Place most pods, by priority, then maximise the QoS score, by the priority of workloads.
+    """Find the optimal placement of a batch: most pods by priority, then the highest QoS score.
 
-    plain: solve without presolve, for a second opinion. Raises TimeoutError if nothing is found.
+    `plain` disables HiGHS' presolve, for a second opinion. Raises TimeoutError if nothing is found.
     """
     snapshot, model = instance.snapshot, _Model()
     kinds = _group_kinds(instance.batch)
@@ -107,7 +107,7 @@ def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool
 
 
 def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:
-    """Maximise the QoS score by migrations, within the limits if given.
+    """Find the migrations that maximise the QoS score, within the limits if given.
 
     Capacity is checked after all migrations: make-before-break may not be possible. Raises
     TimeoutError if nothing is found.
@@ -146,7 +146,7 @@ def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float 
 
 
 class _Model:
-    """Integer programme under construction."""
+    """Integer program under construction: variables and linear constraints."""
 
     def __init__(self) -> None:
         self._rows = Rows()
@@ -158,7 +158,10 @@ class _Model:
         self._rows.add((list(terms), list(terms.values())), least=least, most=most)
 
     def limit_resources(self, free: Resources, pods: Sequence[tuple[PodClass, int]]) -> None:
-        """Constrain the requests of the pods to the free resources."""
+        """Constrain the pods' total requests to a node's free resources.
+
+        `pods` are pairs of a pod class and the variable of its number of pods.
+        """
         used: dict[str, _Terms] = defaultdict(dict)
         for pod_class, number in pods:
             for resource, amount in pod_class.requests.items():
@@ -171,9 +174,10 @@ class _Model:
     def score(
         self, instance: Instance, workload: Workload, on_edge: _Terms, share: Share
     ) -> _Terms:
-        """Return the workload's QoS score, in nano-units.
+        """Return the workload's QoS score in nano-units, as linear terms of new 0-1 variables.
 
-        on_edge: pods at the edge in addition to `share.edge`; `share.total`: all pods.
+        `on_edge` counts pods at the edge in addition to `share.edge`; `share.total` counts all
+        pods.
         """
         promise, objective = instance.promises(workload), instance.objective
         chosen = [self.add_variable(1) for _ in range(share.total + 1)]
@@ -189,9 +193,9 @@ class _Model:
     def maximise(
         self, goals: Sequence[_Terms], seconds: float, *, plain: bool = False
     ) -> tuple[list[tuple[int, int]], Ints]:
-        """Maximise one goal after the other, and keep the value of each.
+        """Maximise the objectives in lexicographic order; earlier ones keep their optimal values.
 
-        Returns (value, upper bound) by goal, and the values of the variables.
+        Returns (value, upper bound) per objective, and the values of the variables.
         """
         until = time.monotonic() + seconds
         programme, values = self._rows.programme(), None
@@ -225,10 +229,10 @@ def _without_rules(pod: Pod) -> Pod:
 def _add_rules(
     model: _Model, snapshot: Snapshot, rules: SchedulingRules, numbers: Mapping[NodeName, int]
 ) -> None:
-    """Add a kind's rules about pods of the same kind, none of which is running."""
+    """Add the constraints of a pod class's affinity and spread rules among its own pending pods."""
 
     def list_domains(key: str) -> list[_Terms]:
-        """Return the number of pods in each topology domain."""
+        """Return the pods of the class per topology domain, as linear terms."""
         found: dict[str, _Terms] = defaultdict(dict)
         for name, node in snapshot.nodes.items():
             found[node.labels[key]] |= _sum_terms([numbers[name]] if name in numbers else [])
@@ -256,7 +260,9 @@ def _add_flow(
     here: Mapping[NodeName | None, int],
     total: int,
 ) -> tuple[int, int, int]:
-    """Return variables: pods of a kind migrating within the edge, to the edge, to the cloud."""
+    """Add variables for the pods of a class that migrate within the edge, to the edge, to the
+    cloud.
+    """
     within, to_edge, to_cloud = (model.add_variable(total) for _ in range(3))
     departures: dict[Tier | None, _Terms] = defaultdict(dict)
     arrivals: dict[Tier | None, _Terms] = defaultdict(dict)
@@ -282,8 +288,8 @@ def _score_terms(
     numbers: Mapping[_Kind, Mapping[NodeName, int]],
     kinds: Mapping[_Kind, Sequence[Pod]],
 ) -> list[_Terms]:
-    """Return the QoS score by priority, with running pods next to a batch's."""
-    shares = instance.snapshot.shares()
+    """Return the objective terms of the QoS score, by priority, with running and pending pods."""
+    shares = instance.snapshot.census.shares
     edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}
     levels: dict[Workload, int] = {}
     for workload, pod_class in kinds:

@@ -1,4 +1,4 @@
-"""`kubedsm bench solve`: decisions with the solver and without, next to the best there is."""
+"""`kubedsm bench solve`: decisions with and without solver, compared with the oracle's optimum."""
 
 import itertools
 import math
@@ -40,7 +40,7 @@ _ORACLE_SECONDS = 60.0
 
 @attrs.frozen
 class Task:
-    """An instance, with the solver's limits for each programme and the oracle's seconds."""
+    """Instance to solve, with the solver's limits per program and the oracle's limit in seconds."""
 
     instance: Instance
     seconds: float = math.inf
@@ -85,7 +85,10 @@ def run(
 
 
 def place(task: Task) -> Placed:
-    """Place a batch in every way. Raises DisagreementError for impossible decisions."""
+    """Place a batch by every algorithm and by the oracle.
+
+    Raises DisagreementError for an infeasible decision, or one better than the optimum.
+    """
     instance = task.instance
     policies: dict[Way, Policy] = {
         Way.SOLVED: task.policy(solving=True),
@@ -104,7 +107,7 @@ def place(task: Task) -> Placed:
         instance.name,
         len(instance.batch),
         len(instance.snapshot.nodes),
-        _qos_by_priority(instance, instance.snapshot.shares()),
+        _qos_by_priority(instance, instance.snapshot.census.shares),
         ways,
         best,
         seconds,
@@ -112,10 +115,13 @@ def place(task: Task) -> Placed:
 
 
 def move(task: Task) -> Moved:
-    """Migrate in every way. Raises DisagreementError for impossible suggestions."""
+    """Suggest migrations on a cluster by every algorithm and by the oracle.
+
+    Raises DisagreementError for infeasible suggestions, or ones better than the optimum.
+    """
     instance = task.instance
     best, reachable = (best_moves(instance, each, task.patience) for each in (_LIMITS, None))
-    (before,) = _qos_by_priority(instance, instance.snapshot.shares())
+    (before,) = _qos_by_priority(instance, instance.snapshot.census.shares)
     ways = {way: _move_repeatedly(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
     for moves in ways.values():
         for gain, reach in ((moves.first, best.qos[0]), (moves.last, reachable.qos[0])):
@@ -135,10 +141,10 @@ def move(task: Task) -> Moved:
 
 
 def _move_repeatedly(task: Task, way: Way) -> Moves:
-    """Carry out successive suggestions until none is left."""
+    """Apply successive suggestions until none is left; return the gains of QoS score."""
     instance = task.instance
     snapshot = instance.snapshot
-    scores = _qos_by_priority(instance, snapshot.shares())
+    scores = _qos_by_priority(instance, snapshot.census.shares)
     longest, bound = 0.0, math.inf
     for number in range(_ROUNDS):
         measure = _measure_oracle if way is Way.BEST else measure_cpu
@@ -147,18 +153,18 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
         if after is snapshot:
             first, last = (score - scores[0] for score in (scores[:2][-1], scores[-1]))
             return Moves(first, last, bound, number, longest)
-        scores += _qos_by_priority(instance, after.shares())
+        scores += _qos_by_priority(instance, after.census.shares)
         snapshot = after
     raise DisagreementError(f"{instance.name}: suggestions do not come to an end")
 
 
 def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
-    """Return the snapshot after the next migrations, and an upper bound of the gain.
+    """Apply one suggestion; return the new snapshot and an upper bound of the gain.
 
     Without migrations the same snapshot object is returned.
     """
     if way is Way.BEST:
-        (before,) = _qos_by_priority(task.instance, snapshot.shares())
+        (before,) = _qos_by_priority(task.instance, snapshot.census.shares)
         best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
         gains = best.qos[0].found - before > ROUNDING
         return (
@@ -179,7 +185,7 @@ def _allow_any(_: Pod) -> None:
 
 
 def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> Snapshot:
-    """Return the snapshot after successive make-before-break legs.
+    """Return the snapshot after the make-before-break legs of a suggestion, in order.
 
     Raises DisagreementError for an infeasible leg, or for more legs than allowed.
     """
@@ -210,7 +216,7 @@ def place_with(policy: Policy, instance: Instance) -> Standing:
     more = Counter(b.pod.workload for b in decision.bindings if b.tier is Tier.EDGE)
     return Standing(
         tuple(placed[level] for level in levels),
-        _qos_by_priority(instance, shares_after(snapshot.shares(), more)),
+        _qos_by_priority(instance, shares_after(snapshot.census.shares, more)),
         decision.proof.placed and decision.proof.qos,
         decision.certificates,
         seconds,
@@ -218,7 +224,7 @@ def place_with(policy: Policy, instance: Instance) -> Standing:
 
 
 def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, ...]:
-    """Return the QoS score of the workloads of the batch, or of all, highest priority first."""
+    """Return the QoS scores of the batch's workloads (or of all), highest priority first."""
     pods = instance.batch or instance.snapshot.pods.values()
     by_level: dict[int, dict[Workload, Share]] = {}
     priorities = [(pod.workload, pod.pod_class.priority) for pod in pods]
@@ -232,7 +238,7 @@ def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tu
 
 
 def _is_better(standing: Standing, best: Best) -> bool:
-    """Compare with the upper bounds, lexicographically."""
+    """Return whether a placement exceeds the oracle's upper bounds, in lexicographic order."""
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if abs(value - reach.bound) > ROUNDING:
@@ -241,7 +247,10 @@ def _is_better(standing: Standing, best: Best) -> bool:
 
 
 def _check_decision(instance: Instance, standing: Standing, best: Best) -> None:
-    """Check the decision against the upper bound, and against the optimum if claimed optimal."""
+    """Check a decision against the oracle: not above the bound, and optimal if claimed so.
+
+    Raises DisagreementError.
+    """
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if value > reach.bound + ROUNDING:
@@ -254,7 +263,10 @@ def _check_decision(instance: Instance, standing: Standing, best: Best) -> None:
 
 
 def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
-    """Check the certificate of the first unproven goal against the best."""
+    """Check that a decision's claimed gap to the optimum is large enough for the oracle's value.
+
+    Only the first unproven objective is checked. Raises DisagreementError.
+    """
     for certificate in standing.certificates[:1]:
         levels = sorted({pod.pod_class.priority for pod in instance.batch}, reverse=True)
         at = levels.index(int(certificate.of.removeprefix("priority "))) if certificate.of else 0
@@ -262,7 +274,7 @@ def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
         if certificate.goal == QOS:
             most, reached = (
                 best.qos[at].found,
-                _qos_by_priority(instance, instance.snapshot.shares())[at],
+                _qos_by_priority(instance, instance.snapshot.census.shares)[at],
             )
         bound = certificate.bound
         if bound is not None and reached + bound / certificate.unit < most - ROUNDING:
@@ -270,7 +282,7 @@ def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
 
 
 def _measure_oracle(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result and the CPU seconds, including solver processes.
+    """Call the oracle; return its result and the CPU seconds, including solver processes.
 
     The CPU of a solver process killed meanwhile is not counted.
     """

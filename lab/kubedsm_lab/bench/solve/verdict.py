@@ -1,4 +1,4 @@
-"""Distance of decisions from the best, by instance and over all instances."""
+"""Results of the `solve` benchmark: distance of each algorithm from the optimum."""
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from kubedsm_lab.bench.solve.oracle import ROUNDING, Best
 
 
 class Way(enum.StrEnum):
-    """Algorithm that decides."""
+    """Algorithm under comparison."""
 
     SOLVED = "solver"
     UNSOLVED = "no solver"
@@ -44,7 +44,7 @@ _Rows = dict[str, dict[str, float]]
 
 @attrs.frozen(slots=True)
 class Standing:
-    """Placement of a batch by one algorithm."""
+    """Placement of a batch by one algorithm: pods placed, QoS scores, proof and CPU seconds."""
 
     #: pods, highest priority first
     placed: tuple[int, ...]
@@ -52,15 +52,15 @@ class Standing:
     qos: tuple[float, ...]
     #: whether both are proven optimal, lexicographically
     proven: bool
-    #: of the unproven goals
+    #: certificates of the unproven goals
     certificates: tuple[Certificate, ...]
-    #: of CPU
+    #: CPU seconds
     seconds: float
 
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Placements of one batch."""
+    """Placements of one batch by all algorithms, and by the oracle."""
 
     name: str
     pods: int
@@ -73,15 +73,17 @@ class Placed:
     oracle_seconds: float
 
     def is_not_fewer(self, way: Way) -> bool:
-        """Compare the pods placed with kube-scheduler's."""
+        """Return whether the algorithm placed at least the pods of kube-scheduler, by priority."""
         return self.ways[way].placed >= self.ways[Way.KUBE_SCHEDULER].placed
 
     def is_most(self, way: Way) -> bool:
-        """Compare the pods placed with the oracle's."""
+        """Return whether the algorithm placed the pods of the optimum, by priority."""
         return self.ways[way].placed >= tuple(int(reach.found) for reach in self.best.placed)
 
     def qos_part(self, way: Way) -> float:
-        """Return the part of the optimal gain, at the first priority below the optimum."""
+        """Return the achieved part of the optimal QoS gain, at the first priority below the
+        optimum.
+        """
         for before, got, reach in zip(self.before, self.ways[way].qos, self.best.qos, strict=True):
             if reach.found - got > ROUNDING:
                 return (got - before) / (reach.found - before)
@@ -90,7 +92,7 @@ class Placed:
 
 @attrs.frozen(slots=True)
 class Moves:
-    """Gains of QoS score by one algorithm, suggestion after suggestion."""
+    """Gains of QoS score by one algorithm's successive suggestions on one cluster."""
 
     #: by the first suggestion, and by all
     first: float
@@ -108,7 +110,7 @@ class Moves:
 
 @attrs.frozen(slots=True)
 class Moved:
-    """Migrations in one cluster."""
+    """Migrations on one cluster by all algorithms, and the optimal gains."""
 
     name: str
     workloads: int
@@ -128,7 +130,7 @@ class Moved:
 
 @attrs.frozen
 class SolveResult:
-    """All batches, batches with rules among pods, and clusters."""
+    """Results of all batches, batches with rules among pods, and clusters."""
 
     placed: Sequence[Placed]
     ruled: Sequence[Placed]
@@ -212,6 +214,6 @@ def _mean_and_least(name: str, parts: Sequence[float]) -> dict[str, float]:
 
 
 def _summarize_effort(decisions: Iterable[tuple[bool, float]]) -> dict[str, float]:
-    """Return the number of proven decisions, and mean and most CPU seconds."""
+    """Return the number of proven decisions, and mean and maximum CPU seconds."""
     proven, seconds = zip(*decisions, strict=True)
     return {"proven": sum(proven), "seconds": fmean(seconds), "secondsMost": max(seconds)}

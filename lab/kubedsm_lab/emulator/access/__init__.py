@@ -1,4 +1,1 @@
-"""Authentication and authorization: users, tokens, Roles, bindings and admission policies.
-
-Independent of HTTP.
-"""
+"""Authentication and authorization: users, tokens, RBAC and admission policies, without HTTP."""

@@ -1,4 +1,4 @@
-"""Authentication and authorization of an emulated API server."""
+"""Authentication by bearer token, and RBAC authorization, of an emulated API server."""
 
 import re
 import secrets
@@ -42,7 +42,7 @@ class _Issued:
 
 @attrs.define
 class ServiceAccountTokens:
-    """Tokens of ServiceAccounts, as `kubectl create token` requests them.
+    """Issuer of ServiceAccount tokens, as `kubectl create token` requests them.
 
     A real server signs the claims of a token; here a token is an in-memory key of the claims.
     """
@@ -54,7 +54,7 @@ class ServiceAccountTokens:
     def issue(
         self, namespace: str, name: str, uid: str, audiences: tuple[str, ...], seconds: float
     ) -> str:
-        """Issue a token, valid for `seconds` and during the existence of the ServiceAccount."""
+        """Issue a token that is valid for `seconds`, while the ServiceAccount exists."""
         now = self.clock.wall()
         self._issued = {key: held for key, held in self._issued.items() if held.expires > now}
         token = secrets.token_urlsafe()
@@ -62,7 +62,7 @@ class ServiceAccountTokens:
         return token
 
     def user_of(self, token: str) -> User | None:
-        """Return the token's user; None for an unknown, expired or foreign token."""
+        """Return the user of a bearer token; None for an unknown, expired or foreign token."""
         held = self._issued.get(token)
         if held is None or held.expires <= self.clock.wall() or AUDIENCE not in held.audiences:
             return None
@@ -74,9 +74,9 @@ class ServiceAccountTokens:
 
 @attrs.frozen
 class Access:
-    """Users by their tokens; None allows everything to everybody.
+    """Authenticator and authorizer of API requests; `users=None` allows every request.
 
-    `anonymous`: authenticate requests without a token as system:anonymous.
+    With `anonymous`, requests without a token are those of system:anonymous.
     """
 
     tokens: ServiceAccountTokens
@@ -89,7 +89,10 @@ class Access:
 
     @classmethod
     def enforced(cls, api: ApiServer, token: str) -> Self:
-        """Create the bindings of a new cluster; the token's bearer is its administrator."""
+        """Return an enforcing Access of a new cluster, and create its bootstrap roles.
+
+        The bearer of `token` is the cluster administrator.
+        """
         bootstrap.install(api)
         return cls(ServiceAccountTokens(api.store, api.clock), {token: ADMIN})
 
@@ -98,7 +101,7 @@ class Access:
         return self.users is not None
 
     def user_of(self, token: str | None) -> User:
-        """Raises ApiError (401, Unauthorized) for an unrecognised token."""
+        """Return the user of a request's token. Raises ApiError (401) for an invalid token."""
         if self.users is None:
             return ANONYMOUS
         if token is None:
@@ -115,13 +118,13 @@ class Access:
         return rbac.decide(user, request, RbacObjects(self.tokens.store))
 
     def check(self, user: User, request: Attributes) -> None:
-        """Raises ApiError (403) for an unauthorized request."""
+        """Authorize a request by RBAC. Raises ApiError (403) if it is not allowed."""
         decision = self.decide(user, request)
         if not decision.allowed:
             raise rbac.refusal(user, request, decision)
 
     def impersonate(self, user: User, name: str, groups: tuple[str, ...]) -> User:
-        """Return the impersonated user. Raises ApiError (403)."""
+        """Return the user that `user` may impersonate by name and groups. Raises ApiError (403)."""
         account = _SERVICE_ACCOUNT.fullmatch(name)
         if account is None:
             self.check(user, Attributes("impersonate", resource="users", name=name))
@@ -135,7 +138,7 @@ class Access:
         return impersonated
 
     def rules_of(self, user: User, namespace: str) -> list[Object]:
-        """Return all rules of the user in the namespace."""
+        """Return all RBAC rules that apply to the user in the namespace."""
         if self.users is None:
             return list(bootstrap.EVERYTHING)
         return rbac.rules_of(user, namespace, RbacObjects(self.tokens.store))

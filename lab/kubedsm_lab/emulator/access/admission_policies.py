@@ -24,7 +24,7 @@ from kubedsm_lab.emulator.api.store import Store
 
 @attrs.frozen
 class Update:
-    """Update of an object or of a subresource, as the expressions see it."""
+    """Update of an object or subresource: the variables that CEL expressions refer to."""
 
     resource: Resource
     before: Object
@@ -45,7 +45,7 @@ class Update:
 
 
 class Policy:
-    """Compiled expressions of one policy. An error in an expression denies the update."""
+    """ValidatingAdmissionPolicy with compiled expressions; an error in an expression denies."""
 
     def __init__(self, spec: Object) -> None:
         # Imported on demand: importing takes 0.1 s, and few clusters have policies.
@@ -65,7 +65,7 @@ class Policy:
         ]
 
     def denials(self, update: Update) -> list[str]:
-        """Return the messages of unsatisfied validations."""
+        """Return the messages of the validations that deny the update."""
         celpy = self._celpy
         known: dict[str, Any] = {
             name: celpy.json_to_cel(value) for name, value in update.variables().items()
@@ -91,7 +91,7 @@ class Policy:
 def list_enforced_policies(
     store: Store, resource: Resource, subresource: str
 ) -> Iterator[tuple[str, str, Object]]:
-    """Yield name, binding and spec of the policies for updates of this resource."""
+    """Yield name, binding and spec of the policies that apply to updates of the resource."""
     for binding in store.list(VALIDATING_ADMISSION_POLICY_BINDINGS):
         name = binding["spec"]["policyName"]
         policy = store.get(VALIDATING_ADMISSION_POLICIES, "", name)
@@ -113,7 +113,7 @@ def _matches(rule: Object, resource: Resource, subresource: str) -> bool:
 
 
 def check_update(policies: list[tuple[str, str, Object]], update: Update) -> None:
-    """Raises ApiError (422) if a policy denies the update."""
+    """Evaluate all policies on an update. Raises ApiError (422) if one denies it."""
     for name, binding, spec in policies:
         for message in _compile_policy(orjson.dumps(spec)).denials(update):
             why = (

@@ -1,7 +1,7 @@
-"""ClusterRoles and bindings of a new cluster.
+"""Bootstrap ClusterRoles and ClusterRoleBindings of a new cluster.
 
-Those of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy that belong to no
-component, for the resources served here.
+Copied from k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy: roles that belong to
+no component, restricted to the resources served here.
 """
 
 from kubedsm_lab.emulator.access.rbac import AUTHENTICATED, MASTERS, UNAUTHENTICATED
@@ -94,7 +94,7 @@ def install(api: ApiServer) -> None:
 
 
 def _aggregation_label(role: str) -> str:
-    """Return the label of roles aggregated to this role."""
+    """Return the label of ClusterRoles that are aggregated into this role."""
     return f"{_RBAC}/aggregate-to-{role}"
 
 

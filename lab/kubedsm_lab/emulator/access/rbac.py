@@ -1,4 +1,7 @@
-"""RBAC decisions as in k8s.io/kubernetes/plugin/pkg/auth: users, requests, rules and refusals."""
+"""RBAC authorizer: users, request attributes, rules, and 403 messages.
+
+Follows k8s.io/kubernetes/plugin/pkg/auth.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -29,18 +32,18 @@ class User:
 
     @property
     def info(self) -> Object:
-        """Return authentication.k8s.io/v1 UserInfo."""
+        """Return the user as UserInfo of authentication.k8s.io/v1."""
         info = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
         return {field: value for field, value in info.items() if value}
 
 
-#: may do everything, whatever is bound
+#: superuser group: may do everything, whatever roles are bound
 ADMIN = User("admin", "admin", (MASTERS, AUTHENTICATED))
 ANONYMOUS = User("system:anonymous", "", (UNAUTHENTICATED,))
 
 
 def service_account_name(namespace: str, name: str) -> str:
-    """Return the user name of a ServiceAccount."""
+    """Return the user name of a ServiceAccount: system:serviceaccount:NAMESPACE:NAME."""
     return f"system:serviceaccount:{namespace}:{name}"
 
 
@@ -55,7 +58,7 @@ class Attributes:
 
     verb: str
     group: str = ""
-    #: plural
+    #: plural name of the resource
     resource: str = ""
     subresource: str = ""
     #: namespace; empty for cluster-scoped requests
@@ -66,7 +69,7 @@ class Attributes:
 
     @property
     def described(self) -> str:
-        """Return the resource name in rules: pods, pods/binding."""
+        """Return the resource as RBAC rules name it, such as pods/binding."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
@@ -79,24 +82,24 @@ class Decision:
 
 @attrs.frozen
 class RbacObjects:
-    """Authorizer over the Roles and RoleBindings of a store."""
+    """Reader of the Roles, ClusterRoles and their bindings in a store."""
 
     store: Store
 
     def bindings(self, namespace: str) -> Iterable[Object]:
-        """Return RoleBindings of the namespace; ClusterRoleBindings for an empty one."""
+        """Return the RoleBindings of a namespace, or the ClusterRoleBindings for an empty one."""
         if namespace:
             return self.store.list(ROLE_BINDINGS, namespace)
         return self.store.list(CLUSTER_ROLE_BINDINGS)
 
     def role(self, namespace: str, name: str) -> Object | None:
-        """Return a Role; a ClusterRole for an empty namespace."""
+        """Return a Role, or a ClusterRole for an empty namespace."""
         return self.store.get(ROLES if namespace else CLUSTER_ROLES, namespace, name)
 
 
 @attrs.frozen
 class _Grant:
-    """Authorization granted to the user by a RoleBinding."""
+    """Role that a binding grants to the user."""
 
     binding: Object
     subject: Object
@@ -123,7 +126,7 @@ def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
 
 
 def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
-    """Return all rules of the user in the namespace."""
+    """Return all RBAC rules granted to the user in the namespace."""
     return [
         rule
         for grant in _list_grants(user, namespace, objects)
@@ -133,7 +136,7 @@ def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
 
 
 def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
-    """Return the 403 (Forbidden) in the wording of kube-apiserver."""
+    """Return the 403 (Forbidden) error in kube-apiserver's words."""
     why = f": {decision.reason}" if decision.reason else ""
     subject = f'User "{user.name}" cannot {request.verb}'
     if request.path:

@@ -1,4 +1,4 @@
-"""Cache of the controllers: every object by name, owner and node.
+"""Object cache of the emulated controllers, indexed by name, owner and node.
 
 The API server calls back at each commit, so the cache is never stale, and a read copies nothing.
 """
@@ -18,7 +18,7 @@ Entry = tuple[Resource, Object]
 
 
 class Cache:
-    """Index of all objects, where controllers register handlers of changes."""
+    """Indexed object cache with event handlers, as client-go's shared informers provide."""
 
     def __init__(self, api: ApiServer) -> None:
         self.api = api
@@ -37,7 +37,7 @@ class Cache:
         self.close = api.store.subscribe(self._apply)
 
     def on(self, resource: Resource, handler: Handler) -> None:
-        """Call the handler at every change of the resource's objects."""
+        """Register a handler for all changes of the resource's objects."""
         self._handlers[resource.plural].append(handler)
 
     def on_all(self, handler: Handler) -> None:
@@ -57,12 +57,12 @@ class Cache:
         return self._uids.get(uid)
 
     def find_controller(self, obj: Object) -> Entry | None:
-        """Return the controlling owner of the object."""
+        """Return the object that controls this one (owner reference with `controller: true`)."""
         reference = controller_of(obj)
         return self._uids.get(reference["uid"]) if reference else None
 
     def dependents(self, uid: str) -> list[Entry]:
-        """Return every object with an owner reference to the uid."""
+        """Return all objects with an owner reference to the uid."""
         return list(self._rows.get(("owner", uid), {}).values())
 
     def list_controlled(self, resource: Resource, uid: str) -> list[Object]:
@@ -108,7 +108,7 @@ class Cache:
 
 
 def _index_keys(resource: Resource, obj: Object) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of an object: its owners, its controller or else its namespace, its node."""
+    """Yield the index keys of an object: owners, controller (without one, namespace), and node."""
     for owner in owners_of(obj):
         yield "owner", owner["uid"]
     controller = controller_of(obj)

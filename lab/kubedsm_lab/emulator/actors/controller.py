@@ -1,4 +1,4 @@
-"""Work queue of a controller: keys are enqueued once and reconciled in order.
+"""Base of the emulated controllers: a work queue of object keys, reconciled in order.
 
 Reconciling is synchronous, so the cluster does not change meanwhile. A controller only reads the
 present state and writes the wanted one: it may be called again at any time.
@@ -36,14 +36,14 @@ _EARLY = 1e-5
 
 @attrs.frozen
 class Timing:
-    """Durations in an emulated cluster, in seconds."""
+    """Delays and periods of controllers and kubelets in an emulated cluster, in seconds."""
 
     #: from a binding to Ready
     start_delay: float = 3.0
     #: upper limit for stopping a pod; a shorter grace period counts instead
     stop_delay: float = 1.0
     hpa_sync: float = 15.0
-    #: share of the target by which the average may differ without any scaling; no time
+    #: HPA tolerance: relative difference from the target without scaling (not a duration)
     hpa_tolerance: float = 0.1
     #: from the deletion of a node to that of its pods
     orphan_delay: float = 40.0
@@ -52,7 +52,7 @@ class Timing:
 
 
 def is_relevant(change: ObjectChange) -> bool:
-    """Return whether the change of a pod is relevant to workload controllers."""
+    """Return whether workload controllers react to this change of a pod."""
     before, after = change.previous, change.object
     return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
 
@@ -69,11 +69,11 @@ def _relevant(pod: Object) -> tuple[object, ...]:
 
 
 class Requeue(Exception):
-    """Reconcile the key again after an exponential back-off."""
+    """Raised by `reconcile` to retry the key after an exponential back-off."""
 
 
 class Controller(ABC):
-    """One task that reconciles keys; `reconcile` moves an object towards its spec.
+    """Base class of controllers: one task that takes keys from a queue and reconciles them.
 
     ApiErrors 403 (a quota, a terminating namespace), 404 and 409 are expected and retried. Any
     other exception is a bug: it ends the task, and the cluster with it.
@@ -96,18 +96,18 @@ class Controller(ABC):
 
     @abstractmethod
     def subscribe(self) -> None:
-        """Register handlers with the cache. Called once, by the constructor."""
+        """Register handlers with the cache; called once, by the constructor."""
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:
-        """Reconcile the object of the key. Raise Requeue for another attempt."""
+        """Move the object of the key towards its spec. Raise Requeue to retry later."""
 
     def follow(self, resource: Resource) -> None:
         """Enqueue the key of each changed object of the resource."""
         self.cache.on(resource, lambda change: self.enqueue(key_of(change.object)))
 
     def follow_with_pods(self, owners: Resource) -> None:
-        """Enqueue each owner that changes, or whose pods do."""
+        """Enqueue the key of each changed owner, and of each owner of a changed pod."""
         self.follow(owners)
         self.follow_owned(PODS, owners, is_relevant)
 
@@ -117,7 +117,7 @@ class Controller(ABC):
         owners: Resource,
         condition: Callable[[ObjectChange], bool] = lambda _: True,
     ) -> None:
-        """Enqueue all owners affected by a change of a controlled object.
+        """Enqueue the keys of all owners affected by a change of an owned object.
 
         Affected are the present and the previous controller, and potential adopters of an orphan.
         """
@@ -139,11 +139,11 @@ class Controller(ABC):
         self.cache.on(resource, enqueue_owners)
 
     def now(self) -> str:
-        """Return the wall clock as a timestamp of the API."""
+        """Return the current time as a timestamp of the API."""
         return self.api.store.now()
 
     def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Store the object with the status, unless unchanged."""
+        """Store the object's new status, unless unchanged."""
         if status == obj.get("status"):
             return obj
         return self.api.update(resource, {**obj, "status": status}, subresource="status")
@@ -153,7 +153,7 @@ class Controller(ABC):
         self._woken.set()
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
-        """Enqueue the key after a delay; the earliest of competing deadlines counts."""
+        """Enqueue the key after a delay; an earlier deadline of the key has precedence."""
         when = self.clock.monotonic() + max(0.0, seconds)
         if when < self._due.get(key, float("inf")):
             self._due[key] = when
@@ -161,7 +161,7 @@ class Controller(ABC):
             self._woken.set()
 
     def has_come(self, moment: float, key: Key) -> bool:
-        """Return whether the moment (monotonic) has come; if not, enqueue the key for then."""
+        """Return whether a monotonic time has passed; if not, enqueue the key for that time."""
         left = moment - self.clock.monotonic()
         if left <= _EARLY:
             return True
@@ -169,11 +169,11 @@ class Controller(ABC):
         return False
 
     def has_passed(self, moment: float, key: Key) -> bool:
-        """Return `has_come` of a moment as a Unix timestamp."""
+        """Return whether a Unix time has passed; if not, enqueue the key for that time."""
         return self.has_come(self.clock.monotonic() + moment - self.clock.wall(), key)
 
     def stop(self) -> None:
-        """Pause reconciling; keys are enqueued all the same."""
+        """Pause reconciling; keys are still enqueued."""
         self._stopped = True
 
     def resume(self) -> None:

@@ -1,7 +1,7 @@
-"""kube-scheduler for pods without another schedulerName.
+"""Emulated kube-scheduler, for pods without another schedulerName.
 
-Filter and Score plugins equal the KubeScheduler baseline, without edge preference. An
-unschedulable pod waits until something changes. No pod is preempted, and no volume is bound.
+Filter and Score plugins equal the KubeScheduler baseline, without edge preference. An unschedulable
+pod waits until something changes. No pod is preempted, and no volume is bound.
 """
 
 import random
@@ -37,7 +37,7 @@ _PAUSE = 0.1
 
 @attrs.frozen
 class _NoTiers(Tiers):
-    """Equal tiers of all nodes: kube-scheduler has no tiers."""
+    """Tier lookup that gives every node the same tier, as kube-scheduler has none."""
 
     def of(self, _: object) -> Tier:
         return Tier.CLOUD

@@ -41,7 +41,7 @@ class DeploymentController(Controller):
         self.cache.on(PODS, self._pod_changed)
 
     def _pod_changed(self, change: ObjectChange) -> None:
-        """Enqueue a Deployment with strategy Recreate, blocked by its last old pod."""
+        """Enqueue the Deployment with strategy Recreate whose rollout waits for this old pod."""
         if change.type != "DELETED":
             return
         replica_set = self.cache.find_controller(change.object)
@@ -77,7 +77,7 @@ class DeploymentController(Controller):
         self._report(key, rollout_status(family, self.now()))
 
     def _read(self, key: Key) -> Object:
-        """Return the Deployment after the controller's own writes. Raises ApiError (404)."""
+        """Return the latest Deployment, with the controller's own writes. Raises ApiError (404)."""
         return self.cache.get(DEPLOYMENTS, key) or self.api.get(DEPLOYMENTS, *key)
 
     def _report_counts(self, key: Key) -> None:
@@ -106,7 +106,7 @@ class DeploymentController(Controller):
         return rollout.Family(deployment, new, [rs for rs in owned if rs is not new])
 
     def _with_new(self, family: rollout.Family) -> rollout.Family:
-        """Ensure a ReplicaSet of the current template, with the next revision."""
+        """Create or refresh the ReplicaSet of the current template, with the next revision."""
         revision = max((rollout.revision_of(rs) for rs in family.old), default=0) + 1
         if family.new is None:
             new = self._create(family, revision)
@@ -139,7 +139,7 @@ class DeploymentController(Controller):
             raise Requeue from error
 
     def _refresh_new(self, deployment: Object, new: Object, revision: int) -> Object:
-        """Update an existing ReplicaSet: a rollback restores an old template."""
+        """Update revision and minReadySeconds of a reused ReplicaSet, as after a rollback."""
         annotations = {
             **rollout.inherit_annotations(deployment),
             rollout.REVISION: str(max(revision, rollout.revision_of(new))),
@@ -155,7 +155,7 @@ class DeploymentController(Controller):
     def _record_revision(
         self, deployment: Object, new: Object, reason: str, message: str
     ) -> Object:
-        """Write the revision, and the condition that a rollout begins."""
+        """Write the Deployment's revision annotation and its Progressing condition."""
         annotations = {
             **annotations_of(deployment),
             rollout.REVISION: annotations_of(new)[rollout.REVISION],
@@ -180,7 +180,7 @@ class DeploymentController(Controller):
         )
 
     def _record_pause(self, deployment: Object) -> Object:
-        """Set the Progressing condition to whether the rollout is paused."""
+        """Write to the Progressing condition whether the rollout is paused."""
         reason = reason_of(condition_of(deployment, "Progressing"))
         paused = bool(deployment["spec"].get("paused"))
         if reason == "ProgressDeadlineExceeded" or paused == (reason == "DeploymentPaused"):
@@ -192,7 +192,7 @@ class DeploymentController(Controller):
         return self._write_conditions(deployment, conditions)
 
     def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
-        """Return the conditions with Progressing; unchanged without a progress deadline."""
+        """Return the conditions with Progressing set; unchanged without a progress deadline."""
         before = conditions_of(deployment["status"])
         if "progressDeadlineSeconds" not in deployment["spec"]:
             return before
@@ -207,7 +207,7 @@ class DeploymentController(Controller):
     # Their sizes.
 
     def _resize(self, deployment: Object, replica_set: Object, size: int) -> bool:
-        """Write the replicas, with the Deployment's size in annotations."""
+        """Write a ReplicaSet's replicas and size annotations; return whether replicas changed."""
         annotations = rollout.sizing_annotations(deployment)
         resized = rollout.wanted(replica_set) != size
         if not resized and annotations.items() <= annotations_of(replica_set).items():
@@ -230,7 +230,7 @@ class DeploymentController(Controller):
             self._resize(deployment, old, size)
 
     def _are_old_pods_gone(self, family: rollout.Family) -> bool:
-        """Scale old ReplicaSets to 0 (Recreate). Return whether all of their pods are gone."""
+        """Scale old ReplicaSets to 0 (strategy Recreate); return True once their pods are gone."""
         active = [rs for rs in family.old if rollout.wanted(rs)]
         for old in active:
             self._resize(family.deployment, old, 0)
@@ -241,7 +241,7 @@ class DeploymentController(Controller):
         )
 
     def _scale(self, family: rollout.Family) -> None:
-        """Follow a change of the Deployment's size, also during a rollout."""
+        """Distribute a change of the Deployment's replicas over its ReplicaSets."""
         deployment, replicas = family.deployment, rollout.wanted(family.deployment)
         active = [rs for rs in family.everything if rollout.wanted(rs)]
         if len(active) <= 1:
@@ -259,7 +259,7 @@ class DeploymentController(Controller):
                 self._resize(deployment, rs, sizes[rs["metadata"]["name"]])
 
     def _delete_history(self, family: rollout.Family) -> None:
-        """Delete the oldest empty ReplicaSets above revisionHistoryLimit."""
+        """Delete the oldest empty ReplicaSets beyond revisionHistoryLimit."""
         limit = family.deployment["spec"].get("revisionHistoryLimit")
         old = [rs for rs in family.old if not is_terminating(rs)]
         if limit is None or len(old) <= limit:
@@ -276,7 +276,7 @@ class DeploymentController(Controller):
 def set_condition(
     conditions: list[Object], kind: str, status: str, now: str, reason: str, message: str
 ) -> list[Object]:
-    """Append or replace the condition; unchanged conditions for equal status and reason."""
+    """Return the conditions with one set; unchanged if its status and reason are equal."""
     old = find_condition(conditions, kind)
     if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions
@@ -286,7 +286,7 @@ def set_condition(
 
 
 def count_status(family: rollout.Family, now: str) -> Object:
-    """Return the status with counts and availability, without an estimate of progress."""
+    """Return the Deployment's status with pod counts and the Available condition."""
     deployment, new = family.deployment, family.new
 
     def total(field: str) -> int:
@@ -318,7 +318,7 @@ def count_status(family: rollout.Family, now: str) -> Object:
 
 
 def is_complete(deployment: Object, status: Object) -> bool:
-    """Return whether all pods have the current template and are available."""
+    """Return whether all pods of the Deployment have the current template and are available."""
     replicas = rollout.wanted(deployment)
     return status.get("observedGeneration", 0) >= deployment["metadata"]["generation"] and all(
         status.get(field, 0) == replicas
@@ -327,7 +327,7 @@ def is_complete(deployment: Object, status: Object) -> bool:
 
 
 def rollout_status(family: rollout.Family, now: str) -> Object:
-    """Return the status with Progressing and ReplicaFailure, during or after a rollout."""
+    """Return the Deployment's status with the Progressing and ReplicaFailure conditions."""
     status = count_status(family, now)
     conditions = status["conditions"]
     if "progressDeadlineSeconds" not in family.deployment["spec"]:
@@ -345,7 +345,7 @@ def rollout_status(family: rollout.Family, now: str) -> Object:
 
 
 def _is_resting(deployment: Object, status: Object) -> bool:
-    """Return whether no rollout runs: then changes of pods are neither progress nor its lack."""
+    """Return whether no rollout runs; changes of pods then do not affect Progressing."""
     available = reason_of(condition_of(deployment, "Progressing")) == "NewReplicaSetAvailable"
     return available and status.get("replicas", 0) == status.get("updatedReplicas", 0)
 
@@ -388,7 +388,7 @@ def _has_progressed(before: Object, after: Object) -> bool:
 
 
 def seconds_left(deployment: Object, conditions: Sequence[Object], now: str) -> float | None:
-    """Return the seconds until the rollout exceeds its deadline; None if none runs."""
+    """Return the seconds until the rollout exceeds its progress deadline; None without rollout."""
     limit = deployment["spec"].get("progressDeadlineSeconds")
     current = find_condition(conditions, "Progressing")
     if limit is None or current is None or reason_of(current) not in _UNDER_WAY:

@@ -1,4 +1,4 @@
-"""Disruption controller: how many evictions each PodDisruptionBudget allows now.
+"""Disruption controller: the evictions that each PodDisruptionBudget currently allows.
 
 A pod without a controller counts as healthy, but not as expected. Implementation follows
 k8s.io/kubernetes/pkg/controller/disruption.
@@ -36,7 +36,7 @@ _DISRUPTION_TIMEOUT = 120.0
 
 
 class _NoScale(Exception):
-    """The number of expected pods is unknown."""
+    """A pod's controller has no scale, so the budget's expected pods are unknown."""
 
 
 class DisruptionController(Controller):
@@ -102,7 +102,7 @@ class DisruptionController(Controller):
         return {**status, "conditions": update_condition(conditions_of(status), new)}
 
     def _count_expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
-        """Return the numbers of expected and of desired healthy pods. Raises _NoScale."""
+        """Return the numbers of expected and desired healthy pods of a budget. Raises _NoScale."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = self._scale_of(pods)
@@ -114,7 +114,7 @@ class DisruptionController(Controller):
         return expected, resolved(least, expected, up=True)
 
     def _scale_of(self, pods: Sequence[Object]) -> int:
-        """Return the sum of the wanted replicas of the pods' controllers, each counted once."""
+        """Return the replicas wanted by the pods' controllers, each controller counted once."""
         scales: dict[str, int] = {}
         for pod in pods:
             if controller_of(pod) is None:
@@ -129,7 +129,7 @@ class DisruptionController(Controller):
         return sum(scales.values())
 
     def _list_disrupted(self, budget: Object, pods: Sequence[Object]) -> dict[str, str]:
-        """Return times of allowed evictions whose deletion is not observed yet, by pod name."""
+        """Return the times of allowed evictions whose deletion is not yet observed, by pod name."""
         present = {pod["metadata"]["name"]: pod for pod in pods}
         now = self.clock.wall()
         pending = {}

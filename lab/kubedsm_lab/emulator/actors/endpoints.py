@@ -1,4 +1,4 @@
-"""Endpoints controller: addresses of the pods of each Service with a selector.
+"""Endpoints controller: addresses of the pods behind each Service with a selector.
 
 Implementation follows k8s.io/kubernetes/pkg/controller/endpoint.
 """
@@ -56,7 +56,7 @@ class EndpointsController(Controller):
             self.api.update(ENDPOINTS, _without_empty_subsets(changed))
 
     def _subsets(self, service: Object) -> list[Object]:
-        """Return sorted addresses, grouped by container ports."""
+        """Return the sorted Endpoints subsets of a Service, grouped by container ports."""
         unready_too = service["spec"].get("publishNotReadyAddresses", False)
         groups: dict[_Ports, Object] = {}
         pods = [

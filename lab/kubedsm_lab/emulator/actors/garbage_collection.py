@@ -1,4 +1,4 @@
-"""Garbage collector: dependents are deleted with, before or after their owner, or orphaned.
+"""Garbage collector: deletion of dependents with, before or after their owner, or orphaning.
 
 The propagation policies Background, Foreground and Orphan follow "Garbage Collection" in the
 Kubernetes documentation.
@@ -17,7 +17,7 @@ _ORPHAN = "orphan"
 
 
 class GarbageCollector(Controller):
-    """Keys hold a uid in place of the name."""
+    """Garbage collector of owner references; its queue keys are uids."""
 
     def subscribe(self) -> None:
         self.cache.on_all(self._on_change)
@@ -37,7 +37,7 @@ class GarbageCollector(Controller):
             self.enqueue(("", _uid(obj)))
 
     def _enqueue_terminating(self, owners: list[Object]) -> None:
-        """Enqueue owners blocked by remaining dependents."""
+        """Enqueue terminating owners whose deletion waits for this dependent."""
         for reference in owners:
             owner = self.cache.by_uid(reference["uid"])
             if owner is not None and is_terminating(owner[1]):
@@ -56,7 +56,7 @@ class GarbageCollector(Controller):
             self._delete_dependents(resource, obj)
 
     def _follow_owners(self, resource: Resource, obj: Object) -> None:
-        """Delete an object whose owners are all gone, else drop references to absent owners."""
+        """Delete an object whose owners are all gone; else drop references to absent owners."""
         owners = owners_of(obj)
         present = [owner for owner in owners if self._exists(owner, obj)]
         if len(present) == len(owners):
@@ -81,7 +81,7 @@ class GarbageCollector(Controller):
         self._remove_finalizer(resource, owner, _ORPHAN)
 
     def _delete_dependents(self, resource: Resource, owner: Object) -> None:
-        """Foreground deletion: the owner stays until no dependent blocks its deletion."""
+        """Delete the dependents that block a foreground deletion; the owner stays until then."""
         for dependent_resource, dependent in self.cache.dependents(_uid(owner)):
             if not is_terminating(dependent):
                 uid = _uid(dependent)

@@ -1,4 +1,4 @@
-"""Horizontal pod autoscaler (autoscaling/v2): from metrics to a number of replicas.
+"""Horizontal pod autoscaler (autoscaling/v2): desired replicas from metrics.
 
 Conditions, reasons and their order are those of
 k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, scaling behavior that of
@@ -48,7 +48,7 @@ class Policy(msgspec.Struct, rename="camel"):
     period_seconds: float
 
     def size(self, before: int, *, up: bool) -> int:
-        """Return the size permitted by the policy, from the size at the start of its period."""
+        """Return the size that the scaling policy permits, given the size at its period's start."""
         if self.type == "Pods":
             return before + self.value if up else before - self.value
         if up:
@@ -57,7 +57,7 @@ class Policy(msgspec.Struct, rename="camel"):
 
 
 class Rules(msgspec.Struct, rename="camel"):
-    """One direction of `spec.behavior`."""
+    """Scaling rules of one direction, up or down, in `spec.behavior`."""
 
     stabilization_window_seconds: float
     select_policy: Literal["Max", "Min", "Disabled"]
@@ -70,7 +70,7 @@ class Behavior(msgspec.Struct, rename="camel"):
 
     @classmethod
     def of(cls, given: Object | None) -> "Behavior":
-        """Fill the defaults in. Raises MetricUnavailable for a malformed `spec.behavior`."""
+        """Parse `spec.behavior` with defaults. Raises MetricUnavailable if it is malformed."""
         window = {"stabilizationWindowSeconds": _DOWN_WINDOW}
         filled = {
             "scaleUp": SCALE_UP | ((given or {}).get("scaleUp") or {}),
@@ -84,7 +84,7 @@ class Behavior(msgspec.Struct, rename="camel"):
 
 @attrs.frozen
 class Verdict:
-    """Number of replicas, and the condition that explains a limitation."""
+    """Replicas after limiting, and reason and message of the ScalingLimited condition."""
 
     replicas: int
     held: bool
@@ -94,7 +94,7 @@ class Verdict:
 
 @attrs.frozen
 class ScalingHistory:
-    """Recommendations and scaling events, as (moment in seconds, number of pods)."""
+    """Recent recommendations and scaling events of an autoscaler: (time in seconds, pods)."""
 
     recommendations: tuple[tuple[float, int], ...] = ()
     #: positive for added pods
@@ -110,7 +110,7 @@ class ScalingHistory:
 
 
 class HorizontalPodAutoscalerController(Controller):
-    """Controller that syncs each autoscaler when it appears, and every `timing.hpa_sync` seconds.
+    """HPA controller: syncs each autoscaler on creation, then every `timing.hpa_sync` seconds.
 
     desired = ceil(total / target) unless the average is within the tolerance of the target. The
     average is over all active pods that the target's selector matches: a pod that a migration
@@ -153,7 +153,7 @@ class HorizontalPodAutoscalerController(Controller):
             self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status.fields)
 
     def _sync_autoscaler(self, key: Key, hpa: Object) -> "_Status":
-        """Scale if necessary. Return the resulting status."""
+        """Scale the target if necessary; return the autoscaler's new status."""
         status = _Status(hpa["status"], self.now())
         try:
             resource, scale = self._scale_of(hpa)
@@ -191,7 +191,7 @@ class HorizontalPodAutoscalerController(Controller):
         self._histories[key] = history.recommended(self.clock.monotonic(), recommendation)
 
     def _scale_of(self, hpa: Object) -> tuple[Resource, Object]:
-        """Return the scale subresource of the target. Raises ApiError if there is none."""
+        """Return the scale subresource of the autoscaler's target. Raises ApiError if absent."""
         reference = hpa["spec"]["scaleTargetRef"]
         group = reference.get("apiVersion", "").rpartition("/")[0]
         resource = _SCALED.get((group, reference["kind"]))
@@ -202,7 +202,7 @@ class HorizontalPodAutoscalerController(Controller):
         return resource, self.api.get_scale(resource, namespace, reference["name"])
 
     def _desire_replicas(self, key: Key, hpa: Object, scale: Object, status: "_Status") -> int:
-        """Return the desired size. Raises MetricUnavailable."""
+        """Return the desired replicas after all limits. Raises MetricUnavailable."""
         spec, now = hpa["spec"], self.clock.monotonic()
         current: int = scale["spec"].get("replicas", 0)
         least: int = spec.get("minReplicas", 1)
@@ -224,10 +224,9 @@ class HorizontalPodAutoscalerController(Controller):
         return min(max(verdict.replicas, least), most)
 
     def _proposal(self, hpa: Object, scale: Object, status: "_Status") -> Proposal:
-        """Return the largest replica proposal of all metrics of an autoscaler. Raises
-        MetricUnavailable.
+        """Return the largest replica proposal of the autoscaler's metrics.
 
-        While a metric is unavailable, the others may only add pods.
+        While a metric is unavailable, the others may only add pods. Raises MetricUnavailable.
         """
         namespace, name = key_of(scale)
         replicas: int = scale["spec"].get("replicas", 0)
@@ -257,7 +256,7 @@ class HorizontalPodAutoscalerController(Controller):
 
 
 class _Status:
-    """Status under construction: the previous status with accumulated changes."""
+    """Autoscaler status under construction: the previous status with accumulated changes."""
 
     def __init__(self, before: Object, now: str) -> None:
         self.fields = dict(before)
@@ -273,7 +272,7 @@ class _Status:
 def stabilized(
     history: ScalingHistory, behavior: Behavior, now: float, current: int, desired: int
 ) -> Verdict:
-    """Keep the size within the recommendations of both stabilisation windows."""
+    """Limit the desired replicas by the recommendations within both stabilisation windows."""
 
     def list_since(rules: Rules) -> list[int]:
         since = now - rules.stabilization_window_seconds
@@ -302,7 +301,7 @@ def limited(
     desired: int,
     bounds: tuple[int, int],
 ) -> Verdict:
-    """Limit the size to min and max replicas, and to the rate of the policies."""
+    """Limit the desired replicas by min and max replicas, and by the scaling policies' rates."""
     if desired != current:
         up = desired > current
         within, nearer, bound = (max, min, bounds[1]) if up else (min, max, bounds[0])

@@ -28,7 +28,7 @@ _DEFAULT_ACCOUNT = "default"
 
 
 class NamespaceController(Controller):
-    """Deletes the contents of a terminating namespace, then its finalizer."""
+    """Controller that deletes the contents of a terminating namespace, then its finalizer."""
 
     def subscribe(self) -> None:
         self.cache.on_all(self._on_change)
@@ -62,7 +62,7 @@ class NamespaceController(Controller):
 
 
 class ServiceAccountsController(Controller):
-    """Creates the ServiceAccount `default` in every namespace."""
+    """Controller that creates the ServiceAccount `default` in every namespace."""
 
     def subscribe(self) -> None:
         self.follow(NAMESPACES)
@@ -84,7 +84,7 @@ class ServiceAccountsController(Controller):
 
 
 class ResourceQuotaController(Controller):
-    """Reports the consumption of each quota; admission counts for itself, from the store."""
+    """Controller that reports the usage of each quota; admission counts usage by itself."""
 
     def subscribe(self) -> None:
         self.cache.on_all(self._on_change)
@@ -118,7 +118,7 @@ class ResourceQuotaController(Controller):
 
 
 class ClusterRoleAggregationController(Controller):
-    """Copies rules of selected roles into an aggregated ClusterRole."""
+    """Controller that copies the rules of selected ClusterRoles into an aggregated ClusterRole."""
 
     def subscribe(self) -> None:
         self.cache.on(CLUSTER_ROLES, lambda _change: self._enqueue_all())

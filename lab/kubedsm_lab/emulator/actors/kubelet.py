@@ -33,7 +33,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 
 @attrs.frozen
 class Containers:
-    """Combined container state of a pod, represented by the first running container."""
+    """Container state of a pod, as that of its first running container."""
 
     ready: bool = True
     restarts: int = 0
@@ -47,10 +47,10 @@ UP = Containers()
 
 
 class ContainerRuntime:
-    """Runtime without processes: containers are reported as running, and stop at once."""
+    """Container runtime without processes: containers run as soon as started, and stop at once."""
 
     def begin(self, pod: Object, changed: Callable[[], None]) -> None:
-        """Start the pod's containers; call `changed` when `of` or `end` returns another result."""
+        """Start the pod's containers; call `changed` whenever `of` or `end` has a new result."""
 
     def of(self, uid: str) -> Containers:  # noqa: ARG002 - runtimes with processes need it
         """Return the state of the pod's containers."""
@@ -64,7 +64,7 @@ class ContainerRuntime:
         return True
 
     def output(self, pod: Object, container: str) -> bytes | None:  # noqa: ARG002 - as above
-        """Return the log of the container so far; None without a process."""
+        """Return the container's log; None without a process."""
         return None
 
 
@@ -76,7 +76,7 @@ _ADDRESSES = 2**16 - 2
 
 @attrs.define
 class _Admitted:
-    """Admitted pod, with its resource reservation on the node."""
+    """Pod that its kubelet admitted, with the resources reserved on the node."""
 
     node: str
     spec: Object
@@ -91,7 +91,7 @@ class _Admitted:
 
 
 class Kubelet(Controller):
-    """Keys are those of pods, and of nodes: a node has no namespace.
+    """Kubelets of all nodes as one controller; keys without namespace are those of nodes.
 
     A pod becomes Ready `timing.start_delay` after its binding is observed and stops within
     `timing.stop_delay`; the `runtime` may take longer.
@@ -128,7 +128,7 @@ class Kubelet(Controller):
                 self.enqueue(key_of(pod))
 
     def serving(self) -> frozenset[str]:
-        """Return the uids of serving pods, regardless of reported statuses."""
+        """Return the uids of pods whose containers serve, whatever status is reported."""
         return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
 
     def reconcile(self, key: Key) -> None:
@@ -150,7 +150,7 @@ class Kubelet(Controller):
     # Node registration and heartbeats.
 
     def _register_node(self, name: str) -> None:
-        """Report an unregistered or reconnected node as Ready."""
+        """Report a new or reconnected node as Ready."""
         node = self.cache.get(NODES, ("", name))
         if node is not None and is_disconnected(node):
             self._disconnected.add(name)
@@ -209,7 +209,7 @@ class Kubelet(Controller):
             admitted.containers = containers
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
-        """Return a Failed status if the node lacks capacity for the pod (kubelet admission)."""
+        """Return a Failed status if the node lacks capacity for the pod; None if admitted."""
         used = self._used.get(node["metadata"]["name"], Resources())
         room = _amounts(node["status"].get("allocatable") or {})
         for name, asked in (("pods", requests.pods), *requests.items()):
@@ -288,7 +288,7 @@ def _address_of(node: Object) -> str:
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
-    """Return the kubelet's conditions, then foreign conditions (disruption, readiness gate)."""
+    """Return the kubelet's conditions, then those of others (disruption, readiness gates)."""
     names = [container["name"] for container in pod["spec"]["containers"]]
     unready = {
         "reason": "ContainersNotReady",

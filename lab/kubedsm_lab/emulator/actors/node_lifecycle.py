@@ -1,8 +1,7 @@
-"""Node lifecycle controller: unreachable nodes, taints from conditions, evictions by taint.
+"""Node lifecycle controller: unreachable nodes, taints by condition, and taint evictions.
 
-Orphaned pods of deleted nodes are removed.
-
-Implementation follows k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
+Also deletes the orphaned pods of deleted nodes. Implementation follows
+k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
 
 from collections import defaultdict
@@ -51,12 +50,12 @@ Zone = tuple[str, str]
 _NORMAL, _SLOW = 10.0, 100.0
 #: --unhealthy-zone-threshold; and --large-cluster-size-threshold, for a zone
 _UNHEALTHY, _LARGE = 0.55, 50
-#: a zone is only disrupted in part if more nodes than these are lost
+#: lost nodes up to which a zone is not partially disrupted
 _FEW = 2
 
 
 class NodeLifecycleController(Controller):
-    """Keys identify nodes, and pods affected by NoExecute taints."""
+    """Controller of node conditions and taint evictions; keys are nodes and tainted pods."""
 
     def __init__(self, cache: Cache, timing: Timing) -> None:
         super().__init__(cache)
@@ -112,7 +111,7 @@ class NodeLifecycleController(Controller):
             self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=pod["metadata"]["uid"])
 
     def _mark_unreachable(self, node: Object) -> bool:
-        """Set the conditions of a silent node to Unknown. Return whether this was done now."""
+        """Set the conditions of an unreachable node to Unknown; return whether they changed."""
         name, now = node["metadata"]["name"], self.clock.monotonic()
         if not is_disconnected(node):
             self._silent.pop(name, None)
@@ -172,7 +171,10 @@ class NodeLifecycleController(Controller):
         return [*kept, *added]
 
     def _may_give_up(self, node: Object, *, again: bool) -> bool:
-        """Return whether the node's pods may be evicted now; `again`: they may be already."""
+        """Return whether the rate limit of the zone permits evicting the node's pods now.
+
+        With `again`, the node's pods are being evicted already.
+        """
         name = node["metadata"]["name"]
         self._judged.add(name)
         intervals = eviction_intervals(self.cache.all(NODES))
@@ -188,7 +190,7 @@ class NodeLifecycleController(Controller):
         return True
 
     def _set_pods_unready(self, name: str) -> None:
-        """Set pods of an unreachable node to not ready, whatever their last report."""
+        """Set the Ready condition of an unreachable node's pods to False."""
         node = self.cache.get(NODES, ("", name))
         ready = node and condition_of(node, "Ready")
         if not ready or ready["status"] == "True":
@@ -222,7 +224,7 @@ def _no_execute(node: Object) -> list[Object]:
 
 
 def _eviction_moment(pod: Object, node: Object) -> float | None:
-    """Return when NoExecute taints of the node evict the pod, as a Unix timestamp."""
+    """Return the Unix time at which the node's NoExecute taints evict the pod; None if never."""
     moments = []
     for taint in _no_execute(node):
         added = seconds(taint["timeAdded"]) if taint.get("timeAdded") else 0.0
@@ -250,11 +252,11 @@ def zone_of(node: Object) -> Zone:
 
 
 def eviction_intervals(nodes: Iterable[Object]) -> dict[Zone, float | None]:
-    """Return for each zone the seconds between NoExecute taints on unreachable nodes.
+    """Return the seconds between NoExecute taints on unreachable nodes, by zone.
 
-    None means that no node is tainted. If no node is healthy in any zone, none is tainted anywhere:
-    then rather the control plane is partitioned. Source: ComputeZoneState and handleDisruption of
-    k8s.io/kubernetes/pkg/controller/nodelifecycle.
+    None means that no node of the zone is tainted. If no node is healthy in any zone, none is
+    tainted anywhere: the control plane itself is likely partitioned. Source: ComputeZoneState and
+    handleDisruption of k8s.io/kubernetes/pkg/controller/nodelifecycle.
     """
     zones = defaultdict[Zone, list[bool]](list)
     for node in nodes:

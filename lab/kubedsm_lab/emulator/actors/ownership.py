@@ -1,4 +1,4 @@
-"""Ownership: controllers release unselected objects and adopt matching orphans.
+"""Owner references of controllers: release of unselected objects, adoption of matching orphans.
 
 Implementation follows `ControllerRefManager` in k8s.io/kubernetes/pkg/controller.
 """
@@ -14,7 +14,7 @@ from kubedsm_lab.emulator.api.selectors import label_selector_of
 
 
 def build_owned_pod(kind: Resource, owner: Object, **metadata: object) -> Object:
-    """Return a pod of the owner's template, with further metadata; empty ones are omitted."""
+    """Return a pod of the owner's template, with additional metadata; empty fields are omitted."""
     template = owner["spec"]["template"]
     given = {"labels": labels_of(template), **(template.get("metadata") or {}), **metadata}
     kept = ("name", "generateName", "labels", "annotations", "finalizers")
@@ -47,7 +47,7 @@ def claim(
     resource: Resource = PODS,
     eligible: Callable[[Object], bool] = lambda _: True,
 ) -> list[Object]:
-    """Return the owner's eligible objects of the resource, after releasing and adopting.
+    """Release and adopt objects; return those of the resource that the owner now controls.
 
     Raises ApiError (404, 409) if a patch is too late.
     """

@@ -1,10 +1,10 @@
-"""ReplicaSet controller: create and delete pods until the wanted number is active.
+"""ReplicaSet controller: creates and deletes pods until the desired number is active.
 
 Terminating pods do not count, so a replacement is created before the old pod is gone.
 
 With pacing, missing pods are created in slow-start batches of 1, 2, 4, ...: requests of one batch
 run at the same time, each with a latency of its own, and the next batch starts after the last
-answer. Sources: `slowStartBatch` of k8s.io/kubernetes/pkg/controller/replicaset and
+response. Sources: `slowStartBatch` of k8s.io/kubernetes/pkg/controller/replicaset and
 `ActivePodsWithRanks` of k8s.io/kubernetes/pkg/controller.
 """
 
@@ -44,7 +44,7 @@ _BURST = 500
 
 @attrs.define
 class _SlowStart:
-    """Creation of pods of one ReplicaSet."""
+    """Slow-start batch of a ReplicaSet: its size, and times of the outstanding responses."""
 
     #: number of pods in the batch that runs now
     size: int = 0
@@ -53,7 +53,7 @@ class _SlowStart:
 
 
 class ReplicaSetController(Controller):
-    """Without `pacing`, all missing pods are created at once."""
+    """ReplicaSet controller; without `pacing`, all missing pods are created at once."""
 
     def __init__(self, cache: Cache, pacing: Pacing | None = None) -> None:
         super().__init__(cache)
@@ -77,7 +77,7 @@ class ReplicaSetController(Controller):
             raise Requeue
 
     def _adjust_pods(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
-        """Create or delete pods. Return the API server's refusal of a pod, if any."""
+        """Create missing or delete surplus pods; return the API server's refusal, if any."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
         due = self._count_due(key_of(replica_set), -surplus)
         if surplus > 0:
@@ -96,7 +96,7 @@ class ReplicaSetController(Controller):
         return None
 
     def _count_due(self, key: Key, missing: int) -> int:
-        """Return the number of missing pods to create now; enqueue the key for the others."""
+        """Return the number of pods to create now; enqueue the key for the remaining pods."""
         if self._pacing is None:
             return missing
         if missing <= 0:
@@ -124,7 +124,7 @@ class ReplicaSetController(Controller):
         return deletion_order(pods, on_node, self.clock.wall())[:count]
 
     def _list_related(self, replica_set: Object) -> list[Object]:
-        """Return active pods of every ReplicaSet with the same owner."""
+        """Return the active pods of all ReplicaSets with the same owner."""
         owner = controller_of(replica_set)
         siblings = (
             self.cache.list_controlled(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
@@ -188,12 +188,12 @@ _SHORTEST = -2
 
 
 def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
-    """Order pods by deletion, first one first.
+    """Return the pods sorted by preference for deletion.
 
     Unassigned before assigned, Pending before Unknown before Running, not ready before ready, lower
     deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter time,
     more restarts, younger; then by uid. Times are compared by order of magnitude (powers of two) of
-    the age, as in Kubernetes. `now` is as a Unix timestamp.
+    the age, as in Kubernetes. `now` is a Unix timestamp.
     """
 
     def rank(pod: Object) -> tuple[object, ...]:

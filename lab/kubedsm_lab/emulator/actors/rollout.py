@@ -21,7 +21,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def canonical(value: Any) -> Any:
-    """Remove empty values: a template with an empty map equals one without the map."""
+    """Remove empty values from a template, so that an empty and an absent map compare equal."""
     if isinstance(value, dict):
         return {k: kept for k, v in value.items() if (kept := canonical(v)) not in _EMPTY}
     if isinstance(value, list):
@@ -33,7 +33,7 @@ _EMPTY: tuple[Any, ...] = (None, {}, [])
 
 
 def template_hash(template: Any, collisions: int = 0) -> str:
-    """Return equal hashes for equal templates, and another one per collision."""
+    """Return the pod-template-hash label; `collisions` changes the hash after a collision."""
     text = json.dumps([canonical(template), collisions], sort_keys=True, separators=(",", ":"))
     number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
     return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
@@ -45,7 +45,7 @@ def wanted(obj: Object) -> int:
 
 
 def resolved(value: int | str, total: int, *, up: bool) -> int:
-    """Resolve an int-or-percentage to a number of pods."""
+    """Convert an int-or-percentage (maxSurge, maxUnavailable) to a number of pods."""
     if isinstance(value, int):
         return value
     share = int(value.removesuffix("%")) * total
@@ -58,7 +58,7 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def _limits(deployment: Object) -> tuple[int, int]:
-    """Return maxSurge and maxUnavailable in pods."""
+    """Return maxSurge and maxUnavailable of the Deployment, in pods."""
     if not is_rolling(deployment) or wanted(deployment) == 0:
         return 0, 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
@@ -80,7 +80,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_size(deployment: Object, new: Object, everything: Sequence[Object]) -> int:
-    """Return the next size of the current template's ReplicaSet in a rollout."""
+    """Return the next size of the new ReplicaSet in a rolling update."""
     target, current = wanted(deployment), wanted(new)
     if current >= target or not is_rolling(deployment):
         return target
@@ -89,9 +89,10 @@ def new_size(deployment: Object, new: Object, everything: Sequence[Object]) -> i
 
 
 def old_sizes(deployment: Object, new: Object, old: Sequence[Object]) -> dict[str, int]:
-    """Return the sizes of older ReplicaSets that shrink in this step, by name.
+    """Return the new sizes of old ReplicaSets that shrink in this step, by name.
 
-    Unavailable pods go first, then as many as availability permits; oldest ReplicaSets first.
+    Unavailable pods are removed first, then available ones as maxUnavailable permits, oldest
+    ReplicaSets first.
     """
     if not any(map(wanted, old)):
         return {}
@@ -124,7 +125,7 @@ def _available(replica_set: Object) -> int:
 
 @attrs.frozen
 class Share:
-    """Proportional share of a ReplicaSet, for scaling during a rollout."""
+    """Size of a ReplicaSet, and the Deployment's size then, for proportional scaling."""
 
     name: str
     size: int
@@ -134,7 +135,7 @@ class Share:
 
 
 def proportional_sizes(shares: Sequence[Share], replicas: int, surge: int) -> Mapping[str, int]:
-    """Distribute a change of size in proportion; the largest ReplicaSet gets the remainder."""
+    """Distribute a size change over ReplicaSets in proportion; the largest gets the remainder."""
     allowed = replicas + surge if replicas > 0 else 0
     to_add = allowed - sum(share.size for share in shares)
     if to_add == 0:
@@ -174,7 +175,7 @@ _NOT_INHERITED = frozenset(
 
 @attrs.frozen
 class Family:
-    """Deployment with associated ReplicaSets; `old` is ordered by age, oldest first."""
+    """Deployment with its ReplicaSets; `old` is ordered by age, oldest first."""
 
     deployment: Object
     #: ReplicaSet of the current template
@@ -187,7 +188,7 @@ class Family:
 
 
 def replica_set_of(deployment: Object, revision: int) -> Object:
-    """Return a new ReplicaSet of the current template with size 0."""
+    """Return a new ReplicaSet of the Deployment's current template, with 0 replicas."""
     spec, name = deployment["spec"], deployment["metadata"]["name"]
     template, selector = spec["template"], spec["selector"]
     patience = spec.get("minReadySeconds", 0)
@@ -217,7 +218,7 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
 
 
 def has_template(replica_set: Object, template: Object) -> bool:
-    """Return whether both templates are equivalent, ignoring the pod-template-hash label."""
+    """Return whether two templates are equal, ignoring the pod-template-hash label."""
     own = replica_set["spec"]["template"]
     labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
     own = {**own, "metadata": {**own["metadata"], "labels": labels}}
@@ -229,7 +230,7 @@ def revision_of(replica_set: Object) -> int:
 
 
 def _number(replica_set: Object, annotation: str) -> int:
-    """Read a number from an annotation; 0 if it is missing or malformed."""
+    """Parse a number from an annotation; 0 if missing or malformed."""
     text = annotations_of(replica_set).get(annotation, "")
     return int(text) if _WHOLE.fullmatch(text) else 0
 
@@ -240,13 +241,13 @@ def inherit_annotations(deployment: Object) -> dict[str, str]:
 
 
 def sizing_annotations(deployment: Object) -> dict[str, str]:
-    """Return annotations with the size of the Deployment."""
+    """Return the annotations desired-replicas and max-replicas of a ReplicaSet."""
     replicas = wanted(deployment)
     return {_DESIRED: str(replicas), _MOST: str(replicas + max_surge(deployment))}
 
 
 def is_scaled(family: Family) -> bool:
-    """Return whether the Deployment was scaled after its ReplicaSets got their sizes."""
+    """Return whether the Deployment was scaled since its ReplicaSets were sized."""
     desired = str(wanted(family.deployment))
     return any(
         annotations_of(rs).get(_DESIRED, desired) != desired

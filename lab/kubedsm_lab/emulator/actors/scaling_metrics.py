@@ -1,9 +1,8 @@
-"""Metrics of an autoscaler: sampling of pod consumption, and the replicas that each metric asks
-for.
+"""Metrics of a horizontal pod autoscaler: pod samples, and the replicas each metric proposes.
 
 Rules and messages are those of replica_calculator.go in
-k8s.io/kubernetes/pkg/controller/podautoscaler.
-Metrics of the types Object, External and ContainerResource are not emulated.
+k8s.io/kubernetes/pkg/controller/podautoscaler. Metrics of the types Object, External and
+ContainerResource are not emulated.
 """
 
 import math
@@ -44,7 +43,7 @@ _CPU_INITIALIZATION, _INITIAL_READINESS = 300.0, 30.0
 
 
 class MetricUnavailable(Exception):
-    """Metric without a value. `reason` is the reason of the ScalingActive condition."""
+    """A metric has no value; `reason` is that of the ScalingActive condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -52,12 +51,12 @@ class MetricUnavailable(Exception):
 
 
 class _NoFigure(Exception):
-    """Cause why a resource metric has no value."""
+    """A resource metric has no value, for the given cause."""
 
 
 @attrs.frozen
 class Sample:
-    """Consumption of one pod."""
+    """Resource consumption of one pod, sampled by metrics-server."""
 
     #: Unix timestamp in seconds
     at: float
@@ -66,9 +65,9 @@ class Sample:
 
 
 class MetricsServer(Controller):
-    """Sampler of all running pods; `samples` are what metrics.k8s.io would answer.
+    """Emulated metrics-server: samples all running pods; `samples` are the metrics.k8s.io API's.
 
-    As with metrics-server, a sample is up to 15 s old, and a pod that has just started has none.
+    A sample is up to 15 s old, and a pod that has just started has none.
     """
 
     def __init__(self, cache: Cache, usage: Usage) -> None:
@@ -89,7 +88,7 @@ class MetricsServer(Controller):
     def _amounts(self, namespace: str, pod: str) -> dict[str, int]:
         used = {name: self._usage(namespace, pod, name) for name in _RESOURCES}
         return {
-            # Rounded to thousand-millionths first: .3 cores are 300m, whatever floats make of them.
+            # Rounded to 1e-9 first, against floating-point errors: 0.3 cores are 300m.
             name: -(-round(1e9 * amount) // 10**6)
             for name, amount in used.items()
             if amount is not None and math.isfinite(1e9 * amount)
@@ -98,7 +97,7 @@ class MetricsServer(Controller):
 
 @attrs.frozen
 class Scaled:
-    """Workload under an autoscaler: its pods, wanted replicas, and sources of metrics."""
+    """Target of an autoscaler: its pods, desired replicas, and sources of metrics."""
 
     namespace: str
     name: str
@@ -106,7 +105,7 @@ class Scaled:
     replicas: int
     #: Unix timestamp in seconds
     now: float
-    #: share by which the ratio of consumption to target may differ without any scaling
+    #: relative difference of consumption from the target that causes no scaling
     tolerance: float
     metrics: Metrics | None = None
     #: by namespace and name; None without metrics-server
@@ -116,7 +115,7 @@ class Scaled:
         return 1.0 - self.tolerance <= ratio <= 1.0 + self.tolerance
 
     def rescaled(self, measured: float, ratio: float, pods: int) -> int:
-        """Return `ratio` times the pods; no change if the measured ratio asks for the opposite."""
+        """Return `ratio` times the pods; no change if that contradicts the measured ratio."""
         replicas = math.ceil(ratio * pods)
         turned = ratio < 1 < measured or measured < 1 < ratio
         wrong = replicas > self.replicas if ratio < 1 else replicas < self.replicas
@@ -152,7 +151,7 @@ class _ResourceSource(msgspec.Struct):
 
 
 def propose(metric: Object, scaled: Scaled) -> Proposal:
-    """Return the replicas that one entry of `spec.metrics` asks for. Raises MetricUnavailable."""
+    """Return the replicas that one entry of `spec.metrics` proposes. Raises MetricUnavailable."""
     kind = metric.get("type")
     try:
         if kind == "Pods":
@@ -166,7 +165,7 @@ def propose(metric: Object, scaled: Scaled) -> Proposal:
 
 
 def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
-    """Divide the workload's total by the target: values of single pods are not known here."""
+    """Return the replicas for a Pods metric: total over target, as values per pod are unknown."""
     name, metrics = source.metric.name, scaled.metrics
     value = None if metrics is None else metrics(scaled.namespace, scaled.name, name)
     if value is None or not math.isfinite(value * 1000):
@@ -187,7 +186,10 @@ def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
 
 
 def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
-    """Compare consumption with the target; pods without a sample never start or reverse scaling."""
+    """Return the replicas for a resource metric.
+
+    Pods without sample neither cause nor reverse scaling.
+    """
     wanted, utilised = source.target.average_utilization, source.target.average_value is None
     if not utilised:
         wanted = math.ceil(1000 * _parse_positive(source.target.average_value))
@@ -209,7 +211,7 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
 def _calculate_replicas(
     resource: str, target: int, scaled: Scaled, *, utilised: bool
 ) -> tuple[int, Object]:
-    """Return replicas and the current value; `target` is in thousandths, or a percentage."""
+    """Return replicas and current value for a resource; `target` in thousandths or percent."""
     samples = _find_samples(resource, scaled)
     unready, missing = _group_pods(resource, scaled, samples)
     used = {name: samples[name].amounts[resource] for name in samples.keys() - unready}
@@ -222,7 +224,7 @@ def _calculate_replicas(
     )
 
     def level(amounts: Mapping[str, int]) -> int:
-        """Return the mean, or the percentage of the requests that is used."""
+        """Return the mean consumption, or the percentage of the requests."""
         total = sum(amounts.values())
         if not utilised:
             return total // len(amounts)
@@ -239,7 +241,7 @@ def _calculate_replicas(
     if not starting and not missing:
         steady = scaled.is_near(ratio)
         return scaled.replicas if steady else math.ceil(ratio * len(used)), current
-    # Unknown consumption is assumed to be what opposes a change.
+    # As in Kubernetes, unknown consumption is assumed to oppose the change.
     if ratio < 1:
         share = max(100, target)
         assumed = {n: requests[n] * share // 100 if utilised else target for n in missing}
@@ -252,7 +254,7 @@ def _calculate_replicas(
 
 
 def _find_samples(resource: str, scaled: Scaled) -> dict[str, Sample]:
-    """Return samples of the resource by pod name. Raises _NoFigure."""
+    """Return the samples of the resource by pod name. Raises _NoFigure."""
     unable = f"unable to get metrics for resource {resource}: "
     if scaled.samples is None:
         raise _NoFigure(
@@ -272,7 +274,7 @@ def _find_samples(resource: str, scaled: Scaled) -> dict[str, Sample]:
 def _group_pods(
     resource: str, scaled: Scaled, samples: dict[str, Sample]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return pods whose samples say nothing yet, and pods without; drop samples of ended pods."""
+    """Return names of unready pods and of pods without sample; drop samples of ended pods."""
     unready, missing = set(), set()
     for pod in scaled.pods:
         name, phase = pod["metadata"]["name"], pod["status"].get("phase")
@@ -288,7 +290,7 @@ def _group_pods(
 
 
 def _is_starting(pod: Object, sample: Sample, now: float) -> bool:
-    """Return whether the pod's CPU consumption may be that of its start, not of its requests."""
+    """Return whether the sample may still show the CPU consumption of the container's start."""
     ready, started = (
         condition_of(pod, "Ready"),
         pod["status"].get("startTime"),
@@ -302,7 +304,10 @@ def _is_starting(pod: Object, sample: Sample, now: float) -> bool:
 
 
 def _request(pod: Object, resource: str) -> int:
-    """Return what the pod requests, its sidecars included, in thousandths. Raises _NoFigure."""
+    """Return the pod's request of the resource, sidecars included, in thousandths.
+
+    Raises _NoFigure.
+    """
     spec = pod["spec"]
     whole = ((spec.get("resources") or {}).get("requests") or {}).get(resource)
     if whole is not None:
@@ -335,7 +340,7 @@ def _invalid_metric(why: str) -> MetricUnavailable:
 
 
 def _quantity(value: Fraction) -> str:
-    """Return thousandths, rounded up, with the largest suffix that keeps them whole."""
+    """Format thousandths, rounded up, as a quantity with the largest suffix that keeps it whole."""
     amount, unit = math.ceil(value * 1000), 0
     while amount and amount % 1000 == 0 and unit < len(_UNITS) - 1:
         amount, unit = amount // 1000, unit + 1

@@ -27,7 +27,7 @@ _REVISION = "controller-revision-hash"
 
 @attrs.frozen
 class _Plan:
-    """A StatefulSet with its pods by ordinal."""
+    """StatefulSet with its pods by ordinal, as one reconciliation sees them."""
 
     stateful_set: Object
     revision: str
@@ -78,7 +78,7 @@ class StatefulSetController(Controller):
         return _Plan(stateful_set, revision, by_ordinal)
 
     def _fill(self, plan: _Plan) -> bool:
-        """Create missing pods, lowest ordinal first. Return whether all are available."""
+        """Create missing pods, lowest ordinal first; return whether all pods are available."""
         complete = True
         for ordinal in plan.wanted:
             pod = plan.pods.get(ordinal)
@@ -95,7 +95,7 @@ class StatefulSetController(Controller):
         return complete
 
     def _delete_surplus(self, plan: _Plan) -> bool:
-        """Delete surplus pods, highest ordinal first. Return whether there are none."""
+        """Delete surplus pods, highest ordinal first; return whether none are left."""
         surplus = sorted(set(plan.pods) - set(plan.wanted), reverse=True)
         for ordinal in surplus:
             if not is_terminating(plan.pods[ordinal]):
@@ -105,7 +105,10 @@ class StatefulSetController(Controller):
         return not surplus
 
     def _update(self, plan: _Plan) -> None:
-        """Replace one pod of an old template, highest ordinal first; all pods are available now."""
+        """Delete one pod of an outdated revision, highest ordinal first (rolling update).
+
+        Called only while all pods are available.
+        """
         strategy = plan.stateful_set["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return

@@ -1,4 +1,4 @@
-"""Store, and the API server's handling of each request.
+"""API server without HTTP: object store, and validation, admission and storage of requests.
 
 No time passes here, and no controller acts.
 """

@@ -54,7 +54,7 @@ _COMPUTE = {
 
 
 def admit(store: Store, resource: Resource, obj: Object) -> Object:
-    """Return the new object to store. Raises ApiError: 403 (quota, priority), 422."""
+    """Admit a new object; return it as stored. Raises ApiError: 403 (quota, priority), 422."""
     if resource.kind == "Pod":
         spec = new_pod_spec(obj.get("spec") or {}, store.suffix())
         obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
@@ -75,7 +75,7 @@ def admit(store: Store, resource: Resource, obj: Object) -> Object:
 
 
 def check_deletable(resource: Resource, name: str) -> None:
-    """Raises ApiError (403) for objects that every cluster needs."""
+    """Raise ApiError (403) for an object that every cluster needs."""
     if resource.kind == "Namespace" and name in _UNDELETABLE:
         raise forbidden(resource, name, "this namespace may not be deleted")
     if resource is PRIORITY_CLASSES and name in SYSTEM_PRIORITIES:
@@ -84,7 +84,7 @@ def check_deletable(resource: Resource, name: str) -> None:
 
 
 def check_among_others(store: Store, resource: Resource, obj: Object) -> None:
-    """Raises ApiError (403) for a second PriorityClass that is the default."""
+    """Raise ApiError (403) for a second default PriorityClass."""
     if resource is not PRIORITY_CLASSES or not obj.get("globalDefault"):
         return
     name = obj["metadata"]["name"]
@@ -99,10 +99,10 @@ def check_among_others(store: Store, resource: Resource, obj: Object) -> None:
 
 
 def check_namespace(store: Store, resource: Resource, name: str, of: str) -> None:
-    """Check that objects may be created in the namespace, Bindings and Evictions as well.
+    """Check that the namespace accepts new objects, Bindings and Evictions.
 
-    `of` is the requested name, before a name is generated. Raises ApiError: 404 for a missing
-    namespace, 403 for a terminating one.
+    `of` is the requested object name, for messages. Raises ApiError: 404 for a missing namespace,
+    403 for a terminating one.
     """
     namespace = store.get(NAMESPACES, "", name)
     if namespace is None:
@@ -116,7 +116,10 @@ def check_namespace(store: Store, resource: Resource, name: str, of: str) -> Non
 
 
 def _with_priority(spec: Object, classes: list[Object]) -> Object:
-    """Return the pod spec with priority and policy of its class. Raises ApiError (403)."""
+    """Return the pod spec with priority and preemptionPolicy of its PriorityClass.
+
+    Raises ApiError (403).
+    """
     name = spec.get("priorityClassName") or ""
     if name:
         found = next((c for c in classes if c["metadata"]["name"] == name), None)
@@ -145,7 +148,10 @@ def _with_priority(spec: Object, classes: list[Object]) -> Object:
 
 
 def with_addresses(service: Object, others: Iterable[Object], previous: Object | None) -> Object:
-    """Return the Service with its previous, requested or free addresses. Raises ApiError (500)."""
+    """Return the Service with clusterIP and nodePorts: kept, requested, or newly allocated.
+
+    Raises ApiError (500).
+    """
     spec = service["spec"]
     kind = spec["type"]
     if kind == "ExternalName":
@@ -192,7 +198,7 @@ def _take_first(candidates: Iterator[Any], what: str) -> Any:
 
 
 def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
-    """Raises ApiError (403) if a quota of the namespace lacks capacity for the object."""
+    """Raise ApiError (403) if the object exceeds a ResourceQuota of the namespace."""
     metadata = obj["metadata"]
     for quota in store.list(RESOURCE_QUOTAS, metadata["namespace"]):
         hard = (quota.get("spec") or {}).get("hard") or {}
@@ -219,7 +225,7 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
 
 
 def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int:
-    """Return the consumption of a quota's constraint by the objects, in thousandths."""
+    """Return how much of a quota's constraint the objects use, in thousandths."""
     counted = {f"count/{resource.qualified}", *([] if resource.group else [resource.plural])}
     if resource.kind != "Pod":
         return 1000 * sum(1 for _ in objects) if constraint in counted else 0
@@ -244,7 +250,7 @@ def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int
 
 
 def _check_specified(resource: Resource, obj: Object, quota: str, hard: Object) -> None:
-    """Raises ApiError (403) for a pod that lacks requests or limits of a limited resource."""
+    """Raise ApiError (403) for a pod without a request or limit that a quota requires."""
     if resource.qualified != PODS.qualified:
         return
     missing: dict[str, list[str]] = {}

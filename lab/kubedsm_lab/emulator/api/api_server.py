@@ -1,4 +1,4 @@
-"""Semantics of the API server, synchronous and in memory.
+"""In-memory API server: the verbs of kube-apiserver as synchronous methods.
 
 Every method either commits the whole request, or raises ApiError and changes nothing. Objects are
 never changed in place.
@@ -41,7 +41,7 @@ _NAME_ATTEMPTS = 8
 
 
 class ApiServer:
-    """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does."""
+    """API server over a store: creates, reads, updates, patches, binds, evicts, deletes objects."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self.clock = clock
@@ -87,13 +87,16 @@ class ApiServer:
         return to_requested_form(resource, stored)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Raises ApiError (404)."""
+        """Return one object. Raises ApiError (404)."""
         return to_requested_form(resource, self._current(resource, namespace, name))
 
     def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Objects:
-        """Return objects by namespace and name; of all namespaces for "". Raises ApiError (400)."""
+        """Return objects ordered by namespace and name; "" for all namespaces.
+
+        Raises ApiError (400).
+        """
         wanted = selection(resource, namespace, labels, fields)
         found = self.store.list(resource, namespace)
         if wanted.selective:
@@ -110,7 +113,7 @@ class ApiServer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Replace an object, or the part of it that a subresource is.
+        """Replace an object or one subresource of it.
 
         Raises ApiError: 400, 404, 409 (stale resourceVersion, another uid), 422.
         """
@@ -164,7 +167,10 @@ class ApiServer:
         propagation: str = "",
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete an object, or set its deletionTimestamp. Raises ApiError: 403, 404, 409, 422."""
+        """Delete an object, or set its deletionTimestamp.
+
+        Raises ApiError: 403, 404, 409, 422.
+        """
         current = self._current(resource, namespace, name)
         admission.check_deletable(resource, name)
         check_preconditions(resource, current, uid, resource_version)
@@ -179,7 +185,10 @@ class ApiServer:
         return Deletion(to_requested_form(resource, last), gone=plan.remove)
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
-        """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
+        """Bind a pod to a node.
+
+        Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422.
+        """
         given = decoding.check_types(decoding.BINDING, binding).get("metadata") or {}
         if given.get("name") not in (None, "", name):
             raise errors.bad_request("name in URL does not match name in Binding object")
@@ -192,7 +201,10 @@ class ApiServer:
     def evict(
         self, namespace: str, name: str, eviction: Object, *, dry_run: bool = False
     ) -> Object:
-        """Delete a pod. Raises ApiError: 400, 403, 404, 409, 429 (budget), 500 (two budgets)."""
+        """Evict a pod, subject to its PodDisruptionBudget.
+
+        Raises ApiError: 400, 403, 404, 409, 429 (budget), 500 (two budgets).
+        """
         decoding.check_types(decoding.EVICTION, eviction)
         admission.check_namespace(self.store, PODS, namespace, name)
         options = decoding.delete_options(eviction.get("deleteOptions"))
@@ -225,7 +237,7 @@ class ApiServer:
         return errors.success(code=_CREATED)
 
     def get_scale(self, resource: Resource, namespace: str, name: str) -> Object:
-        """The Scale of a Deployment, ReplicaSet or StatefulSet. Raises ApiError (404)."""
+        """Return the Scale of a Deployment, ReplicaSet or StatefulSet. Raises ApiError (404)."""
         return subresources.scale_of(self._current(resource, namespace, name))
 
     def update_scale(
@@ -237,7 +249,7 @@ class ApiServer:
         *,
         dry_run: bool = False,
     ) -> Object:
-        """Set the replicas of the Scale. Raises ApiError: 400, 404, 409, 422."""
+        """Set the replicas of a workload by its Scale. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
         given = decoding.check_types(decoding.SCALE, scale).get("metadata") or {}
         errors.check_stored(resource, current["metadata"], given, "uid")
@@ -255,7 +267,7 @@ class ApiServer:
         return obj
 
     def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
-        """Return the object under that name before admission."""
+        """Return a new object in stored form, with name, namespace and uid, before admission."""
         obj = to_stored_form(resource, obj)
         given = obj.get("metadata") or {}
         if namespace and given.get("namespace") not in (None, "", namespace):
@@ -298,7 +310,7 @@ class ApiServer:
         *,
         dry_run: bool,
     ) -> Object:
-        """Store a changed object."""
+        """Validate and store a changed object, which may complete its deletion."""
         after = updating.updated(
             resource.stored, current, to_stored_form(resource, given), subresource
         )

@@ -1,7 +1,7 @@
-"""JSON types of fields, checked before anything else reads an object.
+"""JSON types of fields, checked before any other code reads an object.
 
-The Go API server gets them from its types. Here they are those of kubernetes_asyncio's models, in
-`field_types.json`. A field that no model has passes unchanged. Null means absent.
+The Go API server derives them from its types. Here they are those of kubernetes_asyncio's models,
+in `field_types.json`. A field that no model has passes unchanged. Null means absent.
 """
 
 import datetime as dt
@@ -40,11 +40,11 @@ _MODEL_PREFIXES = {
 
 
 class _QuantitySyntaxError(Exception):
-    """No ValueError: msgspec would add the path to its message."""
+    """Malformed quantity; not a ValueError, as msgspec would add the path to its message."""
 
 
 class _Quantity:
-    """Resource quantity: text such as 500m, or a number."""
+    """Resource quantity in JSON: text such as 500m, or a number."""
 
 
 _A_QUANTITY = _Quantity()
@@ -98,19 +98,22 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
 
 @cache
 def field_types() -> dict[str, dict[str, str]]:
-    """Return the type of each field by model, in the words of kubernetes_asyncio."""
+    """Return the field types of each model, as kubernetes_asyncio writes types."""
     types: dict[str, dict[str, str]] = orjson.loads(FIELD_TYPES.read_bytes())
     return types
 
 
 def model_of(resource: Resource) -> str:
-    """Return the name of the resource's model in kubernetes_asyncio."""
+    """Return the name of kubernetes_asyncio's model for the resource."""
     prefix = _MODEL_PREFIXES.get((resource.group, resource.kind), "")
     return f"{prefix}{resource.version.upper()}{resource.kind}"
 
 
 def check_types(resource: Resource, obj: Any) -> Object:
-    """Return the object if it is one of that resource's kind. Raises ApiError (400)."""
+    """Return the object if its fields have the types of the resource's kind.
+
+    Raises ApiError (400).
+    """
     if not isinstance(obj, dict):
         raise cannot_be_handled(resource, "the body is not an object")
     kind, version = obj.get("kind"), obj.get("apiVersion")
@@ -132,7 +135,7 @@ def check_types(resource: Resource, obj: Any) -> Object:
 
 
 def delete_options(obj: Any) -> DeleteOptions:
-    """Raises ApiError (400)."""
+    """Decode DeleteOptions. Raises ApiError (400)."""
     try:
         return msgspec.convert(obj or {}, DeleteOptions)
     except msgspec.ValidationError as error:
@@ -140,7 +143,7 @@ def delete_options(obj: Any) -> DeleteOptions:
 
 
 def preconditions(options: DeleteOptions) -> tuple[str, str]:
-    """Return the uid and the resourceVersion that must still hold, empty for any."""
+    """Return the required uid and resourceVersion of a deletion, "" for any."""
     given = options.preconditions or _Preconditions()
     return given.uid or "", given.resource_version or ""
 

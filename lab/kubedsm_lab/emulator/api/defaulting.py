@@ -1,4 +1,4 @@
-"""Defaults of specs, and the initial status of a new object.
+"""Defaulting of specs, and the initial status of a new object.
 
 Source: defaults.go of each API group, PrepareForCreate of the strategies, and the admission plugins
 ServiceAccount and DefaultTolerationSeconds. Priorities of pods and addresses of Services are in
@@ -56,7 +56,7 @@ _NODE_INFO = dict.fromkeys(
 )  # fmt: skip
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-#: 0644
+#: file mode 0644
 _FILE_MODE = 420
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 #: taints that a new pod tolerates for 300 s
@@ -64,7 +64,7 @@ _NODE_FAILURES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 
 
 def with_defaults(resource: Resource, obj: Object) -> Object:
-    """Return the object with its defaults; idempotent."""
+    """Return the object with the defaults of its kind; idempotent."""
     kind = resource.kind
     if kind in _SPECS:
         return {**obj, "spec": _SPECS[kind](obj.get("spec") or {})}
@@ -72,7 +72,7 @@ def with_defaults(resource: Resource, obj: Object) -> Object:
 
 
 def with_initial_status(resource: Resource, obj: Object) -> Object:
-    """Return a new object with its initial status; only a Node keeps the given one."""
+    """Return a new object with its kind's initial status; only a Node keeps a submitted one."""
     if "status" not in resource.subresources:
         return obj
     if resource.kind == "Pod":
@@ -87,7 +87,7 @@ def with_initial_status(resource: Resource, obj: Object) -> Object:
 
 
 def _fill(given: Object, **defaults: Any) -> Object:
-    """Return the object with defaults in place of missing fields and empty texts."""
+    """Return the object with defaults in place of missing fields and empty strings."""
     missing = {name: value for name, value in defaults.items() if given.get(name) in (None, "")}
     return {**given, **missing}
 
@@ -162,7 +162,7 @@ def _service(spec: Object) -> Object:
 
 
 def _rbac_binding(binding: Object) -> Object:
-    """Fill in the API groups of the role and the subjects."""
+    """Fill in the API groups of a role binding's roleRef and subjects."""
     filled = {**binding, "roleRef": {"apiGroup": RBAC_GROUP, **(binding.get("roleRef") or {})}}
     if binding.get("subjects"):
         filled["subjects"] = [
@@ -178,7 +178,7 @@ def _rbac_binding(binding: Object) -> Object:
 
 
 def pod_template_spec(spec: Object) -> Object:
-    """Return a pod spec with the defaults that pod templates have, too."""
+    """Return a pod spec with the defaults that also apply to pod templates."""
     host_network = bool(spec.get("hostNetwork"))
     filled = _fill(
         spec,
@@ -204,7 +204,7 @@ def _template(spec: Object) -> Object:
 
 
 def new_pod_spec(spec: Object, suffix: str) -> Object:
-    """Return the spec of a new pod except its priority; `suffix` is that of its token volume."""
+    """Return the spec of a new pod, except its priority; `suffix` ends its token volume's name."""
     filled = _fill(pod_template_spec(spec), serviceAccountName="default", enableServiceLinks=True)
     filled["serviceAccount"] = filled["serviceAccountName"]
     filled["tolerations"] = _add_tolerations(filled.get("tolerations") or [])
@@ -217,7 +217,7 @@ def new_pod_spec(spec: Object, suffix: str) -> Object:
 
 
 def qos_class(spec: Object) -> str:
-    """Return Guaranteed if cpu and memory have limits equal to requests in all containers."""
+    """Return the pod's QoS class: Guaranteed, Burstable or BestEffort."""
     anything = False
     guaranteed = True
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -297,7 +297,7 @@ def _fill_volume(volume: Object) -> Object:
 
 
 def _with_requests(container: Object) -> Object:
-    """Return the container with limits as requests where it has none."""
+    """Return the container with requests defaulted to its limits."""
     resources = container["resources"]
     if not resources.get("limits"):
         return container

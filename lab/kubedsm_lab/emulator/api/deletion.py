@@ -1,4 +1,4 @@
-"""Deletion: at once, after the grace period, or once the finalizers are gone.
+"""Deletion of objects: immediate, after the grace period, or once the finalizers are gone.
 
 Source: k8s.io/apiserver/pkg/registry/rest/delete.go and generic/registry/store.go, the pod
 strategy's CheckGracefulDelete, and the namespace storage's Delete.
@@ -29,7 +29,7 @@ class Deletion:
 
 @attrs.frozen
 class DeletionPlan:
-    """Planned storage operations of a DELETE."""
+    """Storage operations that a DELETE request will perform."""
 
     #: object to store first, if anything changes
     update: Object | None
@@ -40,7 +40,7 @@ class DeletionPlan:
 def check_preconditions(
     resource: Resource, current: Object, uid: str, resource_version: str
 ) -> None:
-    """Raises ApiError (409)."""
+    """Raise ApiError (409) if the object's uid or resourceVersion is not the required one."""
     metadata = current["metadata"]
     for what, given, recorded, otherwise in (
         ("UID", uid, metadata["uid"], "deleted and then recreated"),
@@ -57,7 +57,7 @@ def check_preconditions(
 def plan_deletion(
     resource: Resource, current: Object, grace_seconds: int | None, propagation: str, now: float
 ) -> DeletionPlan:
-    """Plan the deletion; `now` as a Unix timestamp. Raises ApiError (422)."""
+    """Plan the deletion of an object; `now` is a Unix timestamp. Raises ApiError (422)."""
     if propagation and propagation not in _FINALIZER_OF:
         choices = sorted(_FINALIZER_OF)
         error = not_supported("propagationPolicy", propagation, choices)
@@ -105,7 +105,7 @@ def _of_pod(pod: Object, grace: int | None, finalizers: list[str], now: float) -
 
 
 def _grace_seconds(pod: Object, asked: int | None) -> int | None:
-    """Return seconds; None leaves a running deletion unchanged."""
+    """Return the pod's grace period in seconds; None if an earlier deletion stays unchanged."""
     if asked is not None:
         asked = 1 if asked < 0 else min(asked, _LONGEST_GRACE)
     if "deletionTimestamp" in pod["metadata"]:

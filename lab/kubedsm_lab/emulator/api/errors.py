@@ -1,4 +1,4 @@
-"""Refusals of the API server: Status objects in kube-apiserver's words.
+"""Errors of the API server, as Status objects in kube-apiserver's words.
 
 Reasons, messages and details follow k8s.io/apimachinery/pkg/api/errors, those of fields
 k8s.io/apimachinery/pkg/util/validation/field.
@@ -54,7 +54,7 @@ def success(*, details: Object | None = None, code: int | None = None) -> Object
 
 
 def identity(resource: Resource, name: str, *, kind: str = "") -> Object:
-    """Return details of a Status that identify an object."""
+    """Return the `details` of a Status that identify an object by name, group and kind."""
     return {
         **({"name": name} if name else {}),
         **({"group": resource.group} if resource.group else {}),
@@ -73,7 +73,7 @@ def already_exists(resource: Resource, name: str) -> ApiError:
 
 
 def conflict(resource: Resource, name: str, why: str, *, kind: str = "") -> ApiError:
-    """Return a 409; `kind` replaces the resource if the API server names it (pods/binding)."""
+    """Return a 409 (Conflict); `kind` replaces the resource in the message, as in pods/binding."""
     what = resource.qualified
     if kind:
         what = f"{kind}.{resource.group}" if resource.group else kind
@@ -82,7 +82,7 @@ def conflict(resource: Resource, name: str, why: str, *, kind: str = "") -> ApiE
 
 
 def check_stored(resource: Resource, metadata: Object, given: Object, *fields: str) -> None:
-    """Raises ApiError (409, of the storage layer) if a given field is not the stored one."""
+    """Raise ApiError (409, of the storage layer) if a given field differs from the stored one."""
     for field in fields:
         wanted, what = given.get(field), {"uid": "UID"}.get(field, "ResourceVersion")
         if wanted and wanted != metadata[field]:
@@ -101,7 +101,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def cannot_be_handled(resource: Resource, why: str) -> ApiError:
-    """Return a 400 (malformed) for a body that is no object of the kind."""
+    """Return a 400 (BadRequest) for a body that is no object of the expected kind."""
     kind, version = resource.kind, resource.version
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
@@ -130,7 +130,7 @@ def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
 
 
 def disruption_budget(cause: str, *, retry_after: int = 0) -> ApiError:
-    """Return a 429 of an eviction that a budget refuses."""
+    """Return a 429 (TooManyRequests) for an eviction that a PodDisruptionBudget refuses."""
     details: Object = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
@@ -173,7 +173,7 @@ def may_not(field: str, why: str) -> FieldError:
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """Return a 422 (unprocessable) with one validation cause per field."""
+    """Return a 422 (Invalid) with one cause per invalid field."""
     texts = [f"{error.field}: {error.message}" for error in errors]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified = f"{kind}.{group}" if group else kind
@@ -189,6 +189,6 @@ def _format_value(value: object) -> str:
 
 
 class Verbatim(str):
-    """Literal that error descriptions show without quotes."""
+    """String literal that error messages show without quotes."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Conversion of Events between core/v1, which is stored, and events.k8s.io/v1.
+"""Conversion of Events between core/v1, the stored version, and events.k8s.io/v1.
 
 The names of the fields are those of k8s.io/kubernetes/pkg/apis/events/v1.
 """
@@ -41,7 +41,7 @@ _OMITTED_WHEN_EMPTY = frozenset({"reportingController", "reportingInstance"})
 
 
 def _store_event(resource: Resource, event: Object) -> Object:
-    """Convert to core/v1, with all of its mandatory fields."""
+    """Convert an Event of events.k8s.io/v1 to core/v1, with all mandatory fields."""
     if resource.alias_of:
         renamed = {core: event[new] for new, core in _NAMES.items() if new in event}
         event = {"metadata": event.get("metadata", {}), **renamed}
@@ -54,7 +54,7 @@ def _store_event(resource: Resource, event: Object) -> Object:
 
 
 def _convert_event(obj: Object) -> Object:
-    """Convert to events.k8s.io/v1."""
+    """Convert a stored core/v1 Event to events.k8s.io/v1."""
     renamed = {
         new: obj[core]
         for new, core in _NAMES.items()
@@ -69,10 +69,10 @@ def _convert_event(obj: Object) -> Object:
 
 
 def to_stored_form(resource: Resource, obj: Object) -> Object:
-    """Convert from the version of the request's resource to the stored one."""
+    """Convert an object from the version of the requested resource to the stored version."""
     return _store_event(resource, obj) if resource.kind == "Event" else obj
 
 
 def to_requested_form(resource: Resource, obj: Object) -> Object:
-    """Convert from the stored version to that of the request's resource."""
+    """Convert an object from the stored version to that of the requested resource."""
     return _convert_event(obj) if resource.alias_of else obj

@@ -13,14 +13,14 @@ from kubedsm_lab.emulator.api.resources import Resource
 
 @attrs.frozen
 class Fields:
-    """Object with associative lists; unnamed fields merge as in a JSON merge patch."""
+    """Merge rules of an object's fields; unnamed fields merge as in a JSON merge patch."""
 
     named: "Mapping[str, Fields | Keyed | Unordered]" = attrs.field(factory=dict)
 
 
 @attrs.frozen
 class Keyed:
-    """List of objects that are identified by a key."""
+    """Merge rule of a list whose items are identified by a key field."""
 
     key: str
     item: Fields = attrs.field(factory=Fields)
@@ -28,7 +28,7 @@ class Keyed:
 
 @attrs.frozen
 class Unordered:
-    """Set of plain values."""
+    """Merge rule of a list that is a set of plain values."""
 
 
 ANY = Fields()
@@ -58,7 +58,7 @@ _POD_SPEC = Fields(
 _CONDITIONS = {"conditions": Keyed("type")}
 _STATUS = Fields(_CONDITIONS)
 _WORKLOAD = {"spec": Fields({"template": Fields({"metadata": _METADATA, "spec": _POD_SPEC})})}
-#: fields beyond metadata and conditions, by kind
+#: merge rules by kind, in addition to those of metadata and conditions
 _OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
     "Pod": {
         "spec": _POD_SPEC,
@@ -76,5 +76,5 @@ _OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
 
 
 def fields_of(resource: Resource) -> Fields:
-    """Return the associative lists of the resource's kind."""
+    """Return the merge rules of the resource's kind."""
     return Fields({"metadata": _METADATA, "status": _STATUS, **_OF_KIND.get(resource.kind, {})})

@@ -1,4 +1,7 @@
-"""State of objects: labels, conditions, and phases of pods (k8s.io/kubernetes/pkg/controller)."""
+"""Accessors of an object's state: labels, owners, conditions, and pod phases.
+
+Rules follow k8s.io/kubernetes/pkg/controller.
+"""
 
 from collections.abc import Iterable
 
@@ -12,7 +15,7 @@ DISCONNECTED = "emulator.kubedsm.io/disconnected"
 
 
 def key_of(obj: Object) -> tuple[str, str]:
-    """Return namespace and name; "" without a namespace."""
+    """Return namespace and name of an object; namespace "" if cluster-scoped."""
     metadata = obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
@@ -66,7 +69,7 @@ def conditions_of(status: Object) -> list[Object]:
 
 
 def condition_of(obj: Object, kind: str) -> Object | None:
-    """Return that condition of a stored object."""
+    """Return the object's condition of a type, if any."""
     return find_condition(conditions_of(obj["status"]), kind)
 
 
@@ -75,7 +78,7 @@ def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
 
 
 def reason_of(condition: Object | None) -> str:
-    """Return the reason; "" without a condition or reason."""
+    """Return the reason of an object's condition; "" without condition or reason."""
     reason: str = (condition or {}).get("reason", "")
     return reason
 
@@ -98,7 +101,7 @@ def new_condition(
 
 
 def update_condition(conditions: list[Object], new: Object) -> list[Object]:
-    """Replace or add the condition; an unchanged status keeps its transition time."""
+    """Return conditions with one set; an unchanged status keeps its transition time."""
     old = find_condition(conditions, new["type"])
     if old is None:
         return [*conditions, new]
@@ -112,7 +115,7 @@ def is_disconnected(node: Object) -> bool:
 
 
 def ready_since(pod: Object) -> float | None:
-    """Return Unix timestamp in seconds; None if the pod is not ready or gives no time."""
+    """Return the Unix time since when the pod is Ready; None if not ready, or if unknown."""
     ready = find_condition(conditions_of(pod["status"]), "Ready")
     if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None
@@ -120,7 +123,7 @@ def ready_since(pod: Object) -> float | None:
 
 
 def available_at(pod: Object, min_ready_seconds: float) -> float | None:
-    """Return when the pod has been ready for long enough, as a Unix timestamp.
+    """Return the Unix time from which the pod is available, ready for min_ready_seconds.
 
     A ready pod without a time is available only without min_ready_seconds.
     """
@@ -131,7 +134,7 @@ def available_at(pod: Object, min_ready_seconds: float) -> float | None:
 
 
 def requests_of(pod: Object) -> Resources:
-    """Return the effective requests of the pod. Raises FieldError for a malformed quantity."""
+    """Return the effective resource requests of the pod. Raises FieldError if malformed."""
     spec = pod["spec"]
     return pod_requests(
         tuple(_requests(container) for container in spec["containers"]),

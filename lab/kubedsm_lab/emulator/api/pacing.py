@@ -1,4 +1,4 @@
-"""Request and watch latencies of a real control plane, drawn for an emulated one.
+"""Latencies of a real control plane, drawn at random for an emulated one.
 
 Source: kube-apiserver and kube-controller-manager 1.35.5 with etcd 3.5.16, on two cores that other
 processes kept busy; audit log of 151 Deployments with three replicas. Only the extremes of both
@@ -18,12 +18,12 @@ DELIVERY = (0.004, 0.083)
 
 @attrs.frozen
 class Pacing:
-    """Source of latencies; equal seeds draw equal latencies."""
+    """Generator of API latencies; equal seeds draw equal latencies."""
 
     rng: random.Random
 
     def draw_creation(self) -> float:
-        """Return the latency of one request to create a pod, in seconds."""
+        """Return the latency of one pod creation request, in seconds."""
         return self.rng.uniform(*CREATION)
 
     def draw_delivery(self) -> float:

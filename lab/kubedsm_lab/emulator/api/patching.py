@@ -24,12 +24,13 @@ _MOST_OPERATIONS = 10_000
 
 
 class PatchError(ValueError):
-    """Inapplicable JSON patch: a failing test, or a path without target."""
+    """A JSON patch cannot be applied: a test fails, or a path has no target."""
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """Apply a patch of any supported content type, and return the resulting object. Raises
-    ApiError: 400, 415, 422.
+    """Apply a patch of any supported content type; return the patched object.
+
+    Raises ApiError: 400, 415, 422.
     """
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
@@ -55,14 +56,14 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
 
 
 def check_object(patch: Any) -> Object:
-    """Raises ApiError (400) for a patch that is no object."""
+    """Raise ApiError (400) unless the patch is a JSON object."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a patch of this type is an object")
     return patch
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply RFC 7386, section 2: null removes, an object merges, anything else replaces."""
+    """Apply a JSON merge patch (RFC 7386): null removes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -121,7 +122,7 @@ def _find_value(document: Any, path: list[str]) -> Any:
 
 
 def _edit_parent(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
-    """Apply the change to the parent of the path; containers on the way are copied."""
+    """Apply `change` to the container at the path's parent; containers on the way are copied."""
     if not path:
         raise PatchError("the whole document cannot be removed")
     if not isinstance(document, dict | list):
@@ -151,7 +152,7 @@ def _replace(parent: Any, step: str, *, value: Any) -> None:
 
 
 def _key(container: Any, step: str) -> Any:
-    """Return the step as a key that the container has. Raises PatchError."""
+    """Convert a path step to an existing key or index of the container. Raises PatchError."""
     if isinstance(container, list):
         return _index(container, step, len(container))
     if isinstance(container, dict) and step in container:
@@ -170,7 +171,7 @@ def _index(items: list[Any], step: str, limit: int) -> int:
 
 
 def _are_same(left: Any, right: Any) -> bool:
-    """Compare JSON values: as Python does, except that true is not 1."""
+    """Compare JSON values as Python does, except that true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
@@ -189,7 +190,7 @@ _ORDER = "$setElementOrder/"
 
 
 def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
-    """Merge the patch into the object. Raises ApiError (400)."""
+    """Apply a strategic merge patch to the object. Raises ApiError (400)."""
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
@@ -212,7 +213,7 @@ def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
 
 
 def _retain_items(current: Object, patch: Object) -> Object:
-    """Copy the object; `$retainKeys` drops fields that it does not name."""
+    """Copy the object without the fields that the patch's `$retainKeys` omits."""
     if _RETAIN not in patch:
         return dict(current)
     keep = patch[_RETAIN]

@@ -1,4 +1,4 @@
-"""Served resources: one table for discovery, routing and storage."""
+"""Table of the API resources served, used for discovery, routing and storage."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class Resource:
 
     @property
     def stored(self) -> "Resource":
-        """Return the resource under which the objects are stored."""
+        """Return the resource that stores these objects, in case of several API versions."""
         return self.alias_of or self
 
     @property
@@ -44,7 +44,7 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """Return the name in error messages: pods, leases.coordination.k8s.io."""
+        """Return the resource's name in error messages: pods, leases.coordination.k8s.io."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 

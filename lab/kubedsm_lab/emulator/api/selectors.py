@@ -59,14 +59,14 @@ _FLAGS = ("spec.hostNetwork", "spec.unschedulable")
 
 
 class SelectorError(ValueError):
-    """Malformed label selector."""
+    """The label selector is malformed."""
 
 
 @attrs.frozen
 class Requirement:
     key: str
     operator: Operator
-    #: sorted
+    #: values in sorted order
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -107,7 +107,7 @@ class LabelSelector:
 
 
 def label_selector_of(selector: Object) -> LabelSelector:
-    """Read matchLabels and matchExpressions. Raises SelectorError."""
+    """Parse a LabelSelector object (matchLabels, matchExpressions). Raises SelectorError."""
     requirements = [
         Requirement(key, "=", (value,))
         for key, value in (selector.get("matchLabels") or {}).items()
@@ -127,7 +127,10 @@ def label_selector_of(selector: Object) -> LabelSelector:
 
 @lru_cache(maxsize=1024)
 def parse_labels(text: str) -> LabelSelector:
-    """Parse a query such as `app=web,tier in (edge,cloud),!gone`. Raises SelectorError."""
+    """Parse a label selector such as `app=web,tier in (edge,cloud),!gone`.
+
+    Raises SelectorError.
+    """
     if not text.strip():
         return LabelSelector()
     requirements = map(_parse_requirement, _COMMA.split(text))
@@ -155,7 +158,7 @@ def _parse_requirement(text: str) -> Requirement:
 
 @attrs.frozen
 class FieldTerm:
-    """Comparison of one field with a value."""
+    """Field selector term: comparison of one field with a value."""
 
     path: tuple[str, ...]
     equal: bool
@@ -174,7 +177,10 @@ class FieldTerm:
 
 
 def parse_fields(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
-    """Parse a query such as `spec.nodeName=n2,status.phase!=Failed`. Raises ApiError (400)."""
+    """Parse a field selector such as `spec.nodeName=n2,status.phase!=Failed`.
+
+    Raises ApiError (400).
+    """
     terms = []
     for term in filter(None, text.split(",")):
         match = re.fullmatch(r"([^=!]*)(!=|==|=)(.*)", term)
@@ -191,7 +197,7 @@ def parse_fields(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
 
 @attrs.frozen
 class Selection:
-    """Selection criteria of a list or a watch."""
+    """Selection criteria of a list or a watch: namespace, labels and fields."""
 
     namespace: str = ""
     labels: LabelSelector = LabelSelector()
@@ -207,12 +213,12 @@ class Selection:
 
     @property
     def selective(self) -> bool:
-        """Return whether any object of the namespace may be left out."""
+        """Return whether the selection has label or field criteria."""
         return bool(self.labels.requirements or self.fields)
 
 
 def selection(resource: Resource, namespace: str, labels: str, fields: str) -> Selection:
-    """Raises ApiError (400)."""
+    """Parse the label and field selectors of a request. Raises ApiError (400)."""
     try:
         selector = parse_labels(labels)
     except SelectorError as error:

@@ -1,4 +1,4 @@
-"""Zero values that Go writes for fields which are not omitted, and conditions of pods.
+"""Zero values of statuses that Go encodes even if empty, and conditions of pods.
 
 Source: the types of k8s.io/api (structs that are no pointers, and fields without omitempty).
 """
@@ -30,7 +30,7 @@ _WITHOUT_CONDITIONS = ("PersistentVolume", "ResourceQuota")
 
 
 def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object:
-    """Return a condition; `why` holds its reason and message, where it has them."""
+    """Return a pod condition; `why` has its reason and message, if any."""
     return {
         "type": kind,
         "status": status,
@@ -41,13 +41,13 @@ def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object
 
 
 def with_condition(pod: Object, condition: Object) -> Object:
-    """Return the pod with the condition last, in place of one of its type."""
+    """Return the pod with the condition appended, replacing one of its type."""
     others = without_condition(conditions_of(pod["status"]), condition["type"])
     return {**pod, "status": {**pod["status"], "conditions": [*others, condition]}}
 
 
 def initial_status(kind: str, given: Object) -> Object:
-    """Return the status as it is stored, whatever was written."""
+    """Return the status in stored form: with Go's zero values, and without nulls."""
     status = {**_ZERO_STATUSES.get(kind, {}), **without_nulls(given)}
     if status.get("conditions") and kind not in _WITHOUT_CONDITIONS:
         zeros = _CONDITIONS.get(kind, _CONDITION)

@@ -1,4 +1,4 @@
-"""Store: versions, history and subscriptions of objects, regardless of their kinds.
+"""Object store: revisions, change history and subscriptions, independent of kinds.
 
 One counter of revisions covers all resources, as in etcd, and every commit is one revision. Objects
 are immutable by convention: a commit stores a new dict that may share parts with the old one.
@@ -39,7 +39,7 @@ ObjectChanges = list[ObjectChange]
 
 
 class ExpiredError(Exception):
-    """Requested revision is older than the retained history."""
+    """The requested revision is older than the retained history."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {since} ({oldest})")
@@ -49,7 +49,7 @@ class ExpiredError(Exception):
 
 @attrs.define
 class _Table:
-    """Objects of one resource by namespace and name, and their latest changes."""
+    """Objects of one resource by namespace and name, and the latest changes."""
 
     changes: deque[ObjectChange]
     #: latest revision that `changes` has dropped
@@ -58,9 +58,9 @@ class _Table:
 
 
 class Store:
-    """Objects by resource, namespace and name, with the latest `history` changes per resource.
+    """Object store by resource, namespace and name, which retains `history` changes per resource.
 
-    `history` limits how far back a watch may start, like kube-apiserver's watch cache.
+    The history limits how far back a watch may start, like kube-apiserver's watch cache.
     """
 
     def __init__(self, clock: Clock, rng: random.Random, *, history: int = 10_000) -> None:
@@ -76,7 +76,7 @@ class Store:
         self._delivering = False
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
-        """Call back at each later commit, in order; return a function that unsubscribes.
+        """Call back after each later commit, in order; return a function that unsubscribes.
 
         A callback may commit: its changes are delivered after the present one.
         """
@@ -89,28 +89,28 @@ class Store:
         return unsubscribe
 
     def now(self) -> str:
-        """Return the wall clock as a timestamp of the API."""
+        """Return the current time as a timestamp of the API."""
         return rfc3339(self._clock.wall())
 
     def new_uid(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     def suffix(self) -> str:
-        """Return the random suffix of a generated name."""
+        """Return a random suffix for `generateName`."""
         return "".join(self._rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         return self._table(resource).objects.get(namespace, {}).get(name)
 
     def list(self, resource: Resource, namespace: str = "") -> Objects:
-        """Return objects by namespace and name; of all namespaces for ""."""
+        """Return the resource's objects ordered by namespace and name; "" for all namespaces."""
         objects = self._table(resource).objects
         if namespace or not resource.namespaced:
             return _by_name(objects.get(namespace, {}))
         return [obj for key in sorted(objects) for obj in _by_name(objects[key])]
 
     def list_at(self, resource: Resource, namespace: str, revision: int) -> Objects:
-        """Return the list at an earlier revision. Raises ExpiredError."""
+        """Return the resource's objects as of an earlier revision. Raises ExpiredError."""
         then = {key_of(obj): obj for obj in self.list(resource, namespace)}
         for change in reversed(self.history(resource, revision)):
             key = key_of(change.object)
@@ -123,7 +123,7 @@ class Store:
         return [then[key] for key in sorted(then)]
 
     def put(self, resource: Resource, obj: Object) -> Object:
-        """Commit a new or changed object and return it with its resourceVersion."""
+        """Store a new or changed object; return it with its resourceVersion."""
         metadata = obj["metadata"]
         objects = self._table(resource).objects.setdefault(metadata.get("namespace", ""), {})
         previous = objects.get(metadata["name"])
@@ -133,7 +133,7 @@ class Store:
         return stored
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Commit a deletion; return the last state with its revision. Raises KeyError if absent."""
+        """Delete an object; return its last state with the revision. Raises KeyError if absent."""
         objects = self._table(resource).objects[namespace]
         previous = objects.pop(name)
         if not objects:
@@ -143,7 +143,7 @@ class Store:
         return last
 
     def history(self, resource: Resource, since: int) -> ObjectChanges:
-        """Return the changes after the revision, oldest first. Raises ExpiredError."""
+        """Return the resource's changes after a revision, oldest first. Raises ExpiredError."""
         table = self._table(resource)
         if since < table.floor:
             raise ExpiredError(since, table.floor)
@@ -156,7 +156,7 @@ class Store:
         return newer
 
     def compact(self) -> None:
-        """Discard the retained history: watches cannot start before the current revision."""
+        """Discard the history, as etcd's compaction: watches cannot start at earlier revisions."""
         self._compacted = self.revision
         for table in self._tables.values():
             table.changes.clear()
@@ -164,7 +164,7 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Delay callbacks until the end, for commits that belong together."""
+        """Delay all callbacks until the end of the block, for commits that belong together."""
         if self._delivering:
             yield
             return

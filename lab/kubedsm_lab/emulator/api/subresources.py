@@ -25,7 +25,10 @@ from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """Return the pod on the Binding's node. Raises ApiError: 409 (state, uid, version), 422."""
+    """Return the pod, bound to the Binding's node.
+
+    Raises ApiError: 409 (state, uid, version), 422.
+    """
     given = binding.get("metadata") or {}
     metadata, spec = pod["metadata"], pod["spec"]
     name, node = metadata["name"], _target_node(binding, metadata["name"])
@@ -72,7 +75,10 @@ _TWO_BUDGETS = (
 
 
 def charge_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the charged budget; None if there is none. Raises ApiError: 429, 500 (several)."""
+    """Return the pod's PodDisruptionBudget, charged with one eviction; None without budget.
+
+    Raises ApiError: 429 (budget exhausted), 500 (several budgets).
+    """
     if not is_active(pod) or pod["status"].get("phase", "Pending") == "Pending":
         return None
     matching = [budget for budget in budgets if _selects(budget, pod)]
@@ -92,7 +98,7 @@ def with_disruption_target(
     reason: str = "EvictionByEvictionAPI",
     message: str = "Eviction API: evicting",
 ) -> Object:
-    """Return the pod with the condition that says why it is evicted."""
+    """Return the pod with the condition DisruptionTarget, which records the eviction."""
     said = pod_condition("DisruptionTarget", "True", now, reason=reason, message=message)
     return with_condition(pod, said)
 
@@ -144,7 +150,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(workload: Object) -> Object:
-    """Return the Scale of a Deployment, ReplicaSet or StatefulSet."""
+    """Return the Scale object of a Deployment, ReplicaSet or StatefulSet."""
     metadata, spec = workload["metadata"], workload["spec"]
     selector = label_selector_of(spec.get("selector") or {})
     return {
@@ -160,7 +166,7 @@ def scale_of(workload: Object) -> Object:
 
 
 def with_replicas(workload: Object, scale: Object) -> Object:
-    """Set the replicas of the Scale. Raises ApiError (422) for a negative number."""
+    """Return the workload with the Scale's replicas. Raises ApiError (422) if negative."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")

@@ -1,4 +1,4 @@
-"""Updates: immutable parts, and the part that a subresource does not change.
+"""Updates of objects: immutable fields, and the fields that each subresource may change.
 
 Source: PrepareForUpdate of the strategies and k8s.io/apiserver/pkg/registry/rest/update.go.
 """
@@ -25,7 +25,7 @@ _CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})
 
 
 def check_version(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (409, 422) unless the given version is the current one."""
+    """Raise ApiError (409, 422) unless the submitted resourceVersion is the current one."""
     name, version = current["metadata"]["name"], given.get("resourceVersion")
     if not version:
         if resource.kind in _CONDITIONAL:
@@ -37,7 +37,7 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
 
 
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (422) if a PATCH changes the uid."""
+    """Raise ApiError (422) if a patch changes the uid."""
     metadata = current["metadata"]
     if given.get("uid") != metadata["uid"]:
         error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")
@@ -45,7 +45,7 @@ def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
 
 
 def updated(resource: Resource, current: Object, given: Object, subresource: str) -> Object:
-    """Return the object to store; `current` itself if nothing changes."""
+    """Return the object to store after an update; `current` itself if nothing changes."""
     metadata = _metadata(current["metadata"], given.get("metadata") or {})
     if subresource == "status":
         obj = _with_status(resource, current, given, metadata)
@@ -61,7 +61,7 @@ def updated(resource: Resource, current: Object, given: Object, subresource: str
 
 
 def _metadata(current: Object, given: Object) -> Object:
-    """Replace labels, annotations, owners and finalizers; keep all other metadata."""
+    """Return the metadata with submitted labels, annotations, owners and finalizers."""
     if all(given.get(field) == current.get(field) for field in _CHANGEABLE):
         return current
     metadata = {key: value for key, value in current.items() if key not in _CHANGEABLE}
@@ -86,7 +86,7 @@ def _with_status(resource: Resource, current: Object, given: Object, metadata: O
 
 
 def _resize_pod(current: Object, given: Object) -> Object:
-    """Return the container with the given resources."""
+    """Return the pod with the submitted container resources (subresource `resize`)."""
     spec, wanted = current["spec"], given.get("spec") or {}
     changed = {
         field: [_with_resources(container, wanted.get(field)) for container in spec[field]]

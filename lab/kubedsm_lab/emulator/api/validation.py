@@ -1,7 +1,7 @@
-"""Validation by kind, after defaulting: metadata, specs, and fields that may not change.
+"""Validation of objects by kind, after defaulting: metadata, specs, and immutable fields.
 
-Source: k8s.io/kubernetes/pkg/apis/*/validation. Pod specs:
-fields that matter to scheduling, and required ones.
+Source: k8s.io/kubernetes/pkg/apis/*/validation. Pod specs are validated as far as fields matter to
+scheduling or are required.
 """
 
 import re
@@ -89,14 +89,17 @@ _HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
 def validate_new(resource: Resource, obj: Object) -> None:
-    """Raises ApiError (422) with a cause for each wrong field."""
+    """Validate a new object. Raises ApiError (422) with one cause per invalid field."""
     _raise(resource, obj, [*_metadata_errors(resource, obj), *_errors(resource, obj)])
 
 
 def validate_change(
     resource: Resource, obj: Object, previous: Object, subresource: str = ""
 ) -> None:
-    """Validate changed parts, and that immutable fields are unchanged. Raises ApiError (422)."""
+    """Validate an update: changed fields are valid, and immutable ones unchanged.
+
+    Raises ApiError (422).
+    """
     errors: list[FieldError] = []
     if obj["metadata"] is not previous["metadata"]:
         errors += _label_errors(obj["metadata"])
@@ -196,7 +199,7 @@ def missing_fields(holder: Object, path: str, *fields: str) -> Errors:
 
 
 def check_choice(holder: Object, path: str, field: str, choices: Sequence[str]) -> Errors:
-    """Yield an error unless the field has one of the values; `path` may be empty."""
+    """Yield an error unless the field has one of the allowed values; `path` may be empty."""
     value = holder.get(field) or ""
     if value not in choices:
         yield not_supported(f"{path}.{field}".removeprefix("."), value, choices)
@@ -224,7 +227,7 @@ def pod_spec_errors(spec: Object, path: str) -> Errors:
 
 
 def pod_change_errors(spec: Object, before: Object) -> Errors:
-    """Allow changes of images, the deadline, scheduling gates, and additional tolerations."""
+    """Yield errors for pod changes other than images, deadline, gates and added tolerations."""
     if _immutable_part(spec, before) != _immutable_part(before, before):
         changed = _differences(spec, before)
         yield FieldError("FieldValueForbidden", "spec", f"Forbidden: {_CHANGE}\n{changed}")
@@ -250,7 +253,7 @@ def _items(spec: Object, field: str) -> list[Object]:
 
 
 def _immutable_part(spec: Object, before: Object) -> Object:
-    """Return the immutable part; a gated pod may still restrict its nodes."""
+    """Return the immutable fields of a pod spec; a gated pod may still restrict its nodes."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if _items(before, "schedulingGates"):
         free |= {"nodeSelector", "affinity"}
@@ -264,7 +267,7 @@ def _immutable_part(spec: Object, before: Object) -> Object:
 
 
 def _differences(spec: Object, before: Object) -> str:
-    """Return an old and a new line for each immutable field that differs."""
+    """Return a text diff of two pod specs: old and new line of each changed immutable field."""
     fixed, was = _immutable_part(spec, before), _immutable_part(before, before)
     lines = []
     for key in sorted(fixed.keys() | was.keys()):

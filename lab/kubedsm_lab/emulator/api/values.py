@@ -1,4 +1,4 @@
-"""Values of the API's JSON: timestamps, quantities, depth limit and nulls."""
+"""JSON values of the API: timestamps, quantities, nesting depth and nulls."""
 
 import datetime as dt
 import operator
@@ -30,7 +30,7 @@ _BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
 def thousandths(quantity: object) -> int:
-    """Parse a quantity whose syntax was checked by decoding."""
+    """Parse a quantity of valid syntax into thousandths of its unit."""
     return _thousandths(str(quantity))
 
 
@@ -40,7 +40,7 @@ def _thousandths(quantity: str) -> int:
 
 
 def format_quantity(name: str, amount: int) -> str:
-    """Format thousandths of a resource as quotas do: 500m, 64Mi, 4."""
+    """Format thousandths of a resource as quotas show them: 500m, 64Mi, 4."""
     whole = Fraction(amount, 1000)
     if whole.denominator != 1:
         return f"{amount}m"
@@ -51,12 +51,12 @@ def format_quantity(name: str, amount: int) -> str:
     return str(whole)
 
 
-#: levels; the JSON encoder allows 254, and lists and Tables add some
+#: maximum nesting depth; the JSON encoder allows 254, and lists and Tables add levels
 _DEEPEST = 200
 
 
 def check_depth(value: Any) -> None:
-    """Raises ApiError (400) for JSON that is too deep to be encoded again."""
+    """Raise ApiError (400) for JSON that is nested too deeply to be encoded."""
     layer, depth = [value], 0
     while layer:
         depth += 1
@@ -71,7 +71,7 @@ def check_depth(value: Any) -> None:
 
 
 def without_null_fields(obj: Object) -> Object:
-    """Remove null fields of metadata and spec: Go has no null."""
+    """Return the object without null fields in metadata and spec, which Go would drop."""
     return {
         key: without_nulls(part) if key in ("metadata", "spec") else part
         for key, part in obj.items()
@@ -79,7 +79,7 @@ def without_null_fields(obj: Object) -> Object:
 
 
 def without_nulls(value: Any) -> Any:
-    """Remove nulls; return the same value if it has none."""
+    """Return a JSON value without nulls; the same value if it has none."""
     if isinstance(value, dict):
         kept = {key: without_nulls(part) for key, part in value.items() if part is not None}
         same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)

@@ -1,4 +1,4 @@
-"""HTTP of the API server: routes, watches, tables, discovery and media types.
+"""HTTP layer of the emulated API server: routes, watches, tables, discovery, media types.
 
-`api` decides what a request does.
+The package `api` decides about the requests.
 """

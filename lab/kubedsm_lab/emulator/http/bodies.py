@@ -1,4 +1,4 @@
-"""Bodies and options of requests: media types, decoding, dry run, tables."""
+"""Request bodies and options: media types, decoding, dry run, and Table requests."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ _INCLUDES: Mapping[str, Include] = {
 
 
 def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
-    """Decode the body of a POST or PUT. Raises ApiError (400, 415)."""
+    """Decode the object in the body of a POST or PUT. Raises ApiError (400, 415)."""
     media_type = _media_type(content_type) or _JSON
     if media_type not in _OBJECT_TYPES:
         raise unsupported_media_type(_OBJECT_TYPES)
@@ -42,7 +42,10 @@ def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
 
 
 def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
-    """Decode the body of a PATCH; return its media type as well. Raises ApiError (400, 415)."""
+    """Decode the body of a PATCH; return the patch and its media type.
+
+    Raises ApiError (400, 415).
+    """
     media_type = _media_type(content_type)
     if media_type not in PATCH_TYPES:
         raise unsupported_media_type(PATCH_TYPES)
@@ -50,14 +53,14 @@ def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
 
 
 def options_in(body: bytes, content_type: str) -> Any:
-    """Decode the body of a DELETE; None if empty. Raises ApiError (400)."""
+    """Decode the DeleteOptions in the body of a DELETE; None if empty. Raises ApiError (400)."""
     if not body.strip():
         return None
     return _decode_body(body, "DeleteOptions", _media_type(content_type))
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
-    """Raises ApiError (422) for anything but All."""
+    """Return whether the query has dryRun=All. Raises ApiError (422) for other values."""
     asked = query.get("dryRun", "")
     if asked not in ("", "All"):
         raise invalid("CreateOptions", "meta.k8s.io", "", [not_supported("dryRun", asked, ["All"])])
@@ -65,7 +68,10 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
 
 
 def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None:
-    """Return the content of a Table's rows; None for no Table. Raises ApiError (400, 406)."""
+    """Return the requested content of a Table's rows; None if no Table is requested.
+
+    Raises ApiError (400, 406).
+    """
     if not accept or accept == _JSON:
         return None
     acceptable = False

@@ -65,7 +65,7 @@ _PARAMETERS = [
 
 
 def discovery_document(path: str) -> Object | str | None:
-    """Return the document of a discovery path, the text of a health check, or None."""
+    """Return the discovery document of a path, or the text of a health check; otherwise None."""
     if path in _HEALTH:
         return "ok"
     path = path.rstrip("/")
@@ -131,7 +131,7 @@ def _list_entries(resource: Resource) -> list[Object]:
 
 
 def openapi_document(path: str) -> Object | None:
-    """Return the index, or the document of one group and version; None for any other path."""
+    """Return the OpenAPI index, or the document of a group and version; otherwise None."""
     path = path.rstrip("/")
     if path == V2:
         return {"swagger": "2.0", "info": dict(_INFO), "paths": {}}

@@ -1,4 +1,4 @@
-"""Lists and watches: query parameters, and consistent pages of a list at one revision.
+"""List and watch requests: query parameters, and list pages consistent at one revision.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 """
@@ -48,13 +48,16 @@ def is_watch(query: Mapping[str, str]) -> bool:
 
 
 def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]) -> Selection:
-    """Raises ApiError (400)."""
+    """Parse the label and field selectors of a query. Raises ApiError (400)."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     return selection(resource, namespace, labels, fields)
 
 
 def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """Return the objects of a list, at most `limit`. Raises ApiError: 400, 410 (expired), 504."""
+    """Return one page of a list, with at most `limit` objects.
+
+    Raises ApiError: 400, 410 (expired), 504.
+    """
     limit = number(query, "limit")
     token = query.get("continue", "")
     if token:
@@ -73,7 +76,10 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
 
 
 def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, str]) -> WatchRequest:
-    """Raises ApiError: 400, 422, 500 (not a resourceVersion)."""
+    """Parse a watch request; return it with its initial objects.
+
+    Raises ApiError: 400, 422, 500 (malformed resourceVersion).
+    """
     version = resource_version(query)
     streaming = flag(query, "sendInitialEvents")
     _check_match(query)
@@ -94,7 +100,10 @@ def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, st
 
 
 def resource_version(query: Mapping[str, str]) -> int:
-    """Return 0 without one. Raises ApiError (500, as kube-apiserver's cache answers)."""
+    """Parse the query's resourceVersion; 0 without one.
+
+    Raises ApiError (500, as kube-apiserver's watch cache responds).
+    """
     text = query.get("resourceVersion", "")
     if not text:
         return 0
@@ -105,7 +114,7 @@ def resource_version(query: Mapping[str, str]) -> int:
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """Read a count or seconds, 0 by default. Raises ApiError (400)."""
+    """Parse a nonnegative number of the query, 0 if absent. Raises ApiError (400)."""
     text = query.get(name, "")
     try:
         value = int(text or "0")
@@ -117,7 +126,7 @@ def number(query: Mapping[str, str], name: str) -> int:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Read a boolean parameter."""
+    """Parse a boolean parameter of the query; False if absent."""
     return query.get(name, "").lower() in ("1", "true", "t")
 
 

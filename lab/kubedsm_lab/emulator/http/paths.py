@@ -1,4 +1,4 @@
-"""Meaning of a request's method and path: resource, RBAC attributes, or a part not emulated.
+"""Parsing of request paths: resource and subresource, RBAC attributes, unsupported paths.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 """
@@ -26,7 +26,7 @@ class Target:
 
 
 def target_of(path: str) -> Target | None:
-    """Return the target of a path; None if there is none."""
+    """Return resource, namespace, name and subresource of a path; None for other paths."""
     prefix, _, rest = path.removeprefix("/").partition("/")
     parts = rest.removesuffix("/").split("/")
     if prefix == "api":
@@ -60,7 +60,7 @@ _ONE_OBJECT = re.compile(r"metadata\.name==?([^,=!]+)")
 
 
 def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attributes:
-    """Return the attributes to authorize, before anything else is read."""
+    """Return the authorization attributes of a request, from its method and path alone."""
     asked = _RESOURCE_PATH.fullmatch(path)
     if asked is None:
         return Attributes(method.lower(), path=path)
@@ -97,7 +97,7 @@ _WHY = {
 
 
 def check_emulated(path: str) -> None:
-    """Raises ApiError (501) for paths that require running containers."""
+    """Raise ApiError (501) for paths that need running containers, such as pods/exec."""
     found = _SUBRESOURCE.fullmatch(path)
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""Logs of pods for `kubectl logs`: output of a process, or the reported state of a container."""
+"""Pod logs for `kubectl logs`: output of a process, or the reported state of a container."""
 
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -21,7 +21,7 @@ _REFUSED = ("sinceSeconds", "sinceTime", "timestamps", "previous")
 
 
 def no_output(_pod: Object, _choose_container: str) -> bytes | None:
-    """Output of a cluster without processes."""
+    """Return None: a cluster without processes has no container output."""
     return None
 
 
@@ -30,7 +30,7 @@ class _LogOptions:
     container: str
     #: number of lines from the end; None for all
     tail: int | None
-    #: bytes; 0 for all
+    #: maximum bytes; 0 for all
     limit: int
 
 
@@ -40,7 +40,7 @@ class PodLogs:
         self._output = output
 
     def answer(self, namespace: str, name: str, query: Mapping[str, str]) -> "bytes | LogStream":
-        """Return the present log, or a stream with `follow`. Raises ApiError (400, 404)."""
+        """Return a pod's log so far, or a stream with `follow`. Raises ApiError (400, 404)."""
         pod = self._api.get(PODS, namespace, name)
         options = _parse_options(pod, query)
         log = self._read_log(pod, options.container)
@@ -75,7 +75,7 @@ class PodLogs:
 
 
 class LogStream:
-    """Async iterator of the log and its additions, until the pod has finished."""
+    """Async iterator of a log's present and later output, until the pod has finished."""
 
     content_type = "text/plain"
 
@@ -87,7 +87,7 @@ class LogStream:
 
     @property
     def waiting(self) -> int:
-        """Return the number of parts that can be read at once."""
+        """Return the number of chunks that can be read without waiting."""
         return 1 if self._next else 0
 
     def end(self) -> None:
@@ -147,7 +147,7 @@ def _choose_container(pod: Object, given: str) -> str:
 
 
 def _report_state(pod: Object, container: str) -> bytes:
-    """Return the log of a container without a process, from the reported state."""
+    """Return a substitute log from the reported state, for a container without a process."""
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     reported = pod["status"].get("containerStatuses") or ()
     state: Object = next((c["state"] for c in reported if c["name"] == container), {})

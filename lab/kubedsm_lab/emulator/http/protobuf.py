@@ -1,9 +1,8 @@
-"""Decoder of the protobuf bodies that kubectl sends: `create`, `auth` and `drain`.
+"""Decoder of the protobuf request bodies that kubectl sends: `create`, `auth` and `drain`.
 
-Unsupported fields are skipped. Names and types of fields are
-those of `api.decoding`. The envelope is that of
-k8s.io/apimachinery/pkg/runtime/serializer/protobuf, field numbers are those of generated.proto in
-k8s.io/api.
+Unsupported fields are skipped. Names and types of fields are those of `api.decoding`. The envelope
+is that of k8s.io/apimachinery/pkg/runtime/serializer/protobuf, field numbers are those of
+generated.proto in k8s.io/api.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,11 +29,11 @@ _FIELDS: Mapping[str, Mapping[int, str]] = msgspec.json.decode(
 
 
 class ProtobufError(ValueError):
-    """Malformed message, or unsupported kind."""
+    """The message is malformed, or of an unsupported kind."""
 
 
 def decode(body: bytes) -> Object:
-    """Return the object in JSON representation. Raises ProtobufError."""
+    """Decode a protobuf message into the object's JSON form. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("it does not begin as a Kubernetes protobuf message does")
     envelope = dict(_parts(body[len(_MAGIC) :]))
@@ -87,7 +86,7 @@ def _read_value(part: int | bytes, name: str, kind: str) -> Any:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field, in the order of the bytes."""
+    """Yield number and value of each field of a protobuf message, in wire order."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)

@@ -1,4 +1,4 @@
-"""Access reviews and token requests, answered when they are created."""
+"""Access reviews and token requests: objects that are answered but never stored."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _LEAST_SECONDS, _USUAL_SECONDS, _MOST_SECONDS = 600, 3600, 2**32
 
 
 def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object:
-    """Answer a review. Raises ApiError: 400, 422."""
+    """Return an access review with its status filled in. Raises ApiError: 400, 422."""
     review = decoding.check_types(resource, obj)
     spec = review.get("spec") or {}
     answer: Object = {
@@ -43,14 +43,14 @@ def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object
 
 
 def warning_with(resource: Resource, access: Access) -> str:
-    """Return a warning if everybody gets the same answer."""
+    """Return a warning for access reviews of a cluster that allows everything; otherwise ""."""
     if access.is_enforced or resource.group != SELF_SUBJECT_ACCESS_REVIEWS.group:
         return ""
     return "everybody may do everything here: access is enforced with --tls or --token-file"
 
 
 def token_for(account: Object, obj: Any, access: Access) -> Object:
-    """Answer a TokenRequest for the ServiceAccount. Raises ApiError: 400, 422."""
+    """Return a TokenRequest with a new token of the ServiceAccount. Raises ApiError: 400, 422."""
     spec = decoding.check_types(decoding.TOKEN_REQUEST, obj).get("spec") or {}
     seconds = spec.get("expirationSeconds")
     seconds = _USUAL_SECONDS if seconds is None else seconds

@@ -1,6 +1,6 @@
-"""Routes from requests to answers: HTTP in terms of the API server's verbs.
+"""Routes of the API server: from HTTP requests to its verbs and responses.
 
-The socket server and the in-process front share these routes.
+The socket server and the in-process connection share these routes.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ class ApiRequest:
 
     @property
     def is_dry_run(self) -> bool:
-        """Raises ApiError (422)."""
+        """Return whether nothing is to be stored (dryRun=All). Raises ApiError (422)."""
         return bodies.is_dry_run(self.query)
 
 
@@ -79,16 +79,16 @@ Handler = Callable[[Target, ApiRequest], Answer]
 
 
 class RequestHandler(Protocol):
-    """`Routes`, or a substitute in front of them."""
+    """Interface of `Routes`, and of substitutes placed in front of them."""
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Respond immediately; the stream delivers subsequent watch events."""
+        """Return the response at once; a watch's response streams later events."""
 
 
 class Routes:
-    """Request handlers on an ApiServer; unrestricted without enforced `access`.
+    """Request handler of an ApiServer; unrestricted unless `access` is enforced.
 
-    `output`: logs of pod processes. `pacing` delays watch events.
+    `output` provides the logs of pod processes, `pacing` delays watch events.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Routes:
         return self._hub.open_streams
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Respond immediately; the stream delivers subsequent watch events."""
+        """Return the response at once; a watch's response streams later events."""
         try:
             return self._answer(request)
         except errors.ApiError as error:
@@ -147,7 +147,7 @@ class Routes:
         return _serve_document(request)
 
     def _authorize(self, request: ApiRequest, verb: str = "") -> None:
-        """Raises ApiError (403). `verb` replaces that of the request's method."""
+        """Authorize a request; `verb` overrides the one of its method. Raises ApiError (403)."""
         if not self._access.is_enforced:
             return
         attributes = attributes_of(request.method, request.path, request.query)
@@ -224,7 +224,7 @@ class Routes:
     def _admit_write(
         self, target: Target, request: ApiRequest, write: Callable[..., Object]
     ) -> Object:
-        """Write after admission policies have validated the outcome of a dry run."""
+        """Perform a write after admission policies have accepted the result of a dry run."""
         resource, dry_run = target.resource, request.is_dry_run
         policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
         if policies and self._api.exists(*_identity(target)):
@@ -299,7 +299,7 @@ class Routes:
 
 
 def _serve_document(request: ApiRequest) -> ApiResponse:
-    """Serve non-resource paths: discovery, OpenAPI and health."""
+    """Return the response of a non-resource path: discovery, OpenAPI or health."""
     if request.path == discovery.V2 and "protobuf" in request.accept:
         return ApiResponse(_OK, b"", discovery.V2_PROTOBUF)
     document = discovery.discovery_document(request.path)
@@ -322,7 +322,10 @@ def _identity(target: Target) -> tuple[Resource, str, str]:
 
 
 def _place_in_namespace(obj: Object, target: Target) -> Object:
-    """Return the object of a PUT, in its namespace. Raises ApiError (400) for another name."""
+    """Return the object of a PUT with the path's namespace.
+
+    Raises ApiError (400) if name or namespace contradict the path.
+    """
     metadata = obj.get("metadata") or {}
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or target.namespace
     for what, where, given, named in (
@@ -338,7 +341,7 @@ def _place_in_namespace(obj: Object, target: Target) -> Object:
 
 
 def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
-    """Read the options from the body, or from the query without one."""
+    """Return the DeleteOptions of the body; without a body, those of the query."""
     given = bodies.options_in(request.body, request.content_type)
     query = request.query
     if given is None:

@@ -32,10 +32,10 @@ _GRACE = 1.0
 
 
 class HttpFront:
-    """HTTP server of `routes` while its context is entered; HTTPS with `tls`.
+    """HTTP server of `routes`, listening while its context is entered; HTTPS with `tls`.
 
-    Port 0 takes a free one, which `url` has. Entering raises AddressUnavailableError if the port is
-    in use or the host is not one of this machine's.
+    Port 0 chooses a free port, see `url`. Entering raises AddressUnavailableError if the port is in
+    use or the host is not an address of this machine.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class HttpFront:
 
     @property
     def url(self) -> str:
-        """Return the address, such as http://127.0.0.1:8001, while the context is entered."""
+        """Return the server's URL, such as http://127.0.0.1:8001."""
         if self._runner is None:
             raise RuntimeError("the front is not open")
         return self._url
@@ -122,10 +122,10 @@ class HttpFront:
 
 
 def kubeconfig(url: str, token: str | None = None, ca: bytes | None = None) -> Object:
-    """Return a kubeconfig for the front; its JSON is YAML, too.
+    """Return a kubeconfig for the server, as JSON, which is valid YAML.
 
-    `ca`: PEM of the CA of an https server. kubectl sends no token to an http:// server; other
-    clients do.
+    `ca` is the CA certificate of an https server in PEM. kubectl sends no token to an http://
+    server; other clients do.
     """
     name = "kubedsm-emulated"
     cluster = {"server": url}
@@ -177,7 +177,7 @@ def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
 
 
 class CertificateError(Problem):
-    """The certificate cannot be issued."""
+    """The server's certificate cannot be issued."""
 
 
 @attrs.frozen
@@ -188,7 +188,7 @@ class ServerTls:
 
 
 def server_tls(names: Sequence[str]) -> ServerTls:
-    """Issue a certificate for these names and addresses. Raises CertificateError."""
+    """Issue a server certificate for the given names and addresses. Raises CertificateError."""
     import trustme  # noqa: PLC0415 - slow to import, and only for HTTPS
 
     ca = trustme.CA(organization_name="kubedsm emulate")

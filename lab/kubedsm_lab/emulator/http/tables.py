@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.values import seconds
 
-#: content of a row beside its cells: metadata of the object, the whole object, or nothing
+#: content of a row in addition to its cells: metadata of the object, the whole object, or nothing
 Include = Literal["Metadata", "Object", "None"]
 #: (object, now) → cell content; now as a Unix timestamp
 Cell = Callable[[Object, float], Any]
@@ -52,10 +52,10 @@ def as_table(
     now: float,
     include: Include = "Metadata",
 ) -> Object:
-    """Return a Table of the objects.
+    """Return a Table with one row per object.
 
-    `list_metadata` holds resourceVersion, continue and remainingItemCount of a list; it is empty
-    for a single object. Ages count to `now`, as a Unix timestamp.
+    `list_metadata` has resourceVersion, continue and remainingItemCount of a list; it is empty for
+    a single object. Ages count to `now`, a Unix timestamp.
     """
     columns = _COLUMNS.get(resource.kind, (_NAME, _AGE))
     return {
@@ -84,7 +84,7 @@ def as_table(
 
 
 def _mark_completed(resource: Resource, obj: Object) -> Object:
-    """Mark completed pods: kubectl may hide their rows."""
+    """Mark the rows of completed pods, which kubectl may hide."""
     phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
     if phase not in ("Succeeded", "Failed"):
         return {}
@@ -104,7 +104,7 @@ def _select_included(resource: Resource, obj: Object, include: Include) -> Objec
 
 
 def human_duration(duration: float) -> str:
-    """Return seconds as 90s, 5m30s, 3h, 2d4h or 1y, as `duration.HumanDuration` of apimachinery."""
+    """Format seconds as 90s, 5m30s, 3h, 2d4h or 1y, as `duration.HumanDuration` of apimachinery."""
     whole = int(duration)
     if whole < 0:
         # clocks a second apart are no error
@@ -129,7 +129,7 @@ def _format_labels(labels: Mapping[str, str] | None) -> str:
 
 
 def _field(path: str, default: object = "") -> Cell:
-    """Return a cell with the value at the path; the default for an empty or missing one."""
+    """Return a cell function: the value at the path, or the default if missing or empty."""
     steps = path.split(".")
 
     def cell(obj: Object, _now: float) -> Any:
@@ -153,7 +153,7 @@ def _ignore_clock(content: Callable[[Object], Any]) -> Cell:
 
 
 def pod_status(pod: Object) -> str:
-    """Return the word that `kubectl get pods` shows, by the rules of kube-apiserver's printer.
+    """Return a pod's STATUS cell, by the rules of kube-apiserver's printer.
 
     It is the phase, overruled in turn by the status's reason, by the waiting or terminated state of
     containers, and by a deletion. Emulated kubelets report no state of init containers.
@@ -212,7 +212,7 @@ def _ready_replicas(workload: Object) -> str:
 
 
 def _template(field: str) -> Cell:
-    """Return a cell with a field of each container in the pod template."""
+    """Return a cell function: a field of all containers in the pod template, comma-separated."""
 
     def cell(obj: Object, _now: float) -> str:
         containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
@@ -226,7 +226,7 @@ def _format_selector(obj: Object) -> str:
 
 
 def _metric_targets(autoscaler: Object) -> str:
-    """Return current/target of each metric; <unknown> without a measurement."""
+    """Return an autoscaler's TARGETS cell: current/target of each metric, or <unknown>."""
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     words = []
     for index, metric in enumerate(autoscaler["spec"].get("metrics") or ()):
@@ -291,7 +291,7 @@ def _ports(service: Object) -> str:
 
 
 def _first_of(event: Object, *fields: str) -> Any:
-    """Return the first present field: events.k8s.io has different field names."""
+    """Return the first field that an Event has: events.k8s.io uses other field names."""
     return next((event[field] for field in fields if event.get(field)), None)
 
 

@@ -1,4 +1,4 @@
-"""Watches: changes as JSON lines for their subscribers.
+"""Watches: streams of JSON lines, one per change that a watch selects.
 
 All streams of a resource observe a change when it is committed, and a line is encoded once for all
 streams of the same form.
@@ -36,21 +36,21 @@ _EMPTY_OF_KIND: dict[str, Object] = {"Pod": {"spec": {"containers": None}, "stat
 
 @attrs.frozen
 class Form:
-    """Representation of the objects of a list or a watch."""
+    """Representation of objects in a response: API version, and optionally a Table."""
 
     resource: Resource
     #: None for the objects themselves, else the content of a Table's rows
     table: Include | None = None
 
     def single(self, obj: Object, now: float) -> Object:
-        """Represent one object; `now` as a Unix timestamp."""
+        """Return one object in this representation; `now` is a Unix timestamp."""
         if self.table is None:
             return to_requested_form(self.resource, obj)
         version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return self.several([obj], version, now)
 
     def several(self, objects: Sequence[Object], list_metadata: Object, now: float) -> Object:
-        """Represent a list; items omit apiVersion and kind."""
+        """Return a list in this representation; items omit apiVersion and kind."""
         resource = self.resource
         if self.table is not None:
             shown = [to_requested_form(resource, obj) for obj in objects]
@@ -68,7 +68,7 @@ class Form:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return a key shared by equivalent representations of a stored resource."""
+        """Return a key that equivalent representations of one stored resource share."""
         return self.resource.api_version, self.table or ""
 
 
@@ -91,7 +91,7 @@ class WatchRequest:
 
 
 class WatchStream:
-    """Async iterator of JSON lines until the server closes the watch."""
+    """Async iterator over the JSON lines of one watch, until the server closes it."""
 
     content_type = "application/json"
 
@@ -120,7 +120,7 @@ class WatchStream:
         self._bookmark_at = now + _BOOKMARK_PERIOD if request.bookmarks else None
 
     def offer(self, change: ObjectChange, memo: dict[tuple[str, str, str], bytes]) -> None:
-        """Push a selected change; `memo` caches encoded lines."""
+        """Enqueue a change if the watch selects it; `memo` caches encoded lines across streams."""
         request = self._request
         if self._ended or change.revision <= self._seen:
             return
@@ -151,12 +151,12 @@ class WatchStream:
         self.push(_line(kind, self._request.form.single(obj, self._clock.wall())))
 
     def fail(self, error: ApiError) -> None:
-        """End with an ERROR event: the response has begun with status 200."""
+        """End the watch with an ERROR event: its response has already begun with status 200."""
         self.push(_line("ERROR", error.body()))
         self.end()
 
     def bookmark(self, annotations: Object | None = None) -> None:
-        """Push a bookmark of the current revision."""
+        """Enqueue a BOOKMARK event of the current revision."""
         resource = self._request.form.resource
         metadata: Object = {"resourceVersion": str(self._revision())}
         if annotations:
@@ -172,21 +172,21 @@ class WatchStream:
         self.push(_line("BOOKMARK", obj))
 
     def end(self) -> None:
-        """Close from the server's side; pending lines are still delivered."""
+        """Close the watch by the server; pending lines are still delivered."""
         if not self._ended:
             self._ended = True
             self._on_end(self)
             self._wake()
 
     async def aclose(self) -> None:
-        """Terminate the watch on behalf of the reader."""
+        """Close the watch by the reader."""
         self.end()
         self._lines.clear()
         self._on_the_way.clear()
 
     @property
     def waiting(self) -> int:
-        """Return the number of buffered lines that the reader can receive immediately."""
+        """Return the number of lines that can be read without waiting."""
         return len(self._lines)
 
     def __aiter__(self) -> Self:
@@ -200,7 +200,7 @@ class WatchStream:
         return self._lines.popleft()
 
     async def _wait(self) -> None:
-        """Wait for a line, or for the time of an arrival, a bookmark or the end."""
+        """Wait for a line, or until the next delayed arrival, bookmark or timeout."""
         self._waiter = asyncio.get_running_loop().create_future()
         times = () if self._ended else (self._deadline, self._bookmark_at)
         moments = [at for at in times if at is not None]
@@ -232,7 +232,7 @@ class WatchStream:
 
 
 class WatchHub:
-    """All watches on a store; `pacing` delays their events."""
+    """Registry of all watches on a store; `pacing` delays their events."""
 
     def __init__(self, store: Store, clock: Clock, pacing: Pacing | None = None) -> None:
         self._store = store
@@ -243,7 +243,7 @@ class WatchHub:
         self.close = store.subscribe(self._on_change)
 
     def open(self, request: WatchRequest) -> WatchStream:
-        """Open a watch with its history, or with an ERROR event if the history has expired."""
+        """Open a watch, starting with its history or, if that has expired, an ERROR event."""
         resource = request.form.resource
         streams = self._streams.setdefault(_key(resource), [])
         stream = WatchStream(request, self._clock, self._revision, streams.remove, self._pacing)
@@ -264,7 +264,7 @@ class WatchHub:
 
     @property
     def open_streams(self) -> int:
-        """Return the number of open streams."""
+        """Return the number of open watches."""
         return sum(map(len, self._streams.values()))
 
     def _revision(self) -> int:
@@ -284,7 +284,10 @@ def _key(resource: Resource) -> str:
 
 
 def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | None, Object]:
-    """Return the change as observed through a selection: leaving the selection is a deletion."""
+    """Return the event type that a selective watch observes, and the object.
+
+    An object that leaves the selection is DELETED, one that enters it ADDED.
+    """
     previous = change.previous
     if not selection.selective:
         mine = not selection.namespace or selection.matches(change.object)

@@ -1,4 +1,4 @@
-"""Pods as processes of `loadgen serve`, proxies of Services, and measured consumption.
+"""Pods as local processes of `loadgen serve`, with Service proxies and measured consumption.
 
 All is measured on this machine; only the network between tiers is simulated.
 """

@@ -1,4 +1,4 @@
-"""Modules preloaded by the fork server and shared with its forks."""
+"""Modules that the fork server preloads, so that forked processes share their memory."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Processes of `loadgen serve`, forked from one that has loaded it.
+"""`loadgen serve` processes, forked from a server process that has loaded the program.
 
 Forty separate processes would take 40 times 0.2 s of CPU and 42 MB; forked they take 5 ms and 9 MB
 each. Processes end with their parent.
@@ -28,7 +28,7 @@ _OK = 200
 
 
 class ForkedProcess:
-    """Process of the fork server; `thread` runs blocking calls, one at a time."""
+    """Forked `loadgen serve` process; `thread` runs blocking calls, one at a time."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ForkedProcess:
         self._ended.set()
 
     async def is_ready(self) -> bool:
-        """Return whether the readiness endpoint responds."""
+        """Return whether the process's readiness endpoint responds with success."""
         try:
             async with self._http.get(f"{self.url}/readyz") as answer:
                 return answer.status == _OK
@@ -58,7 +58,7 @@ class ForkedProcess:
             return False
 
     async def ended(self) -> int:
-        """Wait for termination; return the exit code, or the negative signal."""
+        """Wait until the process ends; return its exit code, or the negative signal number."""
         await self._ended.wait()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._release_process)
 
@@ -74,7 +74,7 @@ class ForkedProcess:
 
 
 class Forked:
-    """Fork server while its context is entered; output of processes goes to `logs`."""
+    """Fork server, running while its context is entered; process output goes to `logs`."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -102,7 +102,7 @@ class Forked:
     async def start(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> ForkedProcess:
-        """Start `loadgen serve`; leave no process if cancelled. Raises OSError."""
+        """Fork a `loadgen serve` process; no process is left if cancelled. Raises OSError."""
         if self._http is None:
             raise RuntimeError("nothing to be forked from")
         port = _free_port()
@@ -126,7 +126,7 @@ class Forked:
         return ForkedProcess(process, port, self._thread, self._http)
 
     def output(self, name: str) -> bytes:
-        """Return the accumulated output of equally named processes."""
+        """Return the log of all processes that were started under a name."""
         try:
             return self._log(name).read_bytes()
         except OSError:
@@ -137,7 +137,7 @@ class Forked:
 
 
 def _free_port() -> int:
-    """Return an available port. After a collision the process is restarted."""
+    """Return an unused port; if another process takes it first, the process is restarted."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -145,7 +145,7 @@ def _free_port() -> int:
 
 
 def _of_script() -> list[str]:
-    """Return the modules of the running script, for preloading.
+    """Return the module of the running script, to preload it in the fork server.
 
     The name `__main__` serves this, but multiprocessing of Python 3.11 to 3.13 ignores it.
     """
@@ -158,7 +158,7 @@ def _nothing() -> None:
 
 
 def _serve(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-    """Run in the forked process."""
+    """Run `loadgen serve` in the forked process, with output and environment redirected."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
@@ -168,7 +168,7 @@ def _serve(arguments: Sequence[str], environment: Mapping[str, str], log: Path) 
 
 
 def _end_with_parent() -> None:
-    """Exit with the parent: the kernel closes its end of the pipe."""
+    """Exit when the parent ends: the kernel then closes the parent's end of the pipe."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

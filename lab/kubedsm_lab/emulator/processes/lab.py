@@ -1,4 +1,4 @@
-"""Lab of running pods: their processes, service proxies, files and metrics."""
+"""Assembly of a cluster with running pods: processes, Service proxies, files and metrics."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ _APP = ("app", "app.kubernetes.io/name")
 def prometheus_targets(
     running: Iterable[tuple[PodProcess, ForkedProcess]], tier_of: Callable[[str], Tier | None]
 ) -> list[dict[str, Any]]:
-    """Return scrape targets in Prometheus' file_sd format, one entry per process."""
+    """Return the pods' scrape targets in Prometheus' file_sd format, one entry per process."""
     return [
         {
             "targets": [urlsplit(process.url).netloc],
@@ -62,7 +62,7 @@ _LOOK = 1.0
 
 @attrs.frozen
 class Lab:
-    """Directory, network and metrics address of the lab."""
+    """Settings of a cluster with running pods: directory, network latencies, metrics address."""
 
     #: directory of files and logs
     folder: Path
@@ -74,7 +74,7 @@ class Lab:
 
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
-    """Yield the container runtime with its logs in the directory. Raises OSError."""
+    """Run the process-based container runtime, with logs in the directory. Raises OSError."""
     async with Forked(folder / "logs") as processes, PodProcesses(processes, clock) as pods:
         yield pods
 
@@ -83,7 +83,10 @@ async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesse
 async def reachable(
     store: Store, pods: PodProcesses, clock: Clock, rng: random.Random, lab: Lab
 ) -> AsyncIterator[str]:
-    """Serve and measure pods; yield the metrics URL. Raises OSError, AddressUnavailableError."""
+    """Serve Services by proxies and measure pods during the block; yield the metrics URL.
+
+    Raises OSError, AddressUnavailableError.
+    """
 
     def tier_of(name: str) -> Tier | None:
         node = store.get(NODES, "", name)

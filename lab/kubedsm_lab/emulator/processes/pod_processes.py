@@ -36,7 +36,7 @@ _BEGUN = Containers(ready=False)
 
 @attrs.define(eq=False)
 class PodProcess:
-    """Pod and its current process."""
+    """Pod with the process that currently runs its container."""
 
     pod: Object
     #: name and arguments of the running container
@@ -56,7 +56,7 @@ class PodProcess:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Return namespace and name."""
+        """Return namespace and name of the pod."""
         return self.pod["metadata"]["namespace"], self.pod["metadata"]["name"]
 
     @property
@@ -71,7 +71,7 @@ class PodProcess:
 
 
 class PodProcesses(ContainerRuntime):
-    """Container runtime while its context is entered; leaving terminates all processes.
+    """Process-based container runtime; leaving its context terminates all processes.
 
     `noticed` is called when a process has started or ended.
     """
@@ -108,7 +108,7 @@ class PodProcesses(ContainerRuntime):
             await self._group.__aexit__(None, None, None)
 
     def running(self) -> Iterator[tuple[PodProcess, ForkedProcess]]:
-        """Return the pods with a process."""
+        """Return the pods that currently have a process, with the process."""
         return ((pod, pod.process) for pod in self._pods.values() if pod.process is not None)
 
     def get(self, uid: str) -> PodProcess | None:
@@ -158,7 +158,7 @@ class PodProcesses(ContainerRuntime):
         return self._processes.output(_file_name(known))
 
     async def _run(self, pod: PodProcess) -> None:
-        """Run until stopped or cancelled."""
+        """Keep the pod's process running until stopped, within the limit of processes."""
         if self._turn.locked():
             message = f"{self._most} pods run as processes already, and no more may"
             log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
@@ -178,7 +178,7 @@ class PodProcesses(ContainerRuntime):
             await self._clock.sleep(_BACK_OFF.delay_after(restarts))
 
     async def _run_once(self, pod: PodProcess) -> str:
-        """Run a process until termination. Return the termination reason."""
+        """Run the pod's process once until it ends; return the termination reason."""
         environment = self.environment(pod.uid)
         try:
             process = await self._processes.start(_file_name(pod), pod.arguments, environment)
@@ -198,7 +198,7 @@ class PodProcesses(ContainerRuntime):
             self.noticed()
 
     async def _probe_readiness(self, pod: PodProcess, process: ForkedProcess) -> None:
-        """Check readiness repeatedly."""
+        """Probe the process's readiness periodically."""
         failures = 0
         while True:
             ready = await process.is_ready()

@@ -1,4 +1,4 @@
-"""Request rates from a Prometheus for autoscalers, in place of the Prometheus adapter.
+"""Request rates of pods from Prometheus, for autoscalers, instead of the Prometheus adapter.
 
 The adapter queries on demand. This module queries periodically for all workloads, so a request
 waits for nothing. Outdated rates count as missing.
@@ -37,7 +37,7 @@ class _Answer(msgspec.Struct):
 
 
 class RequestRates:
-    """Source of `scaling_metrics.Metrics`."""
+    """Custom metrics source for autoscalers: request rates, queried from Prometheus."""
 
     def __init__(self, url: str, clock: Clock, window: str = "30s") -> None:
         self._url = f"{url.rstrip('/')}/api/v1/query"
@@ -48,13 +48,13 @@ class RequestRates:
         self._asked = float("-inf")
 
     def __call__(self, namespace: str, workload: str, metric: str) -> float | None:
-        """Return the rate of the pods whose label `app` is the workload's name."""
+        """Return the request rate of the pods whose label `app` is the workload's name."""
         if metric not in NAMES or self._clock.monotonic() - self._asked > _FRESH:
             return None
         return self._rates.get((namespace, workload))
 
     async def run(self) -> None:
-        """Query periodically, until cancelled."""
+        """Query Prometheus periodically, until cancelled."""
         timeout = aiohttp.ClientTimeout(total=_PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:
@@ -71,7 +71,7 @@ class RequestRates:
 
 @asynccontextmanager
 async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
-    """Query request rates of pods from Prometheus periodically, while the context is entered."""
+    """Query the pods' request rates from Prometheus periodically, during the block."""
     asked = RequestRates(url, clock)
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(asked.run())
@@ -82,7 +82,10 @@ async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
 
 
 def rates(answer: bytes) -> dict[tuple[str, str], float]:
-    """Return rates by namespace and app. Raises ValueError."""
+    """Parse Prometheus' response; return requests per second by namespace and app.
+
+    Raises ValueError.
+    """
     series = msgspec.json.decode(answer, type=_Answer).data.result
     return {
         (one.metric.get("namespace", ""), one.metric.get("app", "")): float(one.value[1])

@@ -40,7 +40,7 @@ _OWN_HEADERS = frozenset(
 
 
 class Forwarding:
-    """Forwarding of requests over a simulated network, while its context is entered."""
+    """Forwarder of HTTP requests to pods, over a simulated network between tiers."""
 
     def __init__(
         self,
@@ -50,7 +50,11 @@ class Forwarding:
         tier_of: Callable[[str], Tier | None],
         registry: CollectorRegistry,
     ) -> None:
-        """`network`: round-trip latencies in seconds; `tier_of`: tier of a node by name."""
+        """Create a forwarder.
+
+        `network` has round-trip latencies by tier in seconds; `tier_of` returns the tier of a node
+        by name.
+        """
         self._clock = clock
         self._accounts = accounts
         self._network = network
@@ -111,7 +115,7 @@ class Forwarding:
         return answer
 
     def forget_others(self, running: Container[str]) -> None:
-        """Drop metrics of terminated pods, to bound the number of label sets."""
+        """Drop metrics of terminated pods, which bounds the number of label sets."""
         over = self._clock.monotonic() - _KEPT
         for labels, (uid, at) in list(self._told.items()):
             if uid not in running and at < over:
@@ -153,7 +157,7 @@ def _select_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _header_bytes(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """Return the length with a colon, a space and the line end each."""
+    """Return the size of HTTP headers in bytes, with separators and line ends."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
@@ -168,7 +172,7 @@ ServiceName = tuple[str, str]
 
 
 class ServiceProxies:
-    """Proxies while the context is entered and `follow` runs; new `urls` call `noticed`."""
+    """Local proxies of Services, kept up to date by `follow`; new `urls` call `noticed`."""
 
     def __init__(
         self,
@@ -202,7 +206,7 @@ class ServiceProxies:
             await runner.cleanup()
 
     def environment(self, uid: str) -> dict[str, str]:
-        """Return the environment of a pod's process."""
+        """Return the environment variables of a pod's process, such as http_proxy."""
         return {"http_proxy": str(self._for_pods_url.with_user(uid)), "no_proxy": ""}
 
     def _notice(self, change: ObjectChange) -> None:
@@ -210,7 +214,7 @@ class ServiceProxies:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Maintain proxies of existing Services, until cancelled."""
+        """Open and close proxies as Services come and go, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -230,7 +234,7 @@ class ServiceProxies:
         return ask
 
     async def _ask_by_name(self, request: web.Request) -> web.Response:
-        """Resolve SERVICE.NAMESPACE of an absolute URL's host."""
+        """Forward a proxy request by the Service name in its URL's host: SERVICE.NAMESPACE."""
         caller = self._pods.get(_proxy_user(request))
         service, _, rest = (URL(request.raw_path).host or "").partition(".")
         namespace = rest.partition(".")[0] or (caller.name[0] if caller else "default")
@@ -242,7 +246,7 @@ class ServiceProxies:
         )
 
     def _draw_pod(self, name: ServiceName) -> PodProcess | None:
-        """Draw a Ready pod process of the Service, uniformly at random."""
+        """Return a Ready pod process of the Service, drawn uniformly at random."""
         endpoints = self._store.get(ENDPOINTS, *name) or {}
         found = [
             pod
@@ -255,7 +259,7 @@ class ServiceProxies:
 
 
 def _proxy_user(request: web.Request) -> str:
-    """Return the user in the proxy's URL."""
+    """Return the user name in the Proxy-Authorization header, which identifies the calling pod."""
     try:
         auth = aiohttp.BasicAuth.decode(request.headers.get("Proxy-Authorization", ""))
     except ValueError:

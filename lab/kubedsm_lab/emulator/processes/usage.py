@@ -1,4 +1,4 @@
-"""CPU, memory, disk and network consumption of pods and nodes, from /proc and the service proxies.
+"""Resource consumption of pods and nodes, from /proc and the Service proxies.
 
 A node's counters continue when a pod ends, as a real node's do: a rate over them must not jump.
 Prometheus must keep the label `instance`, which is the node: `honor_labels: true`.
@@ -30,7 +30,7 @@ PROC = Path("/proc")
 
 @attrs.frozen
 class Counters:
-    """Monotonic counters: seconds of CPU, and bytes."""
+    """Consumption counters, which only grow: CPU seconds, and bytes of disk and network."""
 
     user: float = 0.0
     system: float = 0.0
@@ -49,7 +49,10 @@ class Counters:
 
 
 def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
-    """Return the consumption of a process since its start, unknown values as 0; None if gone."""
+    """Return the consumption of a process since its start; None if the process is gone.
+
+    Unknown values are 0.
+    """
     try:
         # The program's name may contain spaces and parentheses.
         stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -65,12 +68,12 @@ def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
 
 
 def held_by(pid: int, proc: Path = PROC) -> int:
-    """Return the proportional set size in bytes."""
+    """Return the memory of a process in bytes: its proportional set size."""
     return _amounts(proc / str(pid) / "smaps_rollup").get("Pss", 0) * _KIBI
 
 
 def _amounts(path: Path) -> Mapping[str, int]:
-    """Parse lines such as `Pss:  120 kB`."""
+    """Parse a /proc file of lines such as `Pss: 120 kB`; return the numbers by name."""
     found = {}
     with suppress(OSError):
         for line in path.read_text().splitlines():
@@ -82,7 +85,7 @@ def _amounts(path: Path) -> Mapping[str, int]:
 
 @attrs.frozen
 class Look:
-    """Measurement of a pod's process."""
+    """Consumption of one pod's process at one time."""
 
     uid: str
     node: str
@@ -91,7 +94,10 @@ class Look:
 
 
 class Accounts:
-    """Accounts of pods and nodes; consumption between the last measurement and the end is lost."""
+    """Accumulated consumption by pod and by node.
+
+    Consumption between a process's last measurement and its end is lost.
+    """
 
     def __init__(self) -> None:
         self.pods: defaultdict[str, Counters] = defaultdict(Counters)
@@ -99,7 +105,7 @@ class Accounts:
         self._last: dict[tuple[str, int], Counters] = {}
 
     def take(self, looks: Iterable[Look]) -> None:
-        """Add a measurement of all running processes; others have ended."""
+        """Add a measurement of all running processes; processes not included have ended."""
         last, self._last = self._last, {}
         for look in looks:
             process = look.uid, look.pid
@@ -122,7 +128,7 @@ class _CpuSample:
 
 
 class PodUsage:
-    """Source of `scaling_metrics.Usage`; pods without a process have no consumption."""
+    """Source of metrics-server: CPU and memory of pods with a process; none for other pods."""
 
     def __init__(self, pods: PodProcesses, clock: Clock, proc: Path = PROC) -> None:
         self._pods = pods
@@ -139,7 +145,7 @@ class PodUsage:
         return None
 
     def _cores(self, pod: PodProcess, pid: int) -> float | None:
-        """Return the mean since the last call; None at the first call for a process."""
+        """Return the process's mean CPU cores since the last call; None at the first call."""
         used = measure_usage(pid, self._proc)
         if used is None:
             return None
@@ -168,14 +174,14 @@ _OF_NODES = {
 
 @attrs.frozen
 class LabMetrics:
-    """Collector for a registry of prometheus_client."""
+    """Prometheus collector of the pods' and nodes' consumption."""
 
     store: Store
     pods: PodProcesses
     accounts: Accounts
 
     def look(self) -> None:
-        """Measure all running processes."""
+        """Measure the consumption of all running processes."""
         self.accounts.take(
             Look(pod.uid, pod.node, process.pid, used)
             for pod, process in self.pods.running()

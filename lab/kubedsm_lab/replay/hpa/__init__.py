@@ -1,4 +1,4 @@
-"""Service with more clients than it can serve, until its autoscaler has caught up.
+"""Autoscaler experiment: an overloaded service, until its autoscaler has restored it.
 
 Scheduler and autoscaler run on an emulated cluster; the clients' view is modelled.
 """

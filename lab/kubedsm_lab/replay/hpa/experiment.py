@@ -1,4 +1,4 @@
-"""`kubedsm replay --preset hpa`: its trials, its pictures and its findings."""
+"""`kubedsm replay --preset hpa`: trials, plots and results of the autoscaler experiment."""
 
 import math
 import statistics
@@ -41,11 +41,11 @@ CONTENDERS = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, "random")
 #: seconds that pods wait longer for their nodes: mean and p99 of the paper's bursts of 200 pods
 #: under the default scheduler, and far beyond
 LATER = (1.175, 2.673, 10.0, 30.0)
-#: core-seconds of a request, besides DEMAND
+#: core-seconds of a request, in addition to DEMAND
 DEMANDS = (0.15, 0.24, 0.26)
-#: seconds from FIND's start that are drawn: until the replicas are stable
+#: plotted seconds from the start of FIND, until the replicas are stable
 _SHOWN = 180.0
-#: replicas that are drawn, in looks that no policy has
+#: plotted numbers of replicas, in colours that no policy has
 _SERIES: Mapping[str, tuple[Look, Callable[[Sample], int]]] = {
     "desired": (Look(7, 4), lambda sample: sample.desired),
     "current": (Look(6, 2), lambda sample: sample.current),
@@ -63,7 +63,10 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        """Return each policy with usual and with instant scheduling, and the reference varied."""
+        """Return all trials: policies with usual and instant scheduling, and reference variants.
+
+        The variants schedule later, or serve requests of other demand.
+        """
         kinds = [
             *((policy, 0.0, DEMAND) for policy in self.contenders),
             *((policy, None, DEMAND) for policy in self.contenders),
@@ -94,7 +97,7 @@ PRESET = Preset(Plan(seeds=20), Plan(seeds=50), run)
 
 
 def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """Return SVG files by name."""
+    """Return the experiment's plots as SVG files by name."""
     plain = by_policy(outcomes)
     if not plain:
         return {}

@@ -1,4 +1,4 @@
-"""Processor sharing: model of requests that share pods, and of pods that share nodes.
+"""Processor-sharing model: requests share the CPU of a pod, and pods that of a node.
 
 A busy pod has its CPU limit, or an equal share of an overloaded node. The requests of a pod share
 the pod's CPU equally. A client sends its next request after the response, over a connection to a
@@ -20,13 +20,13 @@ from loadgen.recovery import Window
 
 @attrs.frozen
 class Processors:
-    """Cores of a node, and limit of a pod."""
+    """CPU model: cores of each node, and CPU limit of each pod in cores."""
 
     node: float = 2.0
     limit: float = 0.5
 
     def shares(self, busy: Mapping[Uid, NodeName]) -> dict[Uid, float]:
-        """Return the cores of each busy pod. busy: node by pod."""
+        """Return the cores of each busy pod; `busy` has the node of each."""
         on_node = Counter(busy.values())
         return {uid: min(self.limit, self.node / on_node[node]) for uid, node in busy.items()}
 
@@ -42,7 +42,10 @@ class _Client:
 
 @attrs.define
 class ClosedLoop:
-    """Clients with one request each at any time. Times are seconds, and never go back."""
+    """Model of closed-loop clients, each with one request in flight at any time.
+
+    Times are seconds, and never decrease.
+    """
 
     #: core-seconds of a request
     demand: float
@@ -63,21 +66,21 @@ class ClosedLoop:
     _given_up: int = attrs.field(default=0, init=False)
 
     def begin(self, clients: int, rng: random.Random, now: float) -> None:
-        """Connect that number of clients; earlier ones end with their requests."""
+        """Connect `number` clients; earlier clients leave after their current requests."""
         self.advance(now)
         self._rng, self._began = rng, now
         self._latencies, self._lost, self._given_up = [], 0, 0
         self._clients = [_Client(self._draw_pod(), now, self.demand) for _ in range(clients)]
 
     def window(self, now: float) -> Window:
-        """Return the results since the clients began."""
+        """Return the measurements since the clients began."""
         self.advance(now)
         requests = len(self._latencies) + self._lost
         errors = self._lost + self._given_up
         return Window.of(self._began, now - self._began, requests, self._latencies, errors)
 
     def have(self, nodes: Mapping[Uid, NodeName], now: float) -> None:
-        """Replace the Ready pods. Requests at other pods are lost, which is an error."""
+        """Set the Ready pods and their nodes; requests at other pods fail."""
         self.advance(now)
         self._nodes = nodes
         for each in self._clients:
@@ -88,7 +91,7 @@ class ClosedLoop:
                 each.pod, each.since, each.left = self._draw_pod(), now, self.demand
 
     def advance(self, until: float) -> None:
-        """Serve requests until that moment."""
+        """Serve requests until the given time."""
         requests = Counter(each.pod for each in self._clients if each.pod is not None)
         shares = self.processors.shares({uid: self._nodes[uid] for uid in requests})
         for uid, share in shares.items():

@@ -1,4 +1,4 @@
-"""Cluster and service of the autoscaler's experiment, and the model of the clients' view.
+"""Cluster and service of the autoscaler experiment, and the model of its clients.
 
 Source: the paper of the rotating score cache, and the manifests of the authors' benchmark. Values
 without a published source are marked as ours in docs/explanation/hpa.md.
@@ -35,7 +35,10 @@ NODES = tuple(node(f"worker-{number}", "edge", "1930m", "5.9Gi") for number in r
 
 
 def objects() -> tuple[tuple[Resource, Object], ...]:
-    """Return what to create, in this order; scaling speed is Kubernetes' default."""
+    """Return Deployment, Service and autoscaler of the experiment, in order of creation.
+
+    The autoscaler has Kubernetes' default scaling behavior.
+    """
     deployment, service, autoscaler = service_objects(NAME, "200m", "128Mi", replicas=(LEAST, MOST))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     container["resources"]["limits"] = {"cpu": "500m", "memory": "256Mi"}
@@ -51,10 +54,10 @@ def objects() -> tuple[tuple[Resource, Object], ...]:
 
 
 class ModelledService:
-    """Subscriber of the store (`notice`) and source of CPU consumption for metrics-server
-    (`usage`).
+    """Service of the experiment: follows the store's pods, and models clients and CPU usage.
 
-    demand: core-seconds of a request.
+    `notice` subscribes to the store, `usage` is the source of metrics-server; `demand` is in
+    core-seconds per request.
     """
 
     def __init__(self, clock: Clock, demand: float) -> None:
@@ -72,13 +75,13 @@ class ModelledService:
             self._loop.have(nodes, self._clock.monotonic())
 
     async def window(self, clients: int, seconds: float, rng: random.Random) -> Window:
-        """Return the results of that number of new clients over that time."""
+        """Connect new clients for `seconds` of virtual time; return their measurements."""
         self._loop.begin(clients, rng, self._clock.monotonic())
         await self._clock.sleep(seconds)
         return self._loop.window(self._clock.monotonic())
 
     def usage(self, _namespace: str, pod: str, resource: str) -> float | None:
-        """Return the mean cores since the last sample, as `metrics_server.Usage`; None at first."""
+        """Return a pod's mean cores since the last sample, for metrics-server; None at first."""
         uid = next((uid for uid, each in self._serving.items() if each.name == pod), None)
         if uid is None or resource != "cpu":
             return None

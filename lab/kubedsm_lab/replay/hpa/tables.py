@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/hpa.md: all trials next to the published measurements."""
+"""Tables of docs/explanation/hpa.md: all trials, next to the published measurements."""
 
 import bisect
 import math
@@ -29,7 +29,7 @@ Figure = Callable[[Outcome], float | None]
 
 @attrs.frozen
 class Times:
-    """Seconds of several trials; infinite if it never happened within HOLD."""
+    """Times of one event in several trials, in seconds; infinite if it did not occur in HOLD."""
 
     values: Sequence[float]
 
@@ -43,7 +43,7 @@ class Times:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95% interval of the median; None for too few values."""
+        """Return the median's 95% confidence interval; None for too few values."""
         return median_interval(self.values)
 
     @property
@@ -52,7 +52,7 @@ class Times:
 
     @property
     def deviation(self) -> float | None:
-        """Return the standard deviation; None for a single or an infinite value."""
+        """Return the standard deviation; None for a single value or an infinite one."""
         known = len(self.values) > 1 and all(map(math.isfinite, self.values))
         return statistics.stdev(self.values) if known else None
 
@@ -60,7 +60,7 @@ class Times:
 def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
     """Return a confidence interval of the median by order statistics; None for too few values.
 
-    Sign test: each value is below the median with probability 0.5.
+    Source: sign test, each value is below the median with probability 0.5.
     """
     number, outside, cut = len(values), 0.0, 0
     while cut < number / 2 and 2 * (outside + math.comb(number, cut) / 2**number) <= 1 - level:
@@ -71,7 +71,7 @@ def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float
 
 
 def chance_of_apart(values: Sequence[float], runs: int, apart: float) -> float:
-    """Return the probability that `runs` values drawn differ by `apart` or more.
+    """Return the probability that `runs` values drawn at random spread over `apart` or more.
 
     The complement sums over the least value: all draws are below least + apart. Values above HOLD
     count as HOLD.
@@ -94,7 +94,7 @@ def recoveries(outcomes: Outcomes) -> Times:
 
 
 def by_policy(outcomes: Outcomes) -> dict[str, list[Outcome]]:
-    """Return the trials with usual scheduling times and requests."""
+    """Return the outcomes with usual scheduling times and request demand, by policy."""
     plain = select_trials(outcomes, later=0.0, demand=DEMAND)
     policies = dict.fromkeys(each.trial.policy for each in plain)
     return {policy: select_trials(plain, policy=policy) for policy in policies}
@@ -125,7 +125,7 @@ def _format_mean(outcomes: Outcomes, figure: Figure) -> str:
     return number(mean(map(figure, outcomes)), 2)
 
 
-#: what the clients saw, as means
+#: mean measurements of the clients
 _SEEN: Mapping[str, Callable[[Outcomes], str]] = {
     "max p99, s": partial(_format_mean, figure=lambda one: one.max_p99),
     "mean p99, s": partial(_format_mean, figure=lambda one: one.mean_p99),
@@ -166,7 +166,7 @@ def _tabulate_recovery(outcomes: Outcomes) -> Table:
 def _tabulate_chance(outcomes: Outcomes) -> Table:
     plain = by_policy(outcomes)
     theirs = {each.trial.seed: recovery(each) for each in plain.get(REFERENCE, ())}
-    # As many windows as the published runs are apart, each of which took them longer.
+    # The published runs differ by this number of windows.
     apart = round((max(_TTRS) - min(_TTRS)) / PUBLISHED.hpa.window) * WINDOW_SECONDS
 
     def chance(each: Outcomes) -> str:
@@ -213,7 +213,7 @@ def _tabulate_scheduling(outcomes: Outcomes) -> Table:
 
 
 def _pair_seeds(outcomes: Outcomes, others: Mapping[int, float]) -> list[tuple[float, float]]:
-    """Return the TTRs of each seed, ours and the other."""
+    """Return pairs of times to recover with equal seeds: these outcomes' and the others'."""
     return [(recovery(o), others[o.trial.seed]) for o in outcomes if o.trial.seed in others]
 
 
@@ -318,7 +318,7 @@ def answer(outcomes: Outcomes) -> str:
 
 
 def standings(outcomes: Outcomes) -> list[Standing]:
-    """Rank the policies; two TTRs are level within the wider of their intervals."""
+    """Rank the policies; two times to recover are level within the wider of their intervals."""
     plain = by_policy(outcomes)
     times = {policy: recoveries(each) for policy, each in plain.items()}
     medians = _select_finite({policy: each.median for policy, each in times.items()})
@@ -338,5 +338,5 @@ def standings(outcomes: Outcomes) -> list[Standing]:
 
 
 def _select_finite(medians: Mapping[str, float]) -> dict[str, float]:
-    """Leave out what never happened in most trials."""
+    """Return the medians that are finite: the event occurred in most trials."""
     return {policy: median for policy, median in medians.items() if math.isfinite(median)}

@@ -1,4 +1,4 @@
-"""One trial: stages FIND and HOLD on an emulated cluster, with one policy."""
+"""One trial of the autoscaler experiment: stages FIND and HOLD under one policy."""
 
 import random
 from collections import Counter
@@ -43,7 +43,7 @@ from loadgen.recovery import (
 )
 
 SLA = Sla()
-#: seconds until all is deployed, and then until the cluster is at rest and FIND begins
+#: seconds until all objects are deployed, and from then until FIND begins
 STARTING = 30.0
 #: seconds between two samples of autoscaler and pods, as in the authors' benchmark
 LOOK = 5.0
@@ -60,7 +60,7 @@ class Trial(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
-    """Sample of autoscaler and pods; seconds from FIND's start."""
+    """Sample of autoscaler and pods, in seconds from the start of FIND."""
 
     at: float
     #: replicas of the autoscaler
@@ -71,7 +71,7 @@ class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
-    """Start of a pod: seconds, None if it never happened."""
+    """Times of a pod's start in seconds after its creation; None if it never occurred."""
 
     #: from created to bound, and to Ready
     scheduled: float | None
@@ -114,22 +114,22 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def full(self) -> float | None:
-        """Return when all pods were Ready, in seconds from FIND's start."""
+        """Return the time when all pods were Ready, in seconds from the start of FIND."""
         return next((each.at for each in self.looks if each.ready >= MOST), None)
 
     @property
     def rises(self) -> float | None:
-        """Return when the autoscaler first wanted more pods, in seconds from FIND's start."""
+        """Return when the autoscaler first scaled up, in seconds from the start of FIND."""
         return next((e.at for e in self.looks if e.desired > self.looks[0].desired), None)
 
     @property
     def wants_all(self) -> float | None:
-        """Return when the autoscaler wanted all pods, in seconds from FIND's start."""
+        """Return when desired replicas reached the maximum, in seconds from the start of FIND."""
         return next((each.at for each in self.looks if each.desired >= MOST), None)
 
 
 def play(trial: Trial) -> Outcome:
-    """Play the trial, with the same outcome every time. Raises UnknownPolicyError."""
+    """Run a trial in virtual time; deterministic. Raises UnknownPolicyError."""
     return run_in_virtual_time(_play_trial(trial))
 
 
@@ -183,7 +183,7 @@ def _make_cluster(trial: Trial, clock: Clock, service: ModelledService) -> Emula
 
 
 async def _find_clients(service: ModelledService, trial: Trial) -> int:
-    """Return the number of clients that breaks the SLA."""
+    """Return the number of clients that violates the SLA (stage FIND)."""
     stages: list[tuple[int, Window]] = []
     for clients in FIND:
         rng = _seed_rng(trial, f"stage {clients}")

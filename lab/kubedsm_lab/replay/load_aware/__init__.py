@@ -1,4 +1,4 @@
-"""Load-aware placing and its published measurements: p95 by users, for three loads.
+"""Load-aware experiment: p95 latencies by number of users, next to the published ones.
 
 The scheduler runs on an emulated cluster; response latencies are modelled.
 """

@@ -1,4 +1,4 @@
-"""Application of the experiment: 16 microservices, their functions, and the call graph.
+"""Application of the load-aware experiment: 16 microservices, their functions and call graph.
 
 Source of the numbers: the paper on load-aware placing and descheduling whose authors are at
 unict-cclab. Values that it does not state are marked as ours in docs/explanation/load-aware.md.
@@ -20,7 +20,7 @@ NODES = tuple(f"worker-{number}" for number in range(1, 6))
 
 
 class Resource(enum.IntEnum):
-    """Resource of a node, and its index in arrays."""
+    """Node resource; the value is its index in arrays."""
 
     CPU = 0
     MEMORY = 1
@@ -30,9 +30,9 @@ class Resource(enum.IntEnum):
 
 #: capacity of a node: cores, bytes, and bytes a second of a Gigabit network and of a disk
 CAPACITY = np.array([2.0, 8e9, 125e6, 500e6])
-#: bytes of every pod
+#: memory of every pod, in bytes
 POD_MEMORY = 100e6
-#: seconds of a core for 1000 decimals of pi, by a spigot in Python; they grow with the square
+#: CPU seconds for 1000 decimals of pi, by a spigot in Python; quadratic in the decimals
 _PI_SECONDS = 0.03
 #: bytes a second at which memory is written
 _MEMORY_SPEED = 10e9
@@ -40,7 +40,7 @@ _MEMORY_SPEED = 10e9
 
 @attrs.frozen
 class Function:
-    """Load of a pod on the one resource of its function."""
+    """Function that a microservice runs, with load on one dominant resource."""
 
     resource: Resource
     #: core-seconds or bytes per request; memory is held all the time
@@ -50,7 +50,7 @@ class Function:
 
     @property
     def held(self) -> Floats:
-        """Return the constant consumption of a pod, in units of CAPACITY."""
+        """Return a pod's constant consumption per resource, in units of CAPACITY."""
         held = np.zeros(len(CAPACITY))
         held[Resource.MEMORY] = POD_MEMORY
         if self.resource is Resource.MEMORY:
@@ -59,7 +59,7 @@ class Function:
 
     @property
     def asked(self) -> Floats:
-        """Return the consumption of a request, in units of CAPACITY times seconds."""
+        """Return a request's consumption per resource, in units of CAPACITY times seconds."""
         asked = np.zeros(len(CAPACITY))
         if self.resource is not Resource.MEMORY:
             asked[self.resource] = self.amount
@@ -68,6 +68,8 @@ class Function:
 
 @attrs.frozen
 class Scenario:
+    """Sizes of the application's functions in one scenario of the paper."""
+
     decimals: int
     #: bytes
     memory: float
@@ -76,7 +78,7 @@ class Scenario:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """Return the four functions of the application in the paper's order: f1 to f4."""
+        """Return the application's four functions in the paper's order, f1 to f4."""
         cpu = _PI_SECONDS * (self.decimals / 1000) ** 2
         net, disk = CAPACITY[Resource.NET], CAPACITY[Resource.DISK]
         return (
@@ -88,7 +90,7 @@ class Scenario:
 
     @property
     def of_services(self) -> list[Function]:
-        """Return the function of each service: the first four run f1, the next four f2, ..."""
+        """Return the function of each of the 16 services: four run f1, the next four f2, ..."""
         return [function for function in self.functions for _ in range(4)]
 
 

@@ -82,7 +82,7 @@ PRESET = Preset(
 
 @attrs.frozen
 class Tried:
-    """Outcomes of some trials."""
+    """Selection of trial outcomes, with means over the selection."""
 
     outcomes: Sequence[Outcome]
 
@@ -91,7 +91,7 @@ class Tried:
 
     @property
     def kinds(self) -> list[tuple[str, int]]:
-        """Return the graphs and scenarios."""
+        """Return the pairs of call graph and scenario among the trials."""
         tried = {(each.trial.graph, each.trial.scenario) for each in self.outcomes}
         return [each for each in ((g, s) for g in GRAPHS for s in SCENARIOS) if each in tried]
 
@@ -108,7 +108,7 @@ class Tried:
         return mean(getattr(each, figure) for each in self.outcomes)
 
     def lower(self, contender: str) -> float | None:
-        """Return by how many percent the p95 is below the reference's, as mean over the users."""
+        """Return by how many percent the contender's p95 is below the reference's, on average."""
         found = []
         for users in self.users:
             ours, theirs = (
@@ -193,7 +193,10 @@ def answer(outcomes: Sequence[Outcome]) -> str:
 
 
 def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
-    """Rank the means over graphs, users and trials; ours is KubeDSM with measured load."""
+    """Rank the contenders by means over graphs, users and trials.
+
+    KubeDSM is ranked with measured load.
+    """
     tried = Tried(outcomes)
     # KubeDSM without measured load is in the tables only.
     names = [name for name in tried.contenders if name != KUBEDSM]
@@ -213,7 +216,7 @@ def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
 
 
 def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """Return SVG files by name: one per graph, with a panel per scenario."""
+    """Return the plots as SVG files by name: one per call graph, with a panel per scenario."""
     graphs = dict.fromkeys(graph for graph, _ in Tried(outcomes).kinds)
     about = f"The 95th percentile of response times against the number of users. {METHOD}."
     return {

@@ -1,6 +1,6 @@
-"""Load history: resources used by nodes and pods while pods came and went.
+"""Modelled resource usage of nodes and pods over time, while pods come and go.
 
-`ModelledPrometheus` gives the scheduler its means, as Prometheus would.
+`ModelledPrometheus` returns its means to the scheduler, as Prometheus would.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ _UNITS = {"cpu": 1000.0}
 
 @attrs.frozen(eq=False)
 class Stretch:
-    """Interval without a change, in seconds."""
+    """Interval with constant traffic and pods; times in seconds."""
 
     since: float
     until: float
@@ -36,9 +36,9 @@ class Stretch:
 
 
 class LoadHistory:
-    """Subscriber of the store (`notice`).
+    """History of resource usage: subscribes to the store by `notice`, and models the traffic.
 
-    traffic: traffic of a number of users under a placement of the pods.
+    `traffic` returns the traffic of a number of users under a placement of the pods.
     """
 
     def __init__(self, traffic: Callable[[Placement, int], Traffic]) -> None:
@@ -55,12 +55,12 @@ class LoadHistory:
             self._serving = serving
 
     def set_users(self, users: int, now: float) -> None:
-        """Change the number of users from `now` on."""
+        """Set the number of users from time `now` on."""
         self._close_stretch(now)
         self._users = users
 
     def between(self, since: float, until: float) -> list[Stretch]:
-        """Return the intervals of that time; `until` is not in the future."""
+        """Return the intervals between two times; `until` is not in the future."""
         self._close_stretch(until)
         return [
             attrs.evolve(each, since=max(each.since, since), until=min(each.until, until))
@@ -71,7 +71,7 @@ class LoadHistory:
     def means(self, now: float, window: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Return the mean consumption of nodes and of pods by name, in units of CAPACITY.
 
-        window: last seconds; for a pod, the serving part of the window.
+        Means are over the last `window` seconds; for a pod, over its serving part of the window.
         """
         nodes = np.zeros((len(NODES), len(CAPACITY)))
         used: dict[Uid, Floats] = {}
@@ -99,7 +99,7 @@ class LoadHistory:
 
 @attrs.frozen
 class ModelledPrometheus:
-    """`Asker` with the means of a history over the configured window."""
+    """`Asker` that responds with a history's means over the configured window."""
 
     history: LoadHistory
     clock: Clock

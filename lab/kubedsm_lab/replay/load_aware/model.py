@@ -1,6 +1,6 @@
-"""Model of response latencies on busy nodes.
+"""Model of response latencies on busy nodes, for the load-aware experiment.
 
-Utilisation of a resource of a node: demand of its pods over capacity. A visit to a service takes
+Utilisation of a node's resource is the demand of its pods over capacity. A visit to a service takes
 its time on the service's own resource, and a tenth on each of the other three resources, each
 multiplied by 1 / (1 - utilisation); swapping multiplies all by four. The result is the mean of an
 exponential distribution, as in a queue with random arrivals. Sequential calls add up, and of
@@ -44,7 +44,10 @@ Placement = tuple[tuple[int, ...], ...]
 
 
 def visit_seconds(function: Function, used: Floats) -> Floats:
-    """Return the mean of a visit on each node. used: nodes x resources, 1 is the capacity."""
+    """Return the mean seconds of one call of the function on each node.
+
+    `used` is the utilisation, nodes x resources, relative to the capacity.
+    """
     shares = np.full(len(CAPACITY), _OTHERS)
     shares[function.resource] = 1
     seconds = function.seconds * (shares / (1 - np.minimum(used, MOST))).sum(axis=1)
@@ -52,7 +55,7 @@ def visit_seconds(function: Function, used: Floats) -> Floats:
 
 
 def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:
-    """Return the end-to-end seconds of requests from their seconds at each service."""
+    """Return the requests' end-to-end seconds, from their seconds at each service."""
     total = visits[service]
     for stage in graph.get(service, ()):
         total = total + np.max([end_to_end(graph, visits, callee) for callee in stage], axis=0)
@@ -61,7 +64,7 @@ def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY)
 
 @attrs.frozen(eq=False)
 class Chance:
-    """Random draws of some requests: services x requests."""
+    """Random numbers for a sample of requests: arrays of services x requests."""
 
     #: choice of the pod, 0..1
     pods: Floats
@@ -76,7 +79,7 @@ class Chance:
 
 @attrs.frozen(eq=False)
 class Traffic:
-    """Requests of the users under one placement of the pods."""
+    """Model of a number of users under one placement of the pods: request rate, load, latency."""
 
     graph: Graph
     scenario: Scenario
@@ -87,7 +90,10 @@ class Traffic:
 
     @cached_property
     def rate(self) -> float:
-        """Return the requests a second that users and nodes allow; 0 if a service has no pod."""
+        """Return the requests per second that users and nodes sustain.
+
+        The rate is 0 if a service has no pod.
+        """
         if not all(self.placement):
             return 0.0
         busiest = (self._asked / CAPACITY).max()
@@ -105,12 +111,12 @@ class Traffic:
 
     @cached_property
     def waiting(self) -> float:
-        """Return the seconds that a request waits for capacity."""
+        """Return the seconds that a request waits for admission."""
         return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
 
     @cached_property
     def used(self) -> Floats:
-        """Return the consumption of nodes x resources, in units of CAPACITY."""
+        """Return the consumption as an array of nodes x resources, in units of CAPACITY."""
         return self._held + self.rate * self._asked
 
     @cached_property
@@ -124,11 +130,11 @@ class Traffic:
         }
 
     def seconds(self, chance: Chance) -> Floats:
-        """Return the seconds from a user's request to its answer."""
+        """Return the end-to-end seconds of each request in a sample, waiting included."""
         return self.waiting + self._draw_seconds(self.rate, chance)
 
     def _users_at(self, rate: float) -> float:
-        """Return the users that cause this rate without waiting for capacity."""
+        """Return the number of users that cause a request rate, without waiting for admission."""
         return rate * (PAUSE + float(self._draw_seconds(rate, self.chance).mean()))
 
     def _draw_seconds(self, rate: float, chance: Chance) -> Floats:
@@ -143,12 +149,12 @@ class Traffic:
 
     @cached_property
     def _held(self) -> Floats:
-        """Return the constant consumption of nodes x resources."""
+        """Return the pods' constant consumption, nodes x resources, in units of CAPACITY."""
         return self._sum_by_node([each.held for each in self.scenario.of_services])
 
     @cached_property
     def _asked(self) -> Floats:
-        """Return the consumption of nodes x resources per user's request."""
+        """Return the consumption per user's request, nodes x resources."""
         parts = zip(self.scenario.of_services, self.placement, strict=True)
         return self._sum_by_node([each.asked / max(1, len(nodes)) for each, nodes in parts])
 

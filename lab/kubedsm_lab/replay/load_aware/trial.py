@@ -1,4 +1,4 @@
-"""One trial: the application under a number of users, on an emulated cluster with one contender."""
+"""One trial of the load-aware experiment: the application under load, with one contender."""
 
 import math
 import random
@@ -50,12 +50,12 @@ from kubedsm_lab.replay.world import (
     without_solver,
 )
 
-#: seconds: load until consumption is known; from one Deployment's rollout to the next, as long as
-#: the window of the means; until the measurement; between two runs of the descheduler
+#: seconds: load until usage is measured; between rollouts of two Deployments, equal to the window
+#: of the means; from the last rollout to the measurement; between two runs of the descheduler
 WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, 300.0, 60.0, 60.0
-#: seconds until all pods are Ready
+#: most seconds until all pods are Ready
 STARTING = 30.0
-#: requests by which their rate is found
+#: number of sampled requests from which their rate is computed
 _REQUESTS = 500
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 #: resources whose load differs between nodes
@@ -75,7 +75,7 @@ _PUBLISHED = LoadGoal(high_usage=math.inf, capacity=(Capacity(net=_NET, disk=_DI
 
 @attrs.frozen
 class Contender:
-    """kube-scheduler or KubeDSM, with or without measured load."""
+    """Scheduler under comparison: kube-scheduler or KubeDSM, with or without measured load."""
 
     configuration: Configuration
     #: choice of a node per pod; None: KubeDSM
@@ -131,7 +131,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def play(trial: Trial) -> Outcome:
-    """Play the trial, with the same outcome every time."""
+    """Run a trial in virtual time; deterministic."""
     return run_in_virtual_time(_play_trial(trial))
 
 
@@ -178,7 +178,7 @@ def _make_history(trial: Trial) -> LoadHistory:
 
 
 def _make_cluster() -> ClusterSpec:
-    """Return nodes of one tier without a QoS target: the cloud."""
+    """Return the experiment's nodes, all of tier cloud, so no QoS target applies."""
     cores, memory = CAPACITY[Resource.CPU], CAPACITY[Resource.MEMORY]
     return ClusterSpec(tuple(node(name, "cloud", f"{cores:g}", f"{memory:.0f}") for name in NODES))
 
@@ -198,9 +198,9 @@ async def _evict_periodically(runtime: Runtime, api: ApiServer, clock: Clock) ->
 async def _deploy_services(
     api: ApiServer, history: LoadHistory, trial: Trial, clock: Clock
 ) -> None:
-    """Deploy all services under load, and roll them out again once their consumption is known."""
+    """Deploy all services under load, and roll them out again once their usage is measured."""
     for service in SERVICES:
-        # Pods request nothing, and no autoscaler scales them.
+        # Pods have no requests, and no autoscaler scales them.
         deployment, *_ = service_objects(service, "0", "0", replicas=(REPLICAS, REPLICAS))
         api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
     await clock.sleep(STARTING)
@@ -239,7 +239,7 @@ def _make_outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]
 
 
 def _average_usage(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
-    """Return the time mean of a measurement of consumption (nodes x resources)."""
+    """Return the time mean of a function of the utilisation (nodes x resources)."""
     values = [float(value(each.traffic.used / CAPACITY)) for each in stretches]
     lengths = [each.until - each.since for each in stretches]
     return round(float(np.average(values, weights=lengths)), _DIGITS)

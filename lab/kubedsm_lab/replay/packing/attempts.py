@@ -1,4 +1,4 @@
-"""One instance under kube-scheduler and packed: pods placed by each, and proof of optimality."""
+"""One packing instance: pods placed by kube-scheduler and by the solver, and the proof."""
 
 import enum
 import random
@@ -27,7 +27,7 @@ from kubedsm_lab.replay.packing.instances import Shape, instance
 #: no edge target and no gain from the edge: only placed pods count
 _PROMISE, _OBJECTIVE = QosTarget(qos=0.0), Objective(beta=0.0)
 
-#: pods of an instance that the paper's order packs to the end in less than a second
+#: most pods of an instance that the paper's program packs optimally within a second
 SMALL = 16
 
 #: placed pods by priority, the highest first; the greater, the better
@@ -47,7 +47,7 @@ class Category(enum.StrEnum):
 
 
 class Call(msgspec.Struct, frozen=True, rename="camel"):
-    """Result of packing within a limit of wall-clock time, on which all of it depends."""
+    """Result of one solver call; every field depends on the wall-clock limit."""
 
     #: limit, and time taken
     seconds: float
@@ -70,19 +70,19 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     seed: int
     #: pods of the instance
     pods: Placed
-    #: under kube-scheduler, with preemption
+    #: placed under kube-scheduler, with preemption
     placed: Placed
     evictions: int
     #: start of packing: kube-scheduler without preemption
     start: Placed
-    #: with the paper's goals in its own order, solved to the end; None if not tried
+    #: placed by the paper's program, solved to optimality; None if not tried
     paper: Placed | None = None
     #: empty if no pod was left to pack
     calls: tuple[Call, ...] = ()
 
 
 def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | None) -> Attempt:
-    """Place an instance by kube-scheduler, then pack it within each limit in seconds.
+    """Place an instance by kube-scheduler, then pack it with each time limit in seconds.
 
     A proven call is not repeated with more time. Only the call of the shortest limit has no gaps.
     """
@@ -131,7 +131,7 @@ def call(
     *,
     gaps: bool,
 ) -> Call:
-    """Pack within a limit, and compare with kube-scheduler's snapshot."""
+    """Pack a snapshot within `seconds`, and compare with kube-scheduler's result."""
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
     packed = pack_cluster(
@@ -170,8 +170,9 @@ def call(
 
 
 def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) -> Category:
-    """Classify a solver call by the paper's categories. proven: the number of placed pods is
-    optimal. holds: no node exceeds its capacity.
+    """Classify a solver call by the paper's categories.
+
+    `proven`: the number of placed pods is optimal. `holds`: no node exceeds its capacity.
     """
     if not holds:
         return Category.FAILURE
@@ -198,10 +199,10 @@ def has_no_overload(after: Snapshot) -> bool:
 
 
 def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | None:
-    """Solve the paper's program without a deadline; None unless proven.
+    """Solve the paper's program without time limit; None unless proven.
 
-    The program minimises migrations of a tier before it places the next tier: no pod migrates for
-    a less important pod.
+    The program minimises migrations of a tier before it places the next tier: no pod migrates for a
+    less important pod.
     """
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
     problem = ClusterProblem.pose(start, default_movable(start), gains, allow_evictions=True)

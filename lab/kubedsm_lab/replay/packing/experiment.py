@@ -1,6 +1,6 @@
 """`kubedsm replay --preset packing`: instances packed in several processes.
 
-A file keeps every attempt: attempts in the file are not made again.
+A file stores every attempt; attempts in the file are not repeated.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -21,7 +21,7 @@ from kubedsm_lab.replay.runner import Workers, processors, progress, spread
 
 _ORIGIN = "**Computed** on snapshots: nothing here was measured on a real cluster."
 _METHOD = "Computed on snapshots: nothing is emulated, or measured on a cluster"
-#: seconds for a programme that is solved to the end; calls have their own limits
+#: time limit in seconds of programs solved to optimality; calls have their own limits
 _PATIENCE = 600.0
 
 Case = tuple[Shape, int]
@@ -40,7 +40,7 @@ class Plan:
     out: Path | None = None
 
     def cases(self, workers: Workers) -> list[Case]:
-        """Return all shapes with one seed, then with the next: a stopped plan is a smaller plan."""
+        """Return all pairs of shape and seed, ordered by seed, so a prefix is a smaller plan."""
         planned = list(shapes([1]))
         drawing = spread(partial(seeds, number=self.seeds), planned, workers)
         chosen = list(progress("drawing instances", drawing, len(planned)))
@@ -53,7 +53,7 @@ class Plan:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    """Raises OSError, and UsageError if the solver is not installed."""
+    """Run a plan and return its results. Raises OSError, and UsageError without the solver."""
     solver = plan.solver or ("highs" if is_installed("highs") else "off")
     if missing := explain_missing(solver):
         raise click.UsageError(missing)
@@ -86,7 +86,7 @@ PRESET = Preset(
 
 
 def _encode_reproducible(done: Sequence[Attempt]) -> bytes:
-    """Encode the machine-independent results: instances without solver calls and durations."""
+    """Encode the results that do not depend on the machine: without solver calls and durations."""
     instances = [
         {name: value for name, value in msgspec.to_builtins(each).items() if name != "calls"}
         for each in done
@@ -101,9 +101,9 @@ def attempts(
     workers: Workers,
     kept: Path | None,
 ) -> Iterator[Attempt]:
-    """Yield the attempts in the file, then the others, which are appended to it.
+    """Yield the attempts stored in the file, then compute and append the missing ones.
 
-    Raises OSError, and msgspec.DecodeError for a file of anything else.
+    Raises OSError, and msgspec.DecodeError for a file of other contents.
     """
     done = dict[Case, Attempt]()
     if kept is not None and kept.exists():
@@ -125,7 +125,7 @@ def _attempt_case(case: Case, limits: Sequence[float], solver: SolverKind) -> At
 
 
 def _select_calls(wanted: Collection[tuple[float, bool]], one: Attempt) -> Attempt | None:
-    """Return the attempt with these calls alone (seconds, gaps); None if some are missing."""
+    """Return the attempt with only the calls of `wanted` (seconds, gaps); None if some lack."""
     calls = tuple(call for call in one.calls if (call.seconds, call.gaps) in wanted)
     whole = not one.calls or len(calls) == len(wanted)
     return msgspec.structs.replace(one, calls=calls) if whole else None

@@ -1,4 +1,4 @@
-"""Instances of "Priority Matters" (arXiv 2511.08373), drawn as by the authors' program.
+"""Random instances of "Priority Matters" (arXiv 2511.08373), as the authors draw them.
 
 All nodes are identical, with a capacity for which the pods request the configured utilisation. Pods
 arrive in ReplicaSets, one set after the other.
@@ -32,7 +32,7 @@ NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
 USAGES = (90, 95, 100, 105)
 #: instances below this utilisation are drawn until a single-pod scheduler leaves a pod waiting
 _FULL = 100
-#: shape that the authors left out: hardly one in a thousand leaves a pod waiting
+#: shape that the authors left out: hardly one instance in a thousand has a pending pod
 _LEFT_OUT = (32, 8, 90)
 _REPLICAS = (1, 4)
 _CPU = (100, 1000)  # millicores
@@ -42,7 +42,7 @@ _NAMESPACE = "default"
 
 
 class Shape(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Parameters of an instance other than its seed."""
+    """Parameters of an instance, except its seed."""
 
     nodes: int
     pods_per_node: int
@@ -60,7 +60,7 @@ class Instance:
 
 
 def instance(shape: Shape, seed: int) -> Instance:
-    """Draw sizes, requests and priorities independently: usages of one shape have the same pods."""
+    """Draw an instance; shapes that differ in usage only have the same pods."""
     purposes = ("sizes", "cpu", "memory", "priorities")
     sizes, cpu, memory, priorities = (random.Random(f"{seed} {purpose}") for purpose in purposes)
     number = left = shape.nodes * shape.pods_per_node
@@ -83,10 +83,11 @@ def instance(shape: Shape, seed: int) -> Instance:
 
 
 def seeds(shape: Shape, number: int) -> list[int]:
-    """Return the first suitable seeds of a shape, counted from 1.
+    """Return the first `number` suitable seeds of a shape.
 
-    Below a utilisation of 100%, return the first seeds for which kube-scheduler leaves a pod
-    waiting, if it prefers nodes by name and does not preempt. That does not depend on priorities.
+    At a utilisation of 100% or more, all seeds are suitable. Below, those for which kube-scheduler
+    leaves a pod pending, if it prefers nodes by name and does not preempt; priorities have no
+    influence.
     """
     if shape.usage >= _FULL:
         return [*range(1, number + 1)]
@@ -103,10 +104,10 @@ def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
 
 
 def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) -> Node:
-    """Choose as the authors' seed selection: kube-scheduler with a bonus by node name.
+    """Choose a node as in the authors' seed selection: kube-scheduler with a bonus by name.
 
-    The paper states a tie-break by name. In the program the first node has 100 points more than
-    the last one, as much as LeastAllocated gives, and nodes between them their part of it.
+    The paper states a tie-break by name. In the program the first node has 100 points more than the
+    last one, as much as LeastAllocated gives, and nodes between them their part of it.
     """
     totals = total_scores(scores(pod, fitting, room))
     last = max(1, len(fitting) - 1)
@@ -132,7 +133,7 @@ def _node_capacity(requests: Sequence[int], shape: Shape) -> int:
 
 
 def _divide_up(amount: int, by: int) -> int:
-    """Divide and round up."""
+    """Divide integers, rounding up."""
     return -(-amount // by)
 
 

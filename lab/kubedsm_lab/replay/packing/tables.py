@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/packing.md: all instances next to the published measurements.
+"""Tables of docs/explanation/packing.md: all instances, next to the published measurements.
 
 Source: "Priority Matters" (arXiv 2511.08373), and the result files of its authors' program.
 """
@@ -30,7 +30,7 @@ EVICTIONS = "evictions an instance"
 
 @attrs.frozen
 class Outcomes:
-    """Calls of some instances within a deadline."""
+    """Attempts with one time limit, and statistics of their solver calls."""
 
     attempts: Sequence[Attempt]
     seconds: float
@@ -46,7 +46,7 @@ class Outcomes:
         ]
 
     def of(self, **shape: int) -> "Outcomes":
-        """Return the outcomes of the shapes with these properties."""
+        """Return the outcomes whose shapes have the given field values."""
         selected = [
             each
             for each in self.attempts
@@ -55,7 +55,7 @@ class Outcomes:
         return attrs.evolve(self, attempts=selected)
 
     def percent(self, *categories: Category) -> float | None:
-        """Return the share of these categories in the instances."""
+        """Return the percentage of attempts in these categories; None without attempts."""
         if not self.attempts:
             return None
         count = sum(call.category in categories for _, call in self.calls)
@@ -67,7 +67,7 @@ class Outcomes:
         return self.mean(lambda call: 100 * (call.category in categories))
 
     def mean(self, value: Callable[[Call], float]) -> float | None:
-        """Average over the calls."""
+        """Return the mean of a measure over the solver calls."""
         calls = self.calls
         return statistics.fmean(value(call) for _, call in calls) if calls else None
 
@@ -77,7 +77,7 @@ def _list_limits(attempts: Iterable[Attempt]) -> list[float]:
 
 
 def _select_comparable(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return the attempts with the priorities of the published measurements."""
+    """Return the attempts with the same number of priorities as the published measurements."""
     return [each for each in attempts if each.shape.priorities == _THEIR_PRIORITIES]
 
 
@@ -193,7 +193,7 @@ def _tabulate_costs(attempts: Sequence[Attempt]) -> Table:
 
 
 def _tabulate_priorities(attempts: Sequence[Attempt]) -> Table:
-    """Return no lines for a single number of priorities."""
+    """Return the table by number of priorities; empty if there is only one number."""
     several = len({each.shape.priorities for each in attempts}) > 1
     lines = [
         [f"{seconds:g} s, {priorities}", *_category_cells(outcomes)]
@@ -266,7 +266,7 @@ def sections(attempts: Sequence[Attempt]) -> list[Section]:
 
 
 def answer(attempts: Sequence[Attempt]) -> str:
-    """Describe the longest calls."""
+    """Return a sentence that summarises the calls with the longest limit."""
     limits = _list_limits(attempts)
     if not limits:
         return "No cluster was packed: kube-scheduler placed every pod."
@@ -282,7 +282,10 @@ def answer(attempts: Sequence[Attempt]) -> str:
 
 
 def standings(attempts: Sequence[Attempt], seconds: float) -> list[Standing]:
-    """Rank the calls of one limit. More is placed by priority, the highest first."""
+    """Rank KubeDSM and kube-scheduler for one time limit.
+
+    More pods placed are compared by priority, highest first.
+    """
     calls = Outcomes(attempts, seconds).calls
     if not calls:
         return []
