@@ -9,7 +9,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.events.event_recorder import BINDS_FIRST, BURST, EACH, SAME, EventRecorder
+from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
 from kubedsm.events.event_writer import EventWriter
 from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
