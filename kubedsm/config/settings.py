@@ -181,7 +181,7 @@ class Configuration:
 
     @property
     def packing_mode(self) -> ApplyMode:
-        """Return the mode of capacity packing."""
+        """Mode of capacity packing: off, suggest or auto."""
         return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:

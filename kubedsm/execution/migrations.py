@@ -31,7 +31,7 @@ WAITS_FOR_REPLACEMENT = frozenset({
 
 @attrs.frozen(slots=True)
 class Group:
-    """Migrations with a benefit that exceeds the disruption only together."""
+    """Migration group: migrations whose benefit exceeds the disruption only together."""
 
     orders: tuple[MoveOrder, ...]
     #: corresponding entries of the decision record
@@ -53,7 +53,7 @@ class _Group:
 
 @attrs.define(slots=True, eq=False)
 class Migration:
-    """Migration of a group under way."""
+    """Migration in progress, as a member of a migration group."""
 
     order: MoveOrder
     planned: MoveOutcome

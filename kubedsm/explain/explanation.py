@@ -83,7 +83,7 @@ def moment(at: float | str) -> Link | str:
 
 
 def rfc3339(at: float) -> str:
-    """Format seconds since the epoch."""
+    """Format a time, in seconds since the epoch, as RFC 3339."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

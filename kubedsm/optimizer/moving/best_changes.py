@@ -49,7 +49,7 @@ class TooManyError(Exception):
 
 @attrs.frozen(eq=False)
 class Solution:
-    """Change of the edge, with the components of its objective."""
+    """Candidate change of the edge (nodes x items), with the components of its objective."""
 
     #: N x I
     changes: Ints
@@ -147,7 +147,7 @@ class Changes:
         return fits
 
     def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Drop changes with unnecessary departures."""
+        """Drop changes of nodes with unnecessary departures."""
         kept = possible.copy()
         for item in range(self.vectors.shape[1]):
             leaving = np.flatnonzero(self.relieved[:, item] >= 0)
@@ -414,9 +414,9 @@ def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
 
 
 def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
-    """Return the options of each node.
+    """Divide the selected changes into options of each node for the shortest path.
 
-    kept: N x K, selected vectors. costs: of the selected vectors, row by row.
+    kept: nodes x K, selected vectors. costs: of the selected vectors, row by row.
     """
     which = kept.nonzero()[1]
     ends = kept.sum(axis=1).cumsum().tolist()

@@ -324,7 +324,7 @@ class SolvedChanges:
     def _maximise_levels(
         self, made: ChangesProgramme, problem: EdgeProblem, levels: Sequence[int]
     ) -> tuple[Found, Certificate]:
-        """Maximise the first level, then the others, then minimise migrations."""
+        """Maximise the gain of each priority level in order, then minimise migrations."""
         worths, price = problem.worths, problem.price
         leading, beside = made.gain_weights(worths, levels[0], price)
         gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]

@@ -8,12 +8,13 @@
 | 4 | cloudToEdgeCandidates | `cloud_to_edge_candidates` |
 | 5 | freeEdgeAsNeeded | `free_edge_as_needed` |
 | 6 | reorderEdge | `reorder_edge` |
+| 7 | unknown: no source of this project attributes Algorithm 7 | |
 | 8 | match | `matching.match.match` |
 | | bestFit | `matching.best_fit`, in `match` above the exact-search limit |
 | | applyDecision | `apply_decision` |
 
-Corrected misprints: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less
-than" where the text says "up to"; eq. 6 and 15 write frag(node - cur) where eq. 5 and 14 are right.
+Corrected misprints: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less than"
+where the text says "up to"; eq. 6 and 15 write frag(node - cur) where eq. 5 and 14 are right.
 
 Candidates are cloud pods fitting into the aggregate free capacity of the edge. Therefore no
 departure is ever necessary, and the exact suggester finds more.

@@ -249,7 +249,7 @@ def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -
 
 @attrs.frozen(eq=False)
 class Samples:
-    """Two consecutive samples of load."""
+    """Two consecutive load measurements, with scores of nodes for balancing migrations."""
 
     goal: LoadGoal
     now: Loads
