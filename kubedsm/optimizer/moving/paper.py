@@ -138,9 +138,9 @@ class FreeEdge:
     room: Ints
 
     def count_needed(self, needs: Ints) -> Ints:
-        """Return how many pods must leave for each of T needs, T x R.
+        """Return how many pods must leave the edge for each requirement, shape (needs, resources).
 
-        P + 1 if all are not enough.
+        The number of all pods plus one if all are not sufficient.
         """
         most = np.zeros(len(needs), dtype=np.int64)
         for room, need in zip(self.room.T, needs.T, strict=True):
