@@ -4,17 +4,17 @@ import sys
 
 
 def main() -> None:
-    """Run `kubedsm`."""
+    """Entry point of the console script `kubedsm`."""
     _start("main")
 
 
 def plugin() -> None:
-    """Run `kubectl kubedsm`."""
+    """Entry point of the kubectl plugin `kubectl-kubedsm`."""
     _start("plugin")
 
 
 def complete_plugin() -> None:
-    """Run `kubectl_complete-kubedsm`."""
+    """Entry point of kubectl's completion for the plugin, `kubectl_complete-kubedsm`."""
     _start("complete_plugin")
 
 

@@ -308,7 +308,7 @@ class Runtime:
 
     @property
     def events_lost(self) -> int:
-        """Number of unwritten Events."""
+        """Number of Events dropped without writing."""
         return self.recorder.lost
 
     def summary(self) -> dict[str, int]:

@@ -70,10 +70,10 @@ class EventHandler:
 
 
 class FollowedCluster:
-    """Reflectors of pods, nodes and their surroundings, with events to `handle`.
+    """Reflectors (client-go's informers) of pods, nodes and their surroundings.
 
-    `synced` is set after every kind has been listed or refused. Configuration changes of the tier
-    labels apply all nodes again.
+    Events go to `handle`. `synced` is set after every kind has been listed or refused.
+    Configuration changes of the tier labels apply all nodes again.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class FollowedCluster:
         return {reflector.kind: reflector.statistics for reflector in self._reflectors}
 
     async def list_pods_anew(self) -> None:
-        """Return after completion of a pod list started after this call."""
+        """List all pods again; return after completion of a list started after this call."""
         await self._pods.list_anew()
 
     def _apply_tiers(self, before: Configuration) -> None:

@@ -93,7 +93,7 @@ class ConfigurationFile:
     news: ConfigurationNews
 
     async def run(self) -> NoReturn:
-        """Follow the file forever."""
+        """Poll the configuration file until cancelled."""
         read: object = None
         before = _file_state(self.path)
         while True:

@@ -66,7 +66,7 @@ class Round:
 
     @property
     def news(self) -> bool:
-        """Return True if this round added a result."""
+        """True if this round of queries added a result."""
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
@@ -227,7 +227,7 @@ class LoadMonitor:
 
 
 def _query_inputs(configuration: Configuration) -> object:
-    """Return all configuration inputs of the queries."""
+    """Return the configuration values that determine the Prometheus queries, for comparison."""
     return configuration.load_aware, queries_of(configuration)
 
 

@@ -57,7 +57,7 @@ def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
 
 
 def start_deadline(seconds: float) -> Deadline:
-    """Return a deadline after `seconds`."""
+    """Return a deadline for a decision, `seconds` from now."""
     started, seconds = time.monotonic(), max(seconds, 0.001)
     return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
 

@@ -24,7 +24,7 @@ from kubedsm.terminal.fitted_table import table
 
 @attrs.frozen(slots=True)
 class Advice:
-    """Suggestion, with the order of its migrations."""
+    """Migration suggestion for a snapshot, with the execution order of its migrations."""
 
     snapshot: Snapshot
     suggestion: Suggestion
@@ -91,7 +91,7 @@ def advise(
 def report_advice(
     snapshot: Snapshot, configuration: Configuration, output: str, budget: float
 ) -> Advice:
-    """Print and return the advice for this snapshot."""
+    """Print and return the migration suggestion for the snapshot."""
 
     def plan() -> Advice:
         with progress("planning migrations", budget):

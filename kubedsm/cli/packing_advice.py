@@ -125,7 +125,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
 
 
 def report_packing(snapshot: Snapshot, configuration: Configuration, output: str) -> PackAdvice:
-    """Print and return the packing of this snapshot."""
+    """Print and return the packing plan for the snapshot."""
     return print_timed(lambda: advise(snapshot, configuration), _packing_tables, output)
 
 

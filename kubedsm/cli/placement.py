@@ -143,7 +143,7 @@ def _explain_nodes(
 
 
 def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:
-    """Return a clause per insufficient resource on all of these nodes."""
+    """Return a clause for each resource that is insufficient on all of the given nodes."""
     for name, needed in pod.requests.items():
         left = [max(0, each.amount(name)) for each in free]
         if needed and max(left) < needed:

@@ -80,7 +80,7 @@ class Origins:
 
     @property
     def effective(self) -> dict[str, Any]:
-        """Return the whole document, with defaults."""
+        """Return the effective configuration as a document, including defaults."""
         whole = write_section(self.configuration)
         every = self.configuration.services.get(EVERY_SERVICE, Service())
         qos = 1.0 if every.latency_target is None and every.qos is None else every.qos
@@ -92,7 +92,7 @@ class Origins:
         return whole
 
     def values(self) -> Iterator[tuple[Key, object, str]]:
-        """Yield keys, values, and origins of values."""
+        """Yield each configuration key with its effective value and origin."""
         for key, value in _flatten_sections(self.effective):
             yield key, value, self.of_key(key)
 

@@ -169,7 +169,7 @@ class _Document:
         return self._plain[text]
 
     def _resolve_tag(self, event: Any) -> str:
-        """Return the explicit or resolved tag."""
+        """Return the YAML tag of a scalar: explicit, or resolved from its text."""
         tag: str | None = event.tag
         if tag is not None and tag != "!":
             return tag

@@ -38,7 +38,7 @@ class Recording:
 
     @property
     def version(self) -> int:
-        """Version of the last message."""
+        """Version of the latest recorded message."""
         return self._kept[-1].changes.version if self._kept else self._begins.version
 
     def add(self, changes: Changes) -> bytes:

@@ -226,7 +226,7 @@ class EventRecorder:
     def update_tier_labels(
         self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> None:
-        """Update the tier labels of a pod after a tier change of the node."""
+        """Reconcile the tier labels of a pod after a tier change of the node."""
         self._enqueue(Retiered(pod, labels, annotations))
 
     def forget(self, change: Change) -> None:
@@ -281,7 +281,7 @@ class EventRecorder:
         self._make_ready(key)
 
     async def run(self) -> None:
-        """Write entries until cancelled."""
+        """Write queued Events, conditions and tier labels until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_forever())

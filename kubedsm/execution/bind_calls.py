@@ -151,7 +151,7 @@ def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, s
 
 @attrs.define
 class TierKeeper:
-    """Finder of pods whose tier label differs from the tier of their node.
+    """Reconciler of tier labels: finds pods whose label differs from the tier of their node.
 
     Only the leader corrects labels: nothing is reported before the first `mark_all`.
     """
@@ -163,7 +163,7 @@ class TierKeeper:
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
-        """Check the pods of all nodes, and afterwards pods on nodes with changing tiers."""
+        """Reconcile the labels of all pods, and afterwards of pods on nodes with changing tiers."""
         self._active = True
         for node in self._mirror.nodes():
             self._mark_pods(node)

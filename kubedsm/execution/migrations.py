@@ -31,7 +31,7 @@ WAITS_FOR_REPLACEMENT = frozenset({
 
 @attrs.frozen(slots=True)
 class Group:
-    """Migrations with a benefit that exceeds the disruption only together."""
+    """Migration group: migrations whose benefit exceeds the disruption only together."""
 
     orders: tuple[MoveOrder, ...]
     #: corresponding entries of the decision record
@@ -53,7 +53,7 @@ class _Group:
 
 @attrs.define(slots=True, eq=False)
 class Migration:
-    """Migration of a group under way."""
+    """Migration in progress, as a member of a migration group."""
 
     order: MoveOrder
     planned: MoveOutcome
@@ -67,7 +67,7 @@ class Migration:
 
     @property
     def present(self) -> MoveOutcome:
-        """Return the planned migration with the pod as of the admission."""
+        """Return the planned migration with the current pod, as read at its admission."""
         if self.pod is None:
             return self.planned
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))

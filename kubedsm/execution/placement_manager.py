@@ -140,7 +140,7 @@ class PlacementManager:
     # Background tasks.
 
     async def run(self) -> None:
-        """Carry out plans until cancelled."""
+        """Execute plans (binds and migrations) until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             while True:
@@ -202,7 +202,7 @@ class PlacementManager:
             self.begin(bind_plan(plan_id, pod.uid, node, self._limits.bind_deadline))
 
     def migrate(self, plan_id: str, group: Group) -> None:
-        """Begin a group of migrations."""
+        """Begin a group of migrations as one plan."""
         self.migrations.add(plan_id, group)
         self.begin(migration_plan(plan_id, group.orders))
 
@@ -214,7 +214,7 @@ class PlacementManager:
         self.report(plan.id, Begun())
 
     def cancel_unstarted(self, reason: str) -> None:
-        """Cancel the groups without started migrations."""
+        """Cancel migration groups without started migrations."""
         unstarted = self.migrations.cancel_unstarted() if self.migrations.groups else ()
         for plan_id, starts in unstarted:
             self.report(plan_id, Cancelled(reason))

@@ -82,7 +82,7 @@ class Entry:
 
 
 def is_named(pod: str, name: str) -> bool:
-    """Return whether the pod (namespace/name) has that name, or namespace/name."""
+    """Return True if the name designates the pod: by name, or by namespace/name."""
     return name in (pod, pod.partition("/")[2])
 
 
@@ -125,7 +125,7 @@ class DecisionRecord(Listener):
     _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
-        """Record a batch; `messages`: reasons of its unschedulable pods.
+        """Record the decision on a batch; `messages`: reasons of its unschedulable pods.
 
         A batch that placed no pod replaces an earlier one about the same pods.
         """
@@ -225,7 +225,7 @@ class DecisionRecord(Listener):
         return entry
 
     def packing_found(self, told: Mapping[Uid, str]) -> None:
-        """Record what packing found for each pod that every node rejects."""
+        """Record the result of packing for each unschedulable pod."""
         self._packing = told
 
     def packing_came_to(self, uid: Uid, told: str) -> None:
@@ -237,7 +237,7 @@ class DecisionRecord(Listener):
         return self._packing.get(uid, "")
 
     def moves_of(self, plan_ids: Container[str]) -> list[MoveOutcome]:
-        """Return the migrations of these plans."""
+        """Return the recorded migrations of the given plans."""
         moves = (move for entry in self._entries.values() for move in entry.moves)
         return [move for move in moves if move.id.partition("/")[0] in plan_ids]
 
@@ -245,11 +245,11 @@ class DecisionRecord(Listener):
         return iter(reversed(self._entries.values()))
 
     def entry(self, number: int) -> Entry | None:
-        """Return the decision of that number, if it is still kept."""
+        """Return the recorded decision of the number; None if no longer available."""
         return self._entries.get(number)
 
     def basis(self, entry: Entry) -> Basis | None:
-        """Return the input of the decision, if it is still kept."""
+        """Return the input of a recorded decision; None if no longer available."""
         return self._bases.get(entry.number)
 
     def find_choice(self, uid: Uid, move: str | None = None) -> Chosen | None:

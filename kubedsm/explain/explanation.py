@@ -83,12 +83,12 @@ def moment(at: float | str) -> Link | str:
 
 
 def rfc3339(at: float) -> str:
-    """Format seconds since the epoch."""
+    """Format a time, in seconds since the epoch, as RFC 3339."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def join_links(links: Sequence[Link], most: int = _NAMED) -> Words:
-    """Join the first links, and count the others."""
+    """Join the first links of a list for a sentence, and count the others."""
     words: list[str | Link] = []
     for link in links[:most]:
         words += [", ", link] if words else [link]

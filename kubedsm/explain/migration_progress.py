@@ -33,7 +33,7 @@ _DONE = {
 
 
 class Names(NamedTuple):
-    """Names for descriptions of migration steps."""
+    """Names of pods and nodes in descriptions of migration steps."""
 
     pod: str
     replacement: str

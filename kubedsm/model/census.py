@@ -82,7 +82,7 @@ class Tally:
         _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
 
     def census(self) -> Census:
-        """Return the current census."""
+        """Return the aggregates as an immutable census."""
         if not self._in_order:
             self._shares = {workload: self._shares[workload] for workload in sorted(self._shares)}
             self._in_order = True
@@ -113,7 +113,7 @@ def counts_alike(one: Pod, other: Pod) -> bool:
 def census_of(
     scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
 ) -> Census:
-    """Count these pods from scratch; edge: nodes of the edge tier."""
+    """Compute the census of the given pods from scratch; edge: nodes of the edge tier."""
     tally = Tally(scheduler_name)
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)

@@ -43,7 +43,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.node_index import NodeIndex, Room
-from kubedsm.model.residents import Residents, Step, is_seen_alike, standing
+from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings, key_of
 
@@ -241,7 +241,7 @@ class ClusterMirror:
         return self._pods.get(uid)
 
     def pods(self) -> list[Pod]:
-        """Return all pods as observed."""
+        """Return all pods as observed by the reflectors."""
         return list(self._pods.values())
 
     def pods_on(self, name: NodeName) -> list[Pod]:
@@ -318,7 +318,7 @@ class ClusterMirror:
             self._set_pod(pod.uid, pod, reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
-        """Transfer a migration's reservation to its pod, until that is bound."""
+        """Transfer a migration's reservation to the replacement pod, until the pod is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
             self._add_reservation(attrs.evolve(reservation, holder=pod))
@@ -500,7 +500,8 @@ class ClusterMirror:
             placed = standing(self._pods, self._placed)
             known = Residents.of(index, self.surroundings, keys, placed)
         else:
-            if known.nodes is not index or known.surroundings is not self.surroundings:
+            outdated = known.nodes is not index or known.surroundings is not self.surroundings
+            if outdated or len(known.selected) > MOST_SELECTIONS:
                 known = known.with_nodes(index, self.surroundings)
             steps = list(self._list_steps(known)) if self._touched else ()
             if steps:

@@ -163,7 +163,7 @@ class PodAffinityTerm:
 
 @attrs.frozen(slots=True)
 class SpreadConstraint:
-    """Resolved topologySpreadConstraint."""
+    """Topology spread constraint of a pod, with resolved selector and policies."""
 
     topology_key: str
     max_skew: int

@@ -198,12 +198,12 @@ class NodeIndex:
 
     @cached_property
     def images(self) -> Mapping[str, int]:
-        """Number of nodes that have each image."""
+        """Number of nodes that have each container image."""
         return Counter(image for node in self._by_name.values() for image in node.images)
 
     @cached_property
     def interleaved(self) -> Positions:
-        """All nodes, zones interleaved."""
+        """Positions of all nodes, alternating between zones."""
         listed = [self.positions[node.name] for node in zone_interleaved(self.nodes)]
         return np.array(listed, dtype=np.intp)
 
@@ -211,7 +211,7 @@ class NodeIndex:
         return len(self._by_name)
 
     def of_tier(self, tier: Tier) -> Positions:
-        """Return the tier's nodes, zones interleaved."""
+        """Return the positions of the tier's nodes, alternating between zones."""
         if tier not in self._tiers:
             ordered = zone_interleaved(node for node in self.nodes if node.tier is tier)
             listed = [self.positions[node.name] for node in ordered]
@@ -247,7 +247,7 @@ class NodeIndex:
         return self.at(self.positions[name] for name in known if name in self.positions)
 
     def match_terms(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
-        """Return the nodes that satisfy at least one term."""
+        """Return the nodes that satisfy at least one node selector term."""
         chosen = self.none()
         for term in terms:
             if term.expressions or term.fields:

@@ -76,7 +76,7 @@ class NodeSelectorTerm:
 
 
 def is_name_field(requirement: Requirement) -> bool:
-    """Return whether it is a valid condition on metadata.name."""
+    """Return True if a node selector requirement is a valid condition on metadata.name."""
     return (
         requirement.key == "metadata.name"
         and requirement.operator in ("In", "NotIn")

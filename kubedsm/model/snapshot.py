@@ -126,7 +126,7 @@ class Snapshot:
         return self._replace(fields={"free": free}, room=self.room.now(free, here))
 
     def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
-        """Return the snapshot with a further, first taint on these nodes."""
+        """Return the snapshot with an additional taint, the first, on the given nodes."""
         nodes = dict(self.nodes)
         for name in taints.keys() & nodes.keys():
             node = nodes[name]
@@ -142,7 +142,7 @@ class Snapshot:
         return self._replace(fields={"pods": {**self.pods, **pods}}) if pods else self
 
     def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":
-        """Return the snapshot with other shares."""
+        """Return the snapshot with replaced edge shares of workloads."""
         return self._replace(census=attrs.evolve(self.census, shares=shares))
 
     def without(self, uids: Iterable[Uid]) -> "Snapshot":

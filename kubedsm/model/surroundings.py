@@ -23,7 +23,7 @@ class Namespace:
 
 @attrs.frozen(slots=True)
 class Claim:
-    """A PersistentVolumeClaim."""
+    """PersistentVolumeClaim with the fields relevant to scheduling."""
 
     namespace: str
     name: str
@@ -48,7 +48,7 @@ class CSIVolume(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Volume:
-    """A PersistentVolume."""
+    """PersistentVolume with the fields relevant to scheduling."""
 
     name: str
     #: spec.nodeAffinity.required: nodes with access; None: all nodes
@@ -106,7 +106,7 @@ class Surroundings:
         return attrs.evolve(self, **{_FIELDS[kind]: dict(self.of(kind))})
 
     def with_object(self, thing: Surrounding) -> Self:
-        """Return a copy with this object, which replaces its namesake."""
+        """Return a copy with the object added, or replaced by name."""
         return attrs.evolve(
             self, **{_FIELDS[type(thing)]: {**self.of(type(thing)), key_of(thing): thing}}
         )
@@ -117,7 +117,7 @@ class Surroundings:
         return attrs.evolve(self, **{_FIELDS[kind]: left})
 
     def of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
-        """Return the objects of the kind; none for an unobserved kind."""
+        """Return the observed objects of a kind, such as volumes; none for an unobserved kind."""
         return getattr(self, _FIELDS[kind]) or {}
 
     def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
@@ -131,12 +131,12 @@ class Surroundings:
         return filter(None, map(self.of(Claim).get, keys))
 
     def volumes_at(self, keys: Iterable[Key]) -> Iterator[Volume]:
-        """Return the existing volumes of these claims."""
+        """Return the existing PersistentVolumes of the given claims."""
         volumes = self.of(Volume)
         return filter(None, (volumes.get((claim.volume,)) for claim in self.claims_at(keys)))
 
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
-        """Return the CSI volumes of these claims."""
+        """Return the CSI volumes of the given claims."""
         return frozenset(v.csi for v in self.volumes_at(keys) if v.csi is not None)
 
     def namespace_terminating(self, name: str) -> bool:

@@ -28,7 +28,7 @@ class Check:
 
 @attrs.frozen(slots=True)
 class Health:
-    """Results of an endpoint's checks."""
+    """Results of the checks of a health endpoint, such as /readyz."""
 
     endpoint: str
     checks: tuple[Check, ...]

@@ -1,4 +1,4 @@
-"""Counters and histograms, updated by callbacks.
+"""Prometheus counters and histograms of the scheduler, updated by callbacks.
 
 Names follow kube-scheduler and client-go for equivalent measurements.
 """

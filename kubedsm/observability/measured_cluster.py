@@ -26,12 +26,12 @@ class Answered:
 
     @property
     def resource(self) -> str:
-        """Resource in RBAC terminology: `pods`, `pods/binding`."""
+        """Resource of the request in RBAC terminology: `pods`, `pods/binding`."""
         return _name_resource(self.request.path)
 
     @property
     def verb(self) -> str:
-        """Verb in RBAC terminology."""
+        """Verb of the request in RBAC terminology: `get`, `list`, `watch`, `create`."""
         if self.request.method != "GET":
             return _VERBS.get(self.request.method, self.request.method.lower())
         if "watch" in self.request.query:

@@ -30,7 +30,7 @@ class NoResponseError(Exception):
 
 @attrs.frozen(slots=True)
 class PlanningContext:
-    """Read-only inputs of a request."""
+    """Read-only inputs of a planner request: mirror, configuration, policy and clock."""
 
     mirror: ClusterMirror
     #: pods of plans under way
@@ -77,7 +77,7 @@ class Planner(Protocol):
         """
 
     async def run(self) -> None:
-        """Accept requests until cancelled."""
+        """Run the planner: accept requests until cancelled."""
 
 
 @attrs.frozen

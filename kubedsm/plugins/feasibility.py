@@ -156,7 +156,7 @@ class Feasibility:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Nodes in name order."""
+        """Nodes of the cluster state, in name order."""
         return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
@@ -188,7 +188,7 @@ class Feasibility:
         return verdict.tiered if tier else verdict.accepted
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Return True without penalties, wherever pods with these preferences are placed."""
+        """Return True if pods with these preferences incur no penalty on any node."""
         scene = self._widen(pod).scene
         candidate = _class_in(scene, pod)
         rules = candidate.rules

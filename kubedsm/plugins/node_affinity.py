@@ -21,9 +21,9 @@ def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
-    """Return the nodes selected by name; None unless every term selects by name.
+    """Return the nodes selected by name, as NodeAffinity's PreFilter in kube-scheduler does.
 
-    An empty set means contradictory terms.
+    None unless every term selects by name. An empty set means contradictory terms.
     """
     if not rules.node_affinity:
         return None

@@ -48,7 +48,7 @@ class Domains:
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:
-        """Return matching pods by domain."""
+        """Return the number of matching pods in each topology domain."""
         return self.column.sums(scene.residents.counts((self.selection,)), self.counted)
 
     def least(self, matching: Ints) -> int:
@@ -58,7 +58,7 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Yield the constraints with topology domains."""
+    """Yield the spread constraints of an equivalence class, with their topology domains."""
     constraints = candidate.rules.spread
     columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
@@ -115,7 +115,7 @@ def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:
 
 
 def scale_spread(scores: Sequence[int]) -> list[int]:
-    """Normalise and invert scores to 0..100."""
+    """Normalise PodTopologySpread scores to 0..100; fewer matching pods score higher."""
     least, greatest = min(scores, default=0), max(scores, default=0)
     if not greatest:
         return [MAX_NODE_SCORE] * len(scores)
@@ -283,7 +283,7 @@ class Skews:
 
     @property
     def all_kept(self) -> bool:
-        """True if every constraint is satisfied."""
+        """True if every spread constraint of the batch is satisfied."""
         return not ((self._held > 0) & (self._matching - self._least > self._skew)).any()
 
     def _find_least(self, rows: NDArray[np.intp]) -> None:

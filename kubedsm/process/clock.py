@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Return wall-clock seconds since the epoch."""
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        """Suspend the current task."""
+        """Suspend the current task for some seconds."""
 
 
 class SystemClock:

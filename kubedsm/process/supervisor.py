@@ -62,7 +62,7 @@ class Supervisor:
     def notify_observers(
         self, part: str, observers: Iterable[Callable[[T], object]], change: T, **context: object
     ) -> None:
-        """Call all observers, regardless of exceptions."""
+        """Call all observers of a change, regardless of exceptions."""
         for observer in observers:
             try:
                 observer(change)

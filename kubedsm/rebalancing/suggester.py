@@ -82,7 +82,7 @@ class Migrator:
     # candidates
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
-        """Return a planner request with everything that restricts migrations now."""
+        """Return a planner request with all current restrictions of migrations."""
         return request(
             moving=frozenset(self.manager.migrations.moving_each()),
             resting=self.manager.migrations.resting(),

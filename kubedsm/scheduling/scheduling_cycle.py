@@ -86,7 +86,7 @@ Decide = Callable[[Stage, list[Pod]], StageDecision | None]
 
 @attrs.frozen(slots=True)
 class PlannedBatch:
-    """Batch in the planner process."""
+    """Batch whose placement the planner process computes at present."""
 
     pods: list[Pod]
     began: float
@@ -425,7 +425,7 @@ async def batch_window(
 
 
 def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
-    """Return the selections in the preferences of these pods."""
+    """Return the pod selections in the affinity preferences of these pods."""
     found: set[Selection] = set()
     for preferences in {pod.pod_class.rules.preferences for pod in pods}:
         terms = (*preferences.affinity, *preferences.anti_affinity)

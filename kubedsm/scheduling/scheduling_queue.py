@@ -63,7 +63,7 @@ class QueueStatistics:
 
 
 class SortedPods:
-    """Pods sorted by serving order."""
+    """Priority queue of pods, sorted by serving order."""
 
     def __init__(self) -> None:
         self.places: dict[Uid, Place] = {}
@@ -197,7 +197,7 @@ class SchedulingQueue:
             self._clear_cause(uid)
 
     def remove(self, uid: Uid) -> None:
-        """Remove the pod from the queue that has it."""
+        """Remove the pod from activeQ, backoffQ or the unschedulable pods."""
         if self._pods.pop(uid, None) is None:
             return
         self._awaiting_capacity.discard(uid)
@@ -428,7 +428,7 @@ class _RejectedClass:
 
 
 class UnschedulablePods:
-    """Unschedulable pods by equivalence class.
+    """Unschedulable pods, grouped by equivalence class for queueing hints.
 
     Queueing hints are evaluated once per class, independent of the number of pods. A positive hint
     wakes the class: retries are limited by the freed capacity, and the limit doubles after success.

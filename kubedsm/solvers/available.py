@@ -47,7 +47,7 @@ class _LibrarySolver:
 
 
 class Highs(_LibrarySolver):
-    """HiGHS: branch-and-cut solver for integer programmes; observes the limit `nodes`."""
+    """HiGHS: branch and bound with cutting planes; observes the limit `nodes`."""
 
     name = "highs"
 

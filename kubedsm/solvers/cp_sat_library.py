@@ -1,4 +1,4 @@
-"""CP-SAT in the solver process.
+"""CP-SAT library in the solver process: conversion of programmes and solutions.
 
 CP-SAT uses integer arithmetic, hence bounds are exact. Rows are divided by the greatest common
 divisor of the coefficients, since small coefficients accelerate propagation.

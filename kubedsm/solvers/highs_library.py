@@ -1,4 +1,4 @@
-"""HiGHS in the solver process.
+"""HiGHS library in the solver process: conversion of programmes and solutions.
 
 HiGHS uses floating-point arithmetic with a feasibility tolerance of 1e-6 per row. Solutions are
 rounded and verified. After a slight violation, the programme is solved again with tighter rows.

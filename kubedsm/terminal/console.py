@@ -1,4 +1,4 @@
-"""Console for everything rendered by rich."""
+"""Rich console for terminal output, with escaped unprintable characters."""
 
 from collections.abc import Iterable
 

@@ -144,7 +144,7 @@ def table(
     look: Look = "lined",
     above_line: int = 0,
 ) -> FittedTable:
-    """Return a table with these headings; columns in `numbers` are right-aligned.
+    """Construct a fitted table; columns in `numbers` are right-aligned.
 
     Narrow terminals omit the columns `least` first, then columns from the right, but never the
     first column or sentences.

@@ -44,11 +44,6 @@ def test_a_workloads_own_weight_still_counts():
     ]
 
 
-def test_a_workload_that_is_not_there_weighs_what_it_weighs():
-    made = weigh_by_traffic(lambda _: QosTarget(weight=7), {A: Share(0, 1)}, {A: 5.0, B: 100.0}.get)
-    assert (made(A).weight, made(B).weight) == (7, 7)
-
-
 def weight_of(text, *pods):
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
     promises = load(text, "test").policy.qos_targets_in(there)

@@ -1,13 +1,13 @@
 """Placement algorithms in literal, exponential form: oracles of the fast algorithms."""
 
 from collections import Counter
-from itertools import pairwise, product
+from itertools import pairwise
 
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import Objective, quality
 from support.literal_fit import reasons
-from support.literal_match import literal_fragmentation, literal_match
+from support.literal_match import literal_match
 
 
 def literal_decision(instance, objective, measure):
@@ -29,28 +29,6 @@ def literal_decision(instance, objective, measure):
         off = max(m.bit_count() for m, c in enumerate(cloud) if c is not None and not m & ~rest)
         chosen = [pod for i, pod in enumerate(batch) if mask >> i & 1]
         results.append((mask.bit_count() + off, *worth_with(instance, chosen, objective), -cost))
-    return max(results)
-
-
-def brute_force(instance, objective, measure):
-    """Return the same measures, by trying every node for every pod."""
-    shot, batch = instance.snapshot, instance.batch
-    edge = instance.tier(Tier.EDGE)
-    nodes = [*edge, *instance.tier(Tier.CLOUD)]
-    measured = Fragmentation(measure, request_mix(shot))
-    results = []
-    for assignment in product([None, *nodes], repeat=len(batch)):
-        free = dict(shot.free)
-        for pod, node in zip(batch, assignment, strict=True):
-            if node is not None:
-                if reasons(pod.pod_class, node, free[node.name]):
-                    break
-                free[node.name] -= pod.requests
-        else:
-            chosen = [p for p, n in zip(batch, assignment, strict=True) if n in edge]
-            placed = sum(node is not None for node in assignment)
-            cost = sum(literal_fragmentation(measured, node, free[node.name]) for node in edge)
-            results.append((placed, *worth_with(instance, chosen, objective), -cost))
     return max(results)
 
 

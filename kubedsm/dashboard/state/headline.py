@@ -72,7 +72,7 @@ def _describe_ended(lately: Sequence[MoveRow]) -> str:
 
 
 def describe_migration(move: MoveRow) -> str:
-    """Describe an unfinished or finished migration."""
+    """Describe a migration in progress or finished, in one sentence."""
     if move.state in ("moving", "completed"):
         verb = "migrating" if move.state == "moving" else "migrated"
         return f"{verb} {migration_route(move)}: {move.purpose}"

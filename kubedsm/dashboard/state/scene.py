@@ -99,7 +99,7 @@ class Scene(Listener):
         self._news.event_written(about, reason, note, warning)
 
     def loop_late(self, seconds: float) -> None:
-        """Record event loop lag."""
+        """Callback: record event loop lag in seconds."""
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
@@ -180,7 +180,7 @@ class Scene(Listener):
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """Migrations as of the last evaluation."""
+        """Rows of migrations as of the last evaluation."""
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:

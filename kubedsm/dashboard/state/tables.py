@@ -39,7 +39,7 @@ class RowTable(Generic[R]):
         self.rows: dict[str, R] = {}
 
     def replace(self, now: Mapping[str, R]) -> dict[str, Difference[R]]:
-        """Replace all rows; return the differences."""
+        """Replace all rows of the table; return the differences."""
         gone: dict[str, R | None] = dict.fromkeys(self.rows.keys() - now.keys())
         return self.update({**gone, **now})
 

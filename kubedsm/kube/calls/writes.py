@@ -34,7 +34,7 @@ _EVENT_PREFIX = 200
 
 @attrs.frozen(slots=True)
 class Regarding:
-    """The object an Event is about."""
+    """Reference to the object that an Event is about."""
 
     api_version: str
     kind: str

@@ -52,7 +52,7 @@ class Credentials:
 
     @property
     def server(self) -> str:
-        """Return the URL, without a slash at the end."""
+        """Return the API server's URL, without a trailing slash."""
         return str(self._loaded.configuration.host).rstrip("/")
 
     @property
@@ -141,10 +141,7 @@ async def from_kubeconfig(
 
 
 async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Credentials:
-    """Load the credentials of the service account of this pod.
-
-    Raises CredentialsError.
-    """
+    """Load the credentials of the pod's service account. Raises CredentialsError."""
 
     async def load() -> _Loaded:
         configuration = Configuration()

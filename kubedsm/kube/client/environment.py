@@ -102,7 +102,7 @@ def choose_context(paths: Sequence[Path], name: str | None) -> str:
 
 
 def join_paths(paths: Iterable[Path]) -> str:
-    """Join paths as $KUBECONFIG does."""
+    """Join kubeconfig paths in the notation of $KUBECONFIG."""
     return os.pathsep.join(map(str, paths))
 
 

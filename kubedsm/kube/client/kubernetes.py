@@ -140,12 +140,12 @@ class KubernetesCluster:
 
     @property
     def server(self) -> str:
-        """Return the URL, for messages."""
+        """Return the API server's URL, for messages."""
         return self._base
 
     @property
     def host(self) -> str:
-        """Return host and port."""
+        """Return host and port of the API server."""
         return self._url.authority
 
     async def __aenter__(self) -> Self:

@@ -49,7 +49,7 @@ class WriteGate(ClusterFront):
         self._changed.set()
 
     def shut(self) -> None:
-        """Close the gate."""
+        """Close the gate immediately, so no further writes leave."""
         self.open_until(-math.inf)
 
     async def settle(self) -> None:

@@ -1,1 +1,1 @@
-"""Reflectors: objects of a kind, followed by list and watch."""
+"""Reflectors (client-go's informers): objects of a kind, followed by list and watch."""

@@ -82,7 +82,7 @@ class ReflectorStatistics:
 
 
 class StaleListError(ClusterError):
-    """List older than an observed version: the server lags behind."""
+    """Error: a list is older than an observed version, because the server lags behind."""
 
 
 @attrs.define(eq=False)
@@ -133,7 +133,7 @@ class Reflector(Generic[T, E]):
 
     @property
     def kind(self) -> str:
-        """Kind of the objects."""
+        """Kind of the followed objects, such as `pods`."""
         return self._watched.kind
 
     @property
@@ -183,7 +183,7 @@ class Reflector(Generic[T, E]):
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
-        """Return after completion of a list started after this call.
+        """List all objects again; return after completion of a list started after this call.
 
         Every earlier change is known then, regardless of watch latency.
         """
@@ -357,7 +357,7 @@ class Reflector(Generic[T, E]):
             self._report(f"{self._watched.kind} skipped: {error}{others}")
 
     def _in_trouble(self, error: ClusterError | WireError) -> None:
-        """Report a failure, unless already reported."""
+        """Report a failure of list or watch, unless already reported."""
         refused = (
             self._on_refused is not None
             and not self.synced
@@ -392,7 +392,7 @@ Key = tuple[str, str]
 
 
 class KnownObjects:
-    """Store of the existing objects of one kind, with their latest observed versions.
+    """Store of the existing objects of one kind (an informer's cache), with latest versions.
 
     Rules. A uid lives once: a deleted uid never comes back. A name with another uid is another
     object, whose predecessor is gone. An object's resourceVersion never goes back.

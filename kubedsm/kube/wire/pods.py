@@ -67,10 +67,7 @@ _NO_DEMANDS = Demands()
 
 
 def pod_of(shape: schema.Pod) -> Pod:
-    """Return the pod of a shape.
-
-    Raises FieldError.
-    """
+    """Convert the JSON schema struct of a pod to a pod value. Raises FieldError."""
     metadata, spec = shape.metadata, shape.spec
     if not metadata.uid:
         raise FieldError("metadata.uid", "missing")

@@ -209,13 +209,13 @@ class Item:
 
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
-        """Movable pods in the cloud."""
+        """Movable pods of the item in the cloud."""
         others = (pod for pod in self.in_cloud if pod not in self.first)
         return (*self.first, *sorted(others, key=leaving_turn))
 
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
-        """Stranded pods."""
+        """Stranded pods of the item: pending pods without a feasible node."""
         return tuple(sorted(self.stranded, key=serving_order))
 
     @property

@@ -47,7 +47,7 @@ _STOPOVERS = 8
 
 @attrs.frozen(eq=False)
 class Order:
-    """Feasible migrations and their dependencies."""
+    """Migration order: feasible migrations with their dependencies."""
 
     moves: Moves = ()
     #: prerequisites: migrations with completed departure

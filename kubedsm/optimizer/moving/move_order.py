@@ -322,7 +322,7 @@ def _is_accepted(state: Feasibility, move: Move) -> bool:
 
 
 def carry_out(state: Feasibility, move: Move) -> Feasibility:
-    """Return the state after the migration."""
+    """Return the simulated cluster state after one migration."""
     gone = state if move.source is None else state.without_pod(move.pod.uid)
     return gone.with_pod(move.pod, move.target)
 

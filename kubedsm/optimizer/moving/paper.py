@@ -8,12 +8,13 @@
 | 4 | cloudToEdgeCandidates | `cloud_to_edge_candidates` |
 | 5 | freeEdgeAsNeeded | `free_edge_as_needed` |
 | 6 | reorderEdge | `reorder_edge` |
+| 7 | unknown: no source of this project attributes Algorithm 7 | |
 | 8 | match | `matching.match.match` |
 | | bestFit | `matching.best_fit`, in `match` above the exact-search limit |
 | | applyDecision | `apply_decision` |
 
-Corrected misprints: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less
-than" where the text says "up to"; eq. 6 and 15 write frag(node - cur) where eq. 5 and 14 are right.
+Corrected misprints: line 17 of Algorithm 3 keeps the worse decision; Algorithm 6 has "less than"
+where the text says "up to"; eq. 6 and 15 write frag(node - cur) where eq. 5 and 14 are right.
 
 Candidates are cloud pods fitting into the aggregate free capacity of the edge. Therefore no
 departure is ever necessary, and the exact suggester finds more.
@@ -137,9 +138,9 @@ class FreeEdge:
     room: Ints
 
     def count_needed(self, needs: Ints) -> Ints:
-        """Return how many pods must leave for each of T needs, T x R.
+        """Return how many pods must leave the edge for each requirement, shape (needs, resources).
 
-        P + 1 if all are not enough.
+        The number of all pods plus one if all are not sufficient.
         """
         most = np.zeros(len(needs), dtype=np.int64)
         for room, need in zip(self.room.T, needs.T, strict=True):

@@ -86,12 +86,6 @@ def test_best_fit_serves_the_small_first_and_fills_the_fullest_node():
     assert {p.name: name for p, name in found.targets} == {"s1": "e2", "big": "e1"}
 
 
-def test_nothing_to_place_and_nowhere_to_place_it():
-    assert matched(snapshot([node("e1", Tier.EDGE)], [])).targets == ()
-    found = matched(snapshot([], [pod("a", "a", resources(1, 1))]))
-    assert (found.targets, found.cost, found.proven) == ((), 0, True)
-
-
 def test_beyond_the_bounds_it_says_so_and_never_overcommits():
     placed = possible = 0
     for seed in drawing.drawn(range(300)):

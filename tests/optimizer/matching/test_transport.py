@@ -52,7 +52,7 @@ def every_deal(sizes, slots):
 
 @pytest.mark.parametrize("zones", [1, 2])
 def test_no_other_way_of_dealing_is_cheaper(zones):
-    worse = exchanged = 0
+    worse = 0
     for seed in drawing.drawn(range(150)):
         sizes, slots, crowds, zone, indifferent = drawn(seed, zones)
         transport = Transport(np.array(crowds), np.array(zone), np.array(indifferent))
@@ -63,7 +63,4 @@ def test_no_other_way_of_dealing_is_cheaper(zones):
         least = min(literal_cost(s, crowds, zone, indifferent) for s in every_deal(sizes, slots))
         assert cost == least or zones > 1, seed
         worse += cost > least
-        first = transport._fill_greedily(np.array(sizes), np.array(slots))
-        exchanged += literal_cost(first.tolist(), crowds, zone, indifferent) > cost
     assert worse <= 3
-    assert exchanged >= 2

@@ -16,7 +16,7 @@ from kubedsm.optimizer.moving.migration_graph import (
     group_migrations,
     list_startable,
 )
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, count_edge_changes, order_legs
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, order_legs
 from support import drawing
 from support.placement_instances import resources
 from support.suggest_instances import running
@@ -63,20 +63,6 @@ def test_room_goes_first_to_moves_that_others_may_wait_for():
     assert next(break_cycles(moves, find_needs(moves, room))) == ()
 
 
-def test_of_each_circle_the_smallest_pod_stops_over():
-    moves = [
-        move("a-1", "e1", "e2", 2),
-        move("b-1", "e2", "e1", 1),
-        move("c-1", "e3", "e1", 0.5),
-        move("d-1", "e4", "e5", 1),
-        move("f-1", "e5", "e4", 2),
-    ]
-    found = break_cycles(moves, find_needs(moves, free(e1=0, e2=0, e3=0, e4=0, e5=0)))
-    stopping = [{move.pod.name for move in chosen} for chosen in found]
-    assert stopping[:3] == [{"b-1", "d-1"}, {"b-1", "f-1"}, {"d-1", "a-1"}]
-    assert len(stopping) == 9
-
-
 def gains(**promised):
     shares = {
         Workload("shop", "Deployment", name): Share(1, 2) for name in (*promised, "a", "b", "c")
@@ -94,13 +80,6 @@ def test_moves_that_wait_for_each_other_are_a_group():
     needs = find_needs(moves, free(e1=0, e2=0, e3=1, cloud=9))
     found = group_migrations(moves, needs, gains(x=0.5, y=0.0))
     assert [names(m.pod.uid for m in group) for group in found] == [{"a-1", "x-1", "y-1"}, {"b-1"}]
-
-
-def test_within_a_tier_no_share_changes():
-    kinds = ("cloud-to-edge", "edge-to-cloud", "edge-to-edge", "cloud-to-cloud")
-    moves = [move(f"{n}-1", "x", "y", 1, MoveKind(kind)) for n, kind in enumerate(kinds)]
-    changed = {workload.name: change for workload, change in count_edge_changes(moves).items()}
-    assert changed == {"0": 1, "1": -1}
 
 
 def legs(*moves, **needs):

@@ -9,7 +9,6 @@ import pytest
 
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import best_changes
-from kubedsm.optimizer.moving.best_changes import list_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.within_tier import find_concentrated
@@ -55,36 +54,6 @@ def test_what_is_passed_over_changes_no_suggestion(bounds, thorough):
     assert len(seen) == 3, seen
     assert not all(each.moves for each in found.values())
     assert bounds is FEW or sum(each.proven for each in found.values()) > 3
-
-
-def test_nodes_that_are_alike_add_what_they_would_one_by_one():
-    for seed in drawing.drawn(range(200)):
-        rng, most = np.random.default_rng(seed), 1 + seed % 4
-        vectors = list_changes(np.array([-2, 0]), np.array([1, 2]), most, 100)
-        kept = rng.random((3, len(vectors))) < 0.2
-        options = kept[rng.integers(0, 3, rng.integers(1, 9))] | ~vectors.any(axis=1)
-        weighing = rng.integers(0, 9, (3, 2))
-        expected = np.full((most + 1, most + 1, 3), -1)
-        for come, leave in np.ndindex(most + 1, most + 1):
-            expected[come, leave] = most_with(vectors, options, weighing, come, leave)
-        assert (best_changes.bound_weights(vectors, options, weighing, most) == expected).all(), (
-            seed
-        )
-
-
-def most_with(vectors, options, weighing, come, leave):
-    """The most for each weight, node by node, with no more than so many that come and leave."""
-    reached = {(0, 0): np.zeros(len(weighing), dtype=np.int64)}
-    for of_node in options:
-        following = {}
-        for (came, left), total in reached.items():
-            for vector in vectors[of_node]:
-                key = came + np.maximum(vector, 0).sum(), left + np.maximum(-vector, 0).sum()
-                if key[0] <= come and key[1] <= leave:
-                    more = total + weighing @ vector
-                    following[key] = np.maximum(following.get(key, more), more)
-        reached = following
-    return np.max(list(reached.values()), axis=0)
 
 
 @pytest.mark.parametrize("draw", [drawn_case, crowded_case, wide_case])

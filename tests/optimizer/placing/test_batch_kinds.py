@@ -66,38 +66,6 @@ def test_where_no_second_one_can_be(rules, once):
     assert named(kind.once) == once
 
 
-def test_pods_that_repel_their_own_like_alone_are_kinds_of_their_own():
-    batch = [
-        pod(name, {"app": name}, anti_affinity=(near(app(name), HOST),)) for name in ("a", "b")
-    ]
-    assert len(kinds_of(NODES, batch)) == 2
-    # What only looks at others does not split what nodes treat alike.
-    looking = [pod("a", {"app": "a"}), pod("c", anti_affinity=(near(app("a"), HOST),))]
-    assert len(kinds_of(NODES, looking)) == 1
-
-
-def test_nodes_that_others_of_the_batch_may_open_count():
-    near_b = {"affinity": (near(app("b")),)}
-    follower, leader = pod("f", {"app": "a"}, **near_b), pod("l", {"app": "b"})
-    [alone] = kinds_of(NODES, [follower])
-    assert named(alone.nodes) == set()
-    [other, found] = kinds_of(NODES, [follower, leader])
-    assert {frozenset(named(found.nodes)), frozenset(named(other.nodes))} == {
-        frozenset({"n1", "n2"}),  # n3 is of no zone
-        frozenset({"n1", "n2", "n3"}),
-    }
-    spread = {"spread": (evenly(app("a")),)}
-    nodes = [zoned("n1", "x"), zoned("n2", "y")]
-    there = pod("old", {"app": "a"}, on="n1")
-    [even] = kinds_of(nodes, [pod("p", {"app": "a"}, **spread)], there)
-    assert named(even.nodes) == {"n1", "n2"}
-    # It looks at others, but none of them comes.
-    [even] = kinds_of(
-        nodes, [pod("p", {"app": "b"}, **spread)], there, pod("x", {"app": "a"}, on="n1")
-    )
-    assert named(even.nodes) == {"n2"}
-
-
 def test_what_is_plain():
     batch = [pod("p", {"app": "a"})]
 

@@ -2,14 +2,10 @@
 
 import numpy as np
 
-from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import serving_order
-from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.problem import PlacementProblem
-from kubedsm.optimizer.placing import heuristics
 from kubedsm.optimizer.placing.cloud import allocation_scores
-from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, place_one_by_one
-from kubedsm.optimizer.placing.split import list_demands
+from kubedsm.optimizer.placing.heuristics import place_one_by_one
 from support import drawing
 from support.drawn_batches import drawn_batch
 
@@ -47,23 +43,3 @@ def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
         assert (found == literal_one_by_one(whole, len(edge.free))).all(), seed
         left_out += int(found.sum()) < int(whole.counts.sum())
     assert 10 < left_out < 140
-
-
-def test_nothing_beats_what_cannot_be_exceeded(monkeypatch):
-    """The heuristics that are not tried then would change nothing."""
-    at_once = 0
-    for seed in drawing.drawn(range(140)):
-        case, edge, cloud = drawn_batch(seed)
-        members = list_demands(edge, case.snapshot.census.shares, case.promises, Objective())
-        nothing = Placement({}, edge.nothing(), cloud.nothing())
-        asked = edge, cloud, members, nothing, NO_DEADLINE
-        with monkeypatch.context() as patched:
-            patched.setattr(heuristics, "_best_standing", lambda *_: (None,))
-            slow = best_by_heuristics(*asked)
-        found = best_by_heuristics(*asked)
-        assert found.picks == slow.picks, seed
-        assert (found.on_edge == slow.on_edge).all(), seed
-        assert (found.in_cloud == slow.in_cloud).all(), seed
-        everything = (found.on_edge.sum(axis=0) + found.in_cloud.sum(axis=0) == edge.counts).all()
-        at_once += bool(everything and found.in_cloud.sum() == 0)
-    assert 10 < at_once < 140

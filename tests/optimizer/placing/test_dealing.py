@@ -72,19 +72,3 @@ def test_each_move_is_to_the_best_of_all_nodes():
             seen["several"] += len({group for group, _, _ in moves}) > 1
             seen["zones"] += len(tier.zones) > 1
     assert min(seen.values()) >= 6, seen
-
-
-def test_every_pod_has_one_of_the_places_of_its_kind():
-    for seed in drawing.drawn(range(200)):
-        tier = dealt(seed, best_fit_increasing)
-        tier.even_out(NO_DEADLINE)
-        kind_of = {p.uid: k for k, kind in enumerate(tier.problem.kinds) for p in kind.pods}
-        row_of = {node.name: row for row, node in enumerate(tier.problem.nodes)}
-        found, last = tier.problem.nothing(), {}
-        for pod, name in tier.targets:
-            row, group = row_of[name], (kind_of[pod.uid], pod.workload)
-            found[row, kind_of[pod.uid]] += 1
-            assert row >= last.get(group, 0)  # the first pods on the first nodes
-            last[group] = row
-        assert found.tolist() == tier.loads.tolist()
-        assert len({pod.uid for pod, _ in tier.targets}) == len(tier.targets)

@@ -1,10 +1,9 @@
 from collections import Counter
 
 import attrs
-import numpy as np
 import pytest
 
-from kubedsm.model.model import Tier, shares_after
+from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
@@ -13,7 +12,6 @@ from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.split import list_demands, split_vectors
 from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import literal_decision, worth
@@ -79,60 +77,12 @@ def test_weight_decides_who_is_kept_waiting():
     assert edge_only(2, pods, {"b": QosTarget(weight=2)})[0] == {"b": 2}
 
 
-def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
-    for seed in drawing.drawn(range(3000, 3100)):
-        case = drawn(seed)
-        rows = NodeRows.of(case.tier(Tier.CLOUD), case.snapshot.free)
-        room = CloudRoom.of(PlacementProblem.of(group_kinds(case.batch, rows), rows), Bounds())
-        limits = room.problem.counts
-        capacity = room.capacity(limits)
-        surely = CloudRoom(room.problem, room.whole, None).capacity(limits)
-        assert (surely <= capacity).all()
-        for vector in np.ndindex(capacity.shape):
-            rest = limits - np.array(vector, dtype=np.int64)
-            loads = room.place(rest)
-            assert int(loads.sum()) == int(capacity[vector])
-            assert (loads.sum(axis=0) <= rest).all()
-            assert (room.problem.room_after(loads) >= 0).all()
-
-
 def test_least_allocated_scores_as_kube_scheduler_does():
     # (4000-3000)*100/4000 = 25, (8-1)*100/8 = 87; their mean, rounded down.
     assert allocation_score([4000, 8], [3000, 1]) == 56
     assert allocation_score([4000, 8], [5000, 1]) == 43
     assert allocation_score([0, 8], [0, 4]) == 50
     assert allocation_score([0, 0], [0, 0]) == 0
-
-
-def test_the_split_over_workloads_is_the_best_of_all_splits():
-    for seed in drawing.drawn(range(4000, 4100)):
-        case = drawn(seed)
-        rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
-        batch = group_kinds(case.batch, rows)
-        packing = PlacementProblem.of(batch, rows)
-        shares = case.snapshot.census.shares
-        members = list_demands(packing, shares, case.promises, DEFAULT)
-        split = split_vectors(members, packing.counts, Bounds())
-        assert split is not None
-        kind_of = {p.uid: k for k, kind in enumerate(batch) for p in kind.pods}
-        best = {}
-        for mask in range(1 << len(case.batch)):
-            chosen = [p for i, p in enumerate(case.batch) if mask >> i & 1]
-            counts = Counter(kind_of[p.uid] for p in chosen)
-            vector = tuple(counts[k] for k in range(len(batch)))
-            per_workload = Counter(p.workload for p in chosen)
-            reached = worth(shares_after(shares, per_workload), case.promises, DEFAULT)
-            best[vector] = max(reached, best.get(vector, reached))
-        assert best.keys() == set(np.ndindex(tuple(n + 1 for n in split.limits)))
-        for vector, wanted in best.items():
-            picks = split.picks(np.array(vector, dtype=np.int64))
-            sums, per_workload = Counter(), Counter()
-            for (workload, kind), number in picks.items():
-                sums[kind] += number
-                per_workload[workload] += number
-            assert tuple(sums[k] for k in range(len(batch))) == vector
-            reached = worth(shares_after(shares, per_workload), case.promises, DEFAULT)
-            assert reached == wanted
 
 
 @pytest.mark.parametrize("bounds", [Bounds(states=2), Bounds(steps=3), Bounds(loads=1)])

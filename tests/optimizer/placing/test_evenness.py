@@ -1,9 +1,6 @@
 """Of placements that are worth the same, the one with the least spread of shares."""
 
 from collections import Counter
-from fractions import Fraction
-from itertools import pairwise, product
-from statistics import pvariance
 
 import numpy as np
 import pytest
@@ -94,26 +91,6 @@ def test_shares_come_before_what_pods_like():
     assert [share.edge for share in decision.shares_after.values()] == [2, 2]
     assert decision.proven
     assert not decision.plain
-
-
-@pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
-def test_the_scores_of_placements_of_equal_qos_differ_by_spread_only(weight):
-    totals = (2, 3, 5, 10)
-    prospects = [Prospect(np.arange(n + 1), n, QosTarget(1.0, weight)) for n in totals]
-    scores = even_scores(SHARE, prospects)
-    by_qos = {}
-    for counts in product(*(range(n + 1) for n in totals)):
-        parts = [Fraction(k, n) for k, n in zip(counts, totals, strict=True)]
-        score = sum(int(of[k]) for of, k in zip(scores, counts, strict=True))
-        by_qos.setdefault(sum(parts), []).append((pvariance(parts), score))
-    for found in by_qos.values():
-        # Half a unit for each score that is rounded.
-        for (even, higher), (uneven, lower) in pairwise(sorted(found, key=lambda f: (f[0], -f[1]))):
-            assert higher > lower - len(totals)
-            assert higher > lower or even == uneven
-    ordered = sorted(by_qos)
-    for less, more in pairwise(ordered):
-        assert max(score for _, score in by_qos[less]) < min(score for _, score in by_qos[more])
 
 
 def test_a_millionth_of_qos_is_worth_any_unevenness():

@@ -2,8 +2,6 @@
 
 import random
 
-import numpy as np
-
 from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
@@ -48,16 +46,3 @@ def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even():
                 assert (found == rules.taking(each)).all(), seed
                 closed += not found.all()
     assert closed > 500
-
-
-def test_what_a_pod_likes_is_what_the_rules_say():
-    liked = 0
-    for seed in drawing.drawn(range(INSTANCES)):
-        for out, known, _, rules in crowds(seed):
-            for each in out:
-                nodes = np.flatnonzero(rules.taking(each))
-                penalties = known.penalties(each, nodes)
-                expected = rules.penalties_at(each, nodes)
-                assert (expected == (0 if penalties is None else penalties[nodes])).all(), seed
-                liked += bool(expected.any())
-    assert liked > 100

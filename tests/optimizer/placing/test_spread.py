@@ -69,13 +69,6 @@ def test_a_burst_is_even_in_a_large_cloud():
     assert set(by_node(placed(nodes, replicas("web", 200))).values()) == {1}
 
 
-def test_two_workloads_of_one_kind_share_places_that_are_uneven():
-    # Four places on one node, one on each of two: whoever comes first must not take the latter.
-    nodes = [node("e0", Tier.EDGE, 4), node("e1", Tier.EDGE, 1), node("e2", Tier.EDGE, 1)]
-    decision = placed(nodes, [*replicas("a", 3, resources(1)), *replicas("b", 3, resources(1))])
-    assert by_node(decision, "a")["e0"] == by_node(decision, "b")["e0"] == 2
-
-
 def test_a_hundred_workloads_of_one_pod_are_packed_as_before():
     batch = [p for n in range(100) for p in replicas(f"s{n:03}", 1, resources(0.1, 0.1))]
     large = pod("large", "large", resources(4, 8))

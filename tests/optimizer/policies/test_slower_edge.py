@@ -23,7 +23,7 @@ from kubedsm.solvers.available import Highs
 from support import drawing
 from support.drawn_batches import OBJECTIVES
 from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.placement_literal import brute_force, worth
+from support.placement_literal import literal_decision, worth
 from support.suggest_instances import crowded_case, running
 
 SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
@@ -43,7 +43,7 @@ def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
             case.snapshot, case.batch, case.promises, objective, default_spread=False
         )
         rank = len(decision.bindings), *worth(decision.shares_after, case.promises, objective)
-        best = brute_force(case, objective, Measure.UNUSABLE)
+        best = literal_decision(case, objective, Measure.UNUSABLE)
         assert (*rank, -decision.fragmentation) == best, seed
         slower = case.snapshot.measured.slower
         in_cloud = {b.pod.uid for b in decision.bindings if b.tier is Tier.CLOUD}

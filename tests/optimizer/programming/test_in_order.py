@@ -113,12 +113,3 @@ def test_what_is_not_proven_is_told_in_what_people_count_in():
         "gap": 0.25,
         "proven": False,
     }
-
-
-def test_a_goal_says_whose_it_is_and_in_which_unit():
-    rows = Rows()
-    rows.add((rows.variables([5]), [1]), most=3)
-    goal = Goal("QoS", np.array([1]), of="priority 7", unit=10)
-    found = maximise_in_order(rows.programme(), [goal], Highs(), NO_DEADLINE)
-    assert found.certificates[0].as_json()["of"] == "priority 7"
-    assert found.certificates[0].as_json()["value"] == 0.3
