@@ -70,12 +70,12 @@ class LeaseTimes:
 
     @property
     def pause(self) -> float:
-        """Seconds between two renewals."""
+        """Seconds between two renewals of the Lease."""
         return min(self.retry_period, self.window / RENEWALS)
 
     @property
     def look(self) -> float:
-        """Seconds between two reads of a standby."""
+        """Seconds between two reads of the Lease by a standby."""
         return self.retry_period / LOOKS
 
     def patience(self, failures: int) -> float:

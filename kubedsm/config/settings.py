@@ -181,7 +181,7 @@ class Configuration:
 
     @property
     def packing_mode(self) -> ApplyMode:
-        """Mode of capacity packing: off, suggest or auto."""
+        """Mode of capacity packing: apply, suggest or off."""
         return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:
@@ -214,7 +214,7 @@ def load_file(path: str | Path) -> Configuration:
 
 
 def text_at(path: str | Path) -> tuple[str | bytes, str]:
-    """Return the text in the file, and the name of the source.
+    """Read a configuration file; return the document text, and the name of its source.
 
     For a manifest of a ConfigMap: the text of its key. Raises DocumentError.
     """

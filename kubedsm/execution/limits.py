@@ -19,7 +19,7 @@ FORGOTTEN = 600.0
 
 @attrs.frozen(slots=True)
 class Limits:
-    """Limits of API calls. Times are in seconds."""
+    """Limits of binds and migrations in flight, and deadlines of API calls in seconds."""
 
     binds_in_flight: int = 64
     request_timeout: float = 10.0

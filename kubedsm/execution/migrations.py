@@ -67,7 +67,7 @@ class Migration:
 
     @property
     def present(self) -> MoveOutcome:
-        """Return the planned migration with the pod as of the admission."""
+        """Return the planned migration with the current pod, as read at its admission."""
         if self.pod is None:
             return self.planned
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))

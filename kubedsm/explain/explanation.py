@@ -88,7 +88,7 @@ def rfc3339(at: float) -> str:
 
 
 def join_links(links: Sequence[Link], most: int = _NAMED) -> Words:
-    """Join the first links, and count the others."""
+    """Join the first links of a list for a sentence, and count the others."""
     words: list[str | Link] = []
     for link in links[:most]:
         words += [", ", link] if words else [link]

@@ -197,7 +197,7 @@ class NodeExplainer:
 
 
 def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
-    """Return the decisions for the search of rejections, with decision inputs."""
+    """Return recent recorded decisions with their inputs, to find pods that the node rejected."""
     based = ((entry, record.basis(entry)) for entry in record.newest_first())
     return list(islice(((e, b) for e, b in based if b is not None), _SEARCHED))
 

@@ -43,7 +43,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.node_index import NodeIndex, Room
-from kubedsm.model.residents import Residents, Step, is_seen_alike, standing
+from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings, key_of
 
@@ -500,7 +500,8 @@ class ClusterMirror:
             placed = standing(self._pods, self._placed)
             known = Residents.of(index, self.surroundings, keys, placed)
         else:
-            if known.nodes is not index or known.surroundings is not self.surroundings:
+            outdated = known.nodes is not index or known.surroundings is not self.surroundings
+            if outdated or len(known.selected) > MOST_SELECTIONS:
                 known = known.with_nodes(index, self.surroundings)
             steps = list(self._list_steps(known)) if self._touched else ()
             if steps:

@@ -29,8 +29,8 @@ K = TypeVar("K", bound=Hashable)
 Counts = Mapping[NodeName, int]
 #: arrival (1) or departure (-1) of a pod at a node
 Step = tuple[Pod, NodeName, int]
-#: cached selections
-_REMEMBERED = 64
+#: cached selections, above which the next snapshot begins without cache
+MOST_SELECTIONS = 64
 #: kube-scheduler's default
 HARD_POD_AFFINITY_WEIGHT = 1
 #: counts of `Residents`
@@ -150,7 +150,8 @@ class Residents:
     volumes: Mapping[CSIVolume, Counts] = attrs.field(factory=dict)
     #: attached volumes by CSI driver, each counted once per node
     attached: Mapping[str, Counts] = attrs.field(factory=dict)
-    _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
+    #: cached counts by selections
+    selected: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
     #: shared cache of selection results
     _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
 
@@ -167,7 +168,7 @@ class Residents:
     def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
         """Return the same pods with the present nodes and other objects."""
         before = self.surroundings
-        same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, known={}, covering={})
+        same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, selected={}, covering={})
         if surroundings.claims is before.claims and surroundings.volumes is before.volumes:
             return same
         drafts = _Draft[CSIVolume]({}), _Draft[str]({})
@@ -187,7 +188,7 @@ class Residents:
     def after(self, steps: Iterable[Step]) -> Self:
         """Return the pod counts after arrivals and departures."""
         drafts: dict[str, _Draft[Any]] = {name: _Draft(getattr(self, name)) for name in _BOOKS}
-        known = {selections: column.copy() for selections, column in self._known.items()}
+        known = {selections: column.copy() for selections, column in self.selected.items()}
         for pod, node, by in steps:
             rules = pod.pod_class.rules
             if self.keys is not None:
@@ -213,20 +214,17 @@ class Residents:
                 bound = self.surroundings.csi_volumes_at((claim,))
                 _attach_volumes((drafts["volumes"], drafts["attached"]), bound, node, by)
         books: dict[str, Any] = {name: draft.books for name, draft in drafts.items()}
-        return attrs.evolve(self, known=known, **books)
+        return attrs.evolve(self, selected=known, **books)
 
     def counts(self, selections: tuple[Selection, ...]) -> Ints:
         """Return the number of pods per node that satisfy all selections."""
-        known = self._known.get(selections)
+        known = self.selected.get(selections)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-                self._covering.clear()
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
                 if self.is_covered(selections, peer):
                     self._add_pod(known, counts)
-            self._known[selections] = known
+            self.selected[selections] = known
         return known
 
     def column(self, counts: Counts) -> Ints:

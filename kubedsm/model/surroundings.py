@@ -117,7 +117,7 @@ class Surroundings:
         return attrs.evolve(self, **{_FIELDS[kind]: left})
 
     def of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
-        """Return the objects of the kind; none for an unobserved kind."""
+        """Return the observed objects of a kind, such as volumes; none for an unobserved kind."""
         return getattr(self, _FIELDS[kind]) or {}
 
     def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:

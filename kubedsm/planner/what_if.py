@@ -77,7 +77,7 @@ class WhatIfRequest(MigrationRequest):
     replicas: tuple[tuple[Workload, int], ...] = ()
 
     def solve(self, context: PlanningContext) -> WhatIfResponse:
-        policy = promising(context.configuration(), dict(self.qos)).policy
+        policy = assume_qos_factors(context.configuration(), dict(self.qos)).policy
         before, deadline = self.snapshot(context), context.deadline(self)
         snapshot = _add_replicas(before, self.replicas)
         waiting = snapshot.schedulable(snapshot.pods.values())
@@ -96,7 +96,7 @@ class WhatIfRequest(MigrationRequest):
         )
 
 
-def promising(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
+def assume_qos_factors(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
     """Return the configuration with hypothetical QoS factors, by keys of `services`."""
     services = dict(configuration.services)
     for key, factor in qos.items():

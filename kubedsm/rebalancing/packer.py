@@ -225,7 +225,7 @@ class Execution:
     _over: bool = attrs.field(default=False, init=False)
 
     async def run(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
-        """Evict, migrate, and wait; return True if a pending pod was placed."""
+        """Execute the packing: evict, migrate, and wait; return True if any pod was placed."""
         migrator = self.migrator
         try:
             if victims and not await self._evict_victims(snapshot, victims):

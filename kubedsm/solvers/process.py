@@ -141,7 +141,7 @@ class SolverProcess:
         return Solved(Status.UNKNOWN, note=f"the solver process {reason}")
 
     def stop(self) -> None:
-        """Terminate the process, if running."""
+        """Terminate the solver process, if running."""
         if self._line is not None:
             self._line.close()
         if self._process is not None:

@@ -21,7 +21,7 @@ _LONGEST = 200
 
 @contextmanager
 def _name_errors(path: Path) -> Iterator[None]:
-    """Attribute exceptions in the block to this file, or to a missing directory."""
+    """Convert errors while writing to errors that name the file, or the missing directory."""
     try:
         yield
     except OSError as error:

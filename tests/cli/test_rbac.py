@@ -80,5 +80,9 @@ def test_json_and_the_table_have_every_feature_with_its_rights():
     for feature in features:
         assert feature["does"]
         assert all({"verbs", "apiGroup", "resources", "scope"} == set(r) for r in feature["rights"])
+    scopes = {
+        r: right["scope"] for f in features for right in f["rights"] for r in right["resources"]
+    }
+    assert (scopes["nodes"], scopes["leases"]) == ("cluster", "namespace")
     table = said()
     assert all(feature.name in table for feature in FEATURES)

@@ -25,7 +25,7 @@ def origins(text=TEXT):
     return Origins.of(load(text, "c.yaml"), text, "c.yaml")
 
 
-def test_each_value_has_its_line_or_is_a_default():
+def test_values_have_their_line_and_services_the_entry_that_says_so():
     values = {".".join(key): (value, where) for key, value, where in origins().values()}
     assert values["suggester.period"] == ("1s", "c.yaml:2")
     assert values["suggester.mode"] == ("apply", "default")
@@ -33,9 +33,6 @@ def test_each_value_has_its_line_or_is_a_default():
     assert values["services.shop/cart.latencyTarget"] == ("30ms", "c.yaml:7")
     assert values["services.*.qos"] == (1.0, "default")
     assert values["services.*.weight"] == (1.0, "default")
-
-
-def test_what_is_promised_to_a_service_has_the_entry_that_says_so():
     said = origins()
     cart, other = (Workload("shop", "Deployment", name) for name in ("cart", "other"))
     assert said.of_service(cart, "qos", "latency_target") == "services.shop/cart, c.yaml:7"

@@ -179,12 +179,20 @@ async def test_whoever_has_a_token_that_holds_no_more_is_told_no_more(tmp_path):
         assert await answer.content.read() == b""
 
 
-async def test_a_viewer_that_leaves_a_message_unread_is_dropped():
+async def test_viewers_that_leave_messages_unread_are_dropped_and_keep_nobody_away():
     impatient = attrs.evolve(PAGE, write_timeout=0.05)
     scene = ToldScene()
     scene.say("x" * 20_000_000)
     async with page(scene, limits=impatient) as (stream, session), session.get("/page/stream"):
         await until(lambda: not stream.viewers)
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 230):
+        await until(lambda: stream.viewers == page_server.MOST)
+        async with session.get("/") as answer:
+            assert answer.status == 200
+        async with session.get("/page/stream") as answer:
+            assert answer.status == 200
+            await event(answer)
+        assert stream.viewers <= page_server.MOST
 
 
 async def test_a_viewer_that_never_reads_is_gone_when_its_stream_ends(monkeypatch):
@@ -228,14 +236,3 @@ async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is
             with pytest.raises(aiohttp.ClientError):
                 await first.content.read()
             assert stream.viewers == 2
-
-
-async def test_viewers_that_read_nothing_keep_nobody_from_the_page():
-    async with page(ToldScene()) as (stream, session), silent_viewers(session, 230):
-        await until(lambda: stream.viewers == page_server.MOST)
-        async with session.get("/") as answer:
-            assert answer.status == 200
-        async with session.get("/page/stream") as answer:
-            assert answer.status == 200
-            await event(answer)
-        assert stream.viewers <= page_server.MOST

@@ -3,9 +3,8 @@ import json
 import pytest
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.model.quantities import parse_millis, parse_units
+from kubedsm.model.quantities import parse_units
 from kubedsm_lab.emulator.cluster_file import load
-from kubedsm_lab.emulator.paper import paper_cluster
 
 SHORT = """\
 nodes:
@@ -148,23 +147,3 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DocumentError, match="binary: not UTF-8 text"):
         load(tmp_path / "binary")
-
-
-def test_the_papers_nodes():
-    rows = [
-        (
-            node["metadata"]["name"],
-            node["metadata"]["labels"]["kubedsm.io/tier"],
-            parse_millis(node["status"]["allocatable"]["cpu"]),
-            parse_units(node["status"]["allocatable"]["memory"]),
-            node["status"]["allocatable"]["pods"],
-        )
-        for node in paper_cluster().nodes
-    ]
-    gb = 10**9
-    assert rows == [
-        ("n2", "edge", 5000, 5 * gb, "110"),
-        ("n3", "edge", 4000, 4 * gb, "110"),
-        ("n4", "edge", 7000, 5 * gb, "110"),
-        ("n5", "cloud", 22000, 17 * gb, "110"),
-    ]

@@ -2,8 +2,6 @@
 
 import asyncio
 import io
-import json
-import socket
 from collections.abc import AsyncIterator, Callable
 
 import aiohttp
@@ -11,9 +9,8 @@ import attrs
 import pytest
 from yarl import URL
 
-from kubedsm.process.http_limits import AddressUnavailableError
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
-from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
+from kubedsm_lab.emulator.http.server import HttpFront
 from support.processes import PATIENCE
 
 pytestmark = pytest.mark.http
@@ -133,20 +130,3 @@ async def test_closing_the_front_ends_watches_in_good_order() -> None:
         assert all(stream.closed.is_set() for stream in streams)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
-
-
-async def test_a_taken_port_is_one_clear_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(AddressUnavailableError) as caught:
-            await HttpFront(FakeRoutes(ok), port=port).__aenter__()
-    assert str(caught.value) == f"cannot listen on 127.0.0.1:{port}: Address already in use"
-
-
-@pytest.mark.parametrize(("token", "user"), [(None, {}), ("t", {"token": "t"})])
-def test_a_kubeconfig_points_at_the_front(token: str | None, user: dict[str, str]) -> None:
-    config = json.loads(json.dumps(kubeconfig("http://127.0.0.1:8001", token)))
-    (context,) = config["contexts"]
-    assert config["current-context"] == context["name"]
-    assert config["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:8001"}
-    assert config["users"][0]["user"] == user

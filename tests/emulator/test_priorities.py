@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import PODS, PRIORITY_CLASSES
 from support.api_cases import pod, refused
 
@@ -61,3 +62,16 @@ def test_a_pod_may_say_nothing_else_than_its_class(api, spec, told):
     assert priority(
         api, priorityClassName="gold", priority=1000, preemptionPolicy="Never"
     ) == ("gold", 1000, "Never")  # fmt: skip
+
+
+def test_there_is_one_default_at_most(api):
+    api.create(PRIORITY_CLASSES, DEFAULT)
+    api.create(PRIORITY_CLASSES, GOLD)
+    made_default = {"globalDefault": True}
+    for write in (
+        lambda: api.create(PRIORITY_CLASSES, {**DEFAULT, "metadata": {"name": "other"}}),
+        lambda: api.patch(PRIORITY_CLASSES, "", "gold", made_default, MERGE_PATCH),
+    ):
+        error = refused(403, write)
+        assert "PriorityClass usual is already marked as default" in error.message
+    api.patch(PRIORITY_CLASSES, "", "usual", {"description": "still the default"}, MERGE_PATCH)

@@ -265,7 +265,8 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
 
 async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_alone(caught):
     scene = Scene(ScriptedCluster([CREATED]), several(3))
-    scene.manager._ask = lambda _, step: 1 / (step.pod != "u1")
+    scene.manager._run_step = lambda plan_id, step, _: step
+    scene.manager._spawn = lambda step: 1 / (step.pod != "u1")
     scene.place()
     assert scene.settled == [("web-1", "failed", "internal error of the scheduler")]
     # It is nobody's any more, while the others are still waited for.
@@ -316,11 +317,12 @@ async def test_placements_for_which_there_is_no_room_hold_none():
 async def test_what_follows_from_an_event_is_told_after_it():
     scene, order = Scene(ScriptedCluster([CREATED])), []
 
-    def ask(plan_id, step):
-        scene.manager.report(plan_id, CallRefused(step.id, "no"))
+    def ask(plan_id):
+        scene.manager.report(plan_id, CallRefused(0, "no"))
         order.append("asked")
 
-    scene.manager._ask = ask
+    scene.manager._run_step = lambda plan_id, *_: plan_id
+    scene.manager._spawn = ask
     scene.manager._on_bound = lambda pod, step: order.append(step.reason)
     scene.place()
     assert order == ["asked", "no"]

@@ -273,6 +273,8 @@ async def test_it_is_bounded_and_large_snapshots_are_fewer(monkeypatch):
     assert [record.basis(e) is not None for e in entries] == [True] * 5 + [False] * 15
     assert record.find_choice(Uid("u9")) is None
     assert record.find_choice(Uid("u10")).node == "e1"
+    note(record, 10)  # in place of the first decision about it, which is forgotten
+    assert record.find_choice(Uid("u10")).node == "e1"
     monkeypatch.setattr(record_module, "SNAPSHOTS", 256)
     monkeypatch.setattr(record_module, "SNAPSHOT_OBJECTS", 6)
     record = DecisionRecord(VirtualClock())

@@ -32,15 +32,12 @@ def pods(objects):
     return {owner["metadata"]["name"]: owner["spec"]["template"] for owner in owners}
 
 
-def test_an_api_server_takes_the_services():
+def test_an_api_server_takes_the_services_which_are_the_papers_at_a_quarter():
     api = ApiServer(SystemClock(), random.Random(0))
     resources = {(r.api_version, r.kind): r for r in SERVED}
     for given in MADE.values():
         resource = resources[given["apiVersion"], given["kind"]]
         api.create(resource, given, namespace=given["metadata"].get("namespace"))
-
-
-def test_services_and_nodes_are_the_papers_at_a_quarter():
     for name, template in pods(MADE).items():
         (container,) = template["spec"]["containers"]
         asked = container["resources"]["requests"]

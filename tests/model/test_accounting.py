@@ -76,7 +76,7 @@ _ASKED = ((Selection(app("a"), ("shop",)),), (Selection(app("b", "c"), ("shop",)
 def standing_in(snapshot):
     residents = snapshot.residents
     books = attrs.asdict(residents, recurse=False)
-    del books["nodes"], books["surroundings"], books["_covering"], books["_known"]
+    del books["nodes"], books["surroundings"], books["_covering"], books["selected"]
     columns = [residents.counts(selections).tolist() for selections in _ASKED]
     return books, columns, residents.nodes.names
 

@@ -177,7 +177,7 @@ async def test_a_move_that_is_taken_back_and_one_that_never_begins():
             assert metered(steps, kind="restore", outcome="done") == done
 
 
-async def test_moves_that_are_only_proposed_are_no_migrations():
+async def test_moves_that_are_only_proposed_or_give_way_are_no_migrations():
     proposing = load("suggester: {period: 1s, mode: suggest}", "test")
     async with emulated(LARGE_CLOUD, configuration=proposing) as world:
         metered = Metered(world)
@@ -188,9 +188,6 @@ async def test_moves_that_are_only_proposed_are_no_migrations():
             assert metered("kubedsm_suggested_moves_total", mode="suggest") >= 1
             assert metered("kubedsm_suggested_moves_total", mode="apply") is None
             assert metered(MIGRATIONS) == 0
-
-
-async def test_a_group_that_gives_way_is_dropped_under_its_kind():
     one = load("suggester: {period: 1s}\nmigration: {maxConcurrent: 1, drainDelay: 9s}", "test")
     async with emulated(LARGE_CLOUD, configuration=one) as world:
         metered = Metered(world)

@@ -48,28 +48,6 @@ def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):
                 " with 1 move and no lost capacity."
             ),
         ),
-        (
-            [row("kubedsm", 0.611), row("kube-scheduler", 0.6), row("random", 0.7)],
-            (
-                "KubeDSM kept 61.1 % at the edge where kube-scheduler kept 60.0 %,"
-                " with no moves and no lost capacity. random kept more: 70 %."
-            ),
-        ),
-        (
-            [row("kubedsm", 0.6), row("random", 0.598), row("cloud-first", 0.1)],
-            "KubeDSM kept 60 % at the edge, as much as random, with no moves and no lost capacity.",
-        ),
-        (
-            [row("kube-scheduler", 0.6), row("random", 0.3)],
-            (
-                "kube-scheduler kept 60 % at the edge where random kept 30 %,"
-                " with no moves and no lost capacity."
-            ),
-        ),
-        (
-            [row("kubedsm", 0.6)],
-            "KubeDSM kept 60 % at the edge, with no moves and no lost capacity.",
-        ),
         ([row("kubedsm", None)], "There is no edge ratio: a service never had a Ready pod."),
         # a variant that was played in the easier scenario alone is not told as better
         (

@@ -74,31 +74,6 @@ def test_response_times_stand_beside_each_published_figure():
     ]
 
 
-def test_variants_are_compared_with_the_original_and_with_kube_scheduler():
-    original = dict.fromkeys("abcd", 100.0)
-    rows = [
-        row("kubedsm", times=original),
-        row("kube-scheduler", times=dict.fromkeys("abcd", 200.0)),
-        row("half-frequency", times=original | {"b": 90.0}),
-        row("no-migration", times=original | {"a": 140.0}),
-        row("c-over-a", times=original | {"c": 80.0}),
-    ]
-    assert lines_of("Response times of variants", *rows)[1:] == [
-        (
-            "| half-frequency | +0.0 % (down) | -10.0 % (-12 %) | +0.0 % (down) | +0.0 % (up) "
-            "| -50.0 % | -55.0 % | -50.0 % | -50.0 % |"
-        ),
-        (
-            "| no-migration | +40.0 % (about +40 %) | +0.0 % (same) | +0.0 % (about +40 %) "
-            "| +0.0 % (slightly up) | -30.0 % | -50.0 % | -50.0 % | -50.0 % |"
-        ),
-        (
-            "| c-over-a | +0.0 % | +0.0 % | -20.0 % (-17 %) | +0.0 % "
-            "| -50.0 % | -50.0 % | -60.0 % | -50.0 % |"
-        ),
-    ]
-
-
 def test_every_column_is_explained_or_is_called_by_a_name():
     """Those with a comma are of what is before it, under what is after it."""
     rows = [

@@ -17,10 +17,8 @@ from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
 from kubedsm_lab.replay.hpa.service import ModelledService
-from kubedsm_lab.replay.hpa.tables import median_interval, sections
-from kubedsm_lab.replay.hpa.trial import Look, Outcome, Start, Trial, play
-from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.tables import as_markdown
+from kubedsm_lab.replay.hpa.tables import median_interval
+from kubedsm_lab.replay.hpa.trial import Outcome, play
 from support.command_line import kubedsm
 
 STEP = 0.01
@@ -157,56 +155,6 @@ def test_where_a_median_is_follows_from_how_many_values_there_are():
     assert median_interval(range(6)) == (0, 5)
     assert median_interval(range(5)) is None
     assert median_interval([]) is None
-
-
-RISING = (
-    Look(0, 3, 3, 3, 3),
-    Look(15, 3, 7, 7, 3),
-    Look(75, 7, 20, 20, 14),
-    Look(80, 20, 20, 20, 20),
-)
-
-
-def outcome(policy, seed, seconds, *, later=0.0, demand=0.2, mode="recovered", **more):
-    given = {
-        "clients": 10,
-        "p99": (0.8, 1.6),
-        "ok_rate": 0.5,
-        "looks": RISING,
-        "starts": (Start(0.5, 3.5),),
-        "most_on_a_node": 4,
-    } | more
-    return Outcome(Trial(policy, seed, later, demand), mode=mode, seconds=seconds, **given)
-
-
-def lines_of(title, made):
-    (found,) = [
-        part
-        for part in as_markdown(sections(made), "by hand").split("## ")
-        if part.startswith(f"{title}\n")
-    ]
-    return [line for line in found.splitlines() if line.startswith("| ")][2:]
-
-
-def many():
-    """KubeDSM is 30 s faster for one seed of six, and one of kube-scheduler's never recovers."""
-    ours = [60.0, 60.0, 90.0, 90.0, 120.0, 300.0]
-    theirs = [60.0, 90.0, 90.0, 90.0, 120.0]
-    return [
-        *(outcome(KUBEDSM, seed, ttr) for seed, ttr in enumerate(ours, 1)),
-        *(outcome(REFERENCE, seed, ttr) for seed, ttr in enumerate(theirs, 1)),
-        outcome(REFERENCE, 6, -1.0, mode="no_recovery_within_hold", starts=(Start(None, None),)),
-    ]
-
-
-def test_times_to_recover_stand_beside_those_that_are_published():
-    lines = lines_of("Time to recover", many())
-    assert lines[0] == "| kubedsm | 90 | 60 to 300 | 3.0 | 0 | 0 | 1.60 | 1.20 | 0.50 | 80 |"
-    assert lines[1].startswith(f"| {REFERENCE} | 90 | 60 to > 900 | 3.0 | 0 | 1 |")
-    assert lines[2].startswith(
-        "| published, default | 346 | - | 9.0 | - | - | 1.96 | 1.27 | 0.40 |"
-    )
-    assert len(lines) == 2 + 4
 
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):

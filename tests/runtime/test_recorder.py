@@ -9,7 +9,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.events.event_recorder import BINDS_FIRST, BURST, EACH, SAME, EventRecorder
+from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
 from kubedsm.events.event_writer import EventWriter
 from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
@@ -129,6 +129,18 @@ async def test_only_the_newest_is_said_and_nothing_twice_in_a_row():
             scene.recorder.record_unschedulable(A, text)
         await asyncio.sleep(1)
         assert scene.paper.conditions == [("a", "Unschedulable", "three")]
+
+
+async def test_what_comes_while_the_older_is_written_is_written_after_it():
+    async with recording() as scene:
+        scene.add(A)
+        scene.paper.latency = 5.0
+        scene.recorder.record_unschedulable(A, "one")
+        await asyncio.sleep(0.005)
+        scene.paper.latency = 0.01
+        scene.recorder.record_unschedulable(A, "two")
+        await asyncio.sleep(10 + CHANGED)
+        assert [text for _, _, text in scene.paper.conditions] == ["one", "two"]
 
 
 async def test_what_could_not_be_written_does_not_count_as_said():
@@ -266,6 +278,17 @@ async def test_that_a_pod_still_waits_is_counted_from_time_to_time():
         (_, first), (_, second) = scene.paper.counts
         assert first == pytest.approx(SAME, abs=2)
         assert second == pytest.approx(2 * SAME, abs=2)
+
+
+async def test_another_number_is_no_other_event_and_shown_now_and_then():
+    async with recording() as scene:
+        scene.add(A)
+        await tried_each_second(scene, 300, "0/9 nodes: {} Insufficient cpu.")
+        assert len(scene.paper.events) == 1
+        assert len(scene.paper.conditions) == pytest.approx(300 / CHANGED, abs=1)
+        assert [name for name, _ in scene.paper.counts] == ["e1"] * (
+            len(scene.paper.conditions) - 1
+        )
 
 
 async def test_an_event_that_is_gone_is_written_anew():

@@ -23,7 +23,7 @@ from kubedsm.explain.explanation import (
 )
 from kubedsm.model.model import Workload
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.what_if import Placed, WhatIfResponse, promising
+from kubedsm.planner.what_if import Placed, WhatIfResponse, assume_qos_factors
 
 #: limits of one request: replicas added to a workload, and in all; workloads changed
 MOST, MOST_IN_ALL, MOST_WORKLOADS = 100, 500, 100
@@ -195,6 +195,6 @@ def _placements_table(placed: Sequence[Placed]) -> Table | None:
 
 
 def _config_lines(changes: Changes, configuration: Configuration) -> str:
-    services = promising(configuration, dict(changes.qos)).services
+    services = assume_qos_factors(configuration, dict(changes.qos)).services
     said = {name: write_section(services[name]) for name, _ in changes.qos}
     return msgspec.yaml.encode({"services": said}).decode()

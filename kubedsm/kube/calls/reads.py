@@ -157,7 +157,7 @@ class LiveOwner:
 
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
-    """Read the current pod of the same name. Raises NotFound if absent."""
+    """Read the current pod with the name of the given pod. Raises NotFound if absent."""
     return _PODS.value(await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout))
 
 

@@ -82,7 +82,7 @@ class ReflectorStatistics:
 
 
 class StaleListError(ClusterError):
-    """List older than an observed version: the server lags behind."""
+    """Error: a list is older than an observed version, because the server lags behind."""
 
 
 @attrs.define(eq=False)

@@ -80,7 +80,7 @@ def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
 
 
 def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Return all vectors between the bounds with at most `most` pods, in lexicographic order.
+    """Enumerate count vectors between bounds, with at most `most` pods, in lexicographic order.
 
     None if there are more than `limit`. The zero vector is included.
     """
@@ -239,17 +239,17 @@ class _Search:
                 yield from self._order_by_spread(list(alike))
 
     def _net(self, differences: Ints, moves: Ints) -> Ints:
-        """Return the net benefit of differences, given by index, after the migrations: T x L."""
+        """Return the net benefit of differences (indices) after the migrations, by level."""
         worths, awaited = self.worths[differences], self.awaited[differences]
         return self.problem.net_benefits(worths, awaited, moves)
 
     def _allowed(self, differences: Ints) -> Ints:
-        """Return the maximum number of touches of each difference, given by index."""
+        """Return the maximum number of touches of each difference (index) within the limits."""
         touched, limits = self.changes.touched[differences], self.problem.limits
         return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
 
     def _list_candidates(self) -> tuple[Ints, Ints]:
-        """Return potentially beneficial differences, T, with upper bounds, T x L, in order."""
+        """Return beneficial differences (indices) with upper bounds by level, best first."""
         problem, vectors, touched = self.problem, self.changes.vectors, self.changes.touched
         fetched = np.maximum(vectors - problem.waiting, 0)
         # Headroom is reserved for new, pending pods.
@@ -273,7 +273,7 @@ class _Search:
         return found[order], most[order]
 
     def _cloud_may_hold(self, index: int) -> bool:
-        """Return whether the cloud may hold the pods leaving the edge, an optimistic test.
+        """Determine optimistically whether the cloud may hold the pods leaving the edge.
 
         Migrations from the cloud, with any selection of pods, may release the capacity.
         """
@@ -295,7 +295,7 @@ class _Search:
         return possible and problem.cloud.after_leaving(vacated).holds(counts)
 
     def _may_begin(self, difference: Ints, counts: Ints) -> bool:
-        """Return whether a first departure from the edge or arrival at the edge is feasible."""
+        """Determine whether a first departure from the edge or arrival at the edge is feasible."""
         problem = self.problem
         room = np.maximum(problem.free, 0).sum(axis=0)
         fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
@@ -337,7 +337,7 @@ class _Search:
     def _walk(
         self, targets: Ints, allowed: Ints, digits: Digits | None = None
     ) -> tuple[Ints, Walk]:
-        """Return the states on paths to the targets within the allowed touches, and the paths.
+        """Return states and shortest paths to the target differences within the allowed touches.
 
         digits: the cost is touches, then spread, then fragmentation; None: touches.
         """
@@ -353,7 +353,7 @@ class _Search:
         return states, walked
 
     def _limit_touches(self, targets: Ints, allowed: Ints) -> Ints:
-        """Return the greatest number of touches of each state with a reachable target.
+        """Return the greatest useful number of touches of each state, for reachable targets.
 
         allowed: most touches at each target.
         """
@@ -370,7 +370,7 @@ class _Search:
 
     @cached_property
     def _worthwhile(self) -> NDArray[np.bool_]:
-        """K x X: worthwhile changes of each of the K changeable nodes."""
+        """Worthwhile changes of each changeable node, as a mask (nodes x changes)."""
         problem = self.problem
         possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
         # Edge-wide headroom may require departures from any node.
@@ -425,7 +425,10 @@ def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[O
 
 
 def item_weights(problem: EdgeProblem) -> Ints:
-    """Return W x I: each resource, mixtures of CPU and memory, each item, and all items alike."""
+    """Return weights of items for the relaxation, shape (weights, items).
+
+    The weights are each resource, mixtures of CPU and memory, each item, and all items alike.
+    """
     number = len(problem.items)
     largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
     parts = np.array(
@@ -441,10 +444,10 @@ def item_weights(problem: EdgeProblem) -> Ints:
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """Return the most that the nodes can add to each weight, (most + 1) x (most + 1) x W.
+    """Return upper bounds on each weight's change by all nodes, for the reachability relaxation.
 
-    vectors: X x I. options: N x X, possible changes of each node next to no change. The first index
-    is the number of pods that may come, the second the number that may leave.
+    Shape (most + 1, most + 1, weights): by the number of arriving pods, and of departing pods.
+    vectors: changes x items. options: nodes x changes, permitted changes next to no change.
     """
     coming = np.maximum(vectors, 0).sum(axis=1)
     leaving = np.maximum(-vectors, 0).sum(axis=1)
@@ -474,7 +477,10 @@ def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, mos
 def filter_reachable(
     differences: Ints, touches: Ints, added: Ints, weighing: Ints
 ) -> NDArray[np.bool_]:
-    """Return which differences, T x I, are not proven unreachable within these touches, T."""
+    """Return a mask of edge count differences that the relaxation does not prove unreachable.
+
+    differences: one row of items for each candidate; touches: permitted touches of each candidate.
+    """
     surplus = differences.sum(axis=1)
     most = added.shape[0] - 1
     come = np.clip((touches + surplus) // 2, 0, most)

@@ -194,7 +194,7 @@ class EdgeProblem:
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
-        """Return the problem with the pods of other workloads fixed."""
+        """Return the problem restricted to the workloads; pods of other workloads are fixed."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         return attrs.evolve(self, items=tuple(self.items[i] for i in kept))
 
@@ -294,7 +294,7 @@ class EdgeProblem:
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Return whether any migration to the edge could be beneficial for the workload."""
+        """Determine whether any migration to the edge could be beneficial for the workload."""
         share = self.gains.shares[workload]
         more = min(self.limits.max_moves, share.total - share.edge)
         waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
@@ -310,27 +310,33 @@ class EdgeProblem:
         return net(sum_gains(self.worths, moves), self.cost(moves))
 
     def gain_arrays(self, vectors: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return gains and benefits of differences, T x I, both T x L, and awaited arrivals, T."""
+        """Return gains and benefits by level, and awaited arrivals, for edge count differences.
+
+        Gains and benefits have the shape (differences, levels).
+        """
         workloads = [item.workload for item in self.items]
         gains = self.gains.of_vectors(workloads, vectors)
         worths = self.worths.of_vectors(workloads, vectors) if self.price else gains
         return gains, worths, np.clip(vectors, 0, self.waiting).sum(axis=1)
 
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
-        """Return the benefits less the price of the migrations, T x L.
+        """Return benefits less the price of migrations, shape (differences, priority levels).
 
         The initial placement of a pod is no migration, and its capacity is worth any price.
         """
         return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """Return the fragmentation of T nodes, given by index, with free capacity `room`, T x R."""
+        """Return the fragmentation cost of nodes (indices), given free capacity.
+
+        room: nodes x resources.
+        """
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
     def added_fragmentation(self, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
-        """Return the additional fragmentation of K changes, K x I, on their nodes, K.
+        """Return the additional fragmentation of changes (changes x items) on their nodes.
 
-        free: N x R.
+        free: nodes x resources.
         """
         before = self.costs(np.arange(len(free)), free)
         added = np.empty(len(nodes), dtype=np.int64)

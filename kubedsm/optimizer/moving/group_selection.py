@@ -45,7 +45,7 @@ class Selection:
 
 
 def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select groups; without any beneficial group, try defragmenting migrations."""
+    """Select migration groups by benefit; without any, try defragmenting migrations."""
     selected = _select_allowed(snapshot, problem, moves)
     limits = problem.limits
     if selected.moves or not limits.defragment:

@@ -76,7 +76,7 @@ class ChangesProgramme:
         return weights
 
     def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
-        """Return the weights, V, of the net gains at a level, and the constant term.
+        """Return objective weights of the net gains at a priority level, and the constant term.
 
         Capacity for a pending pod is worth any price.
         """
@@ -113,7 +113,7 @@ class ChangesProgramme:
         rows.add((made, 1), most=len(made) - 1)
 
     def _list_acting(self) -> Ints:
-        """Return the nodes to change; of equal nodes as many as there may be migrations."""
+        """Return the nodes to change; of equivalent nodes as many as permitted migrations."""
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
@@ -127,7 +127,7 @@ class ChangesProgramme:
         return np.array(kept, dtype=np.int64)
 
     def _add_touches(self) -> tuple[Ints, Ints]:
-        """Return variables, K x I, for pods coming to and leaving each node."""
+        """Add variables for pods coming to and leaving each node, shape (nodes, items)."""
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
@@ -222,7 +222,7 @@ class ChangesProgramme:
             self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
     def _add_steps(self, items: list[int]) -> tuple[int, Ints]:
-        """Add a variable for each further edge pod of a workload, each after the previous."""
+        """Add QoS variables: one for each further edge pod of a workload, in sequence."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         lowest = -min(int(self._away[items].sum()), most)
         highest = min(int(problem.supply[items].sum()), most)

@@ -282,7 +282,7 @@ class Samples:
                 yield position
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return N: score improvement of the pod on each node; 0 for forbidden nodes."""
+        """Return the score improvement by migrating the pod to each node; 0 for forbidden nodes."""
         name = self.now.nodes.names[source]
         if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
             return np.zeros(len(self.known))
@@ -295,7 +295,7 @@ class Samples:
         )
 
     def _gains_of_both(self, pod: Pod, source: int) -> Floats:
-        """Return N: combined score improvement of each node and the source."""
+        """Return the combined score improvement of source and target, for each target node."""
         now, own = self.now, self.now.own
         left = np.maximum(now.used[source] - now.estimate_use(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)
