@@ -1,1 +1,1 @@
-"""What test modules share. They import from here, and never from one another."""
+"""Helpers shared by test modules, which never import from one another."""

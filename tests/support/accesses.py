@@ -1,4 +1,4 @@
-"""What the scheduler asks of an API server, as the rights that it needs for that."""
+"""RBAC permissions that the scheduler's requests to the API server need."""
 
 from kubedsm.kube.calls.permissions import Right
 from kubedsm.kube.client.port import APPROVALS
@@ -11,7 +11,7 @@ OF_ITS_OWN = ("configmaps", "leases")
 
 
 def right_for(request):
-    """None for what everybody may ask."""
+    """Return the permission that a request needs; None if every client has it."""
     asked = attributes_of(request.method, request.path, request.query)
     if asked.path:
         return None
@@ -25,7 +25,7 @@ def right_for(request):
 
 
 class Accesses(Faults):
-    """The rights that were needed; goes wrong as `fault` says, at the first path that ends so."""
+    """Faults that record the permissions used; requests for paths ending in `failing` fail."""
 
     def __init__(self, failing="", fault=None):
         self.rights = set()

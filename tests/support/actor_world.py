@@ -1,4 +1,4 @@
-"""A small emulated cluster in virtual time, and the few words that tests of its actors need."""
+"""Small emulated cluster in virtual time, for tests of controllers and kubelets."""
 
 import asyncio
 import random
@@ -49,7 +49,7 @@ def template(name: str, **spec: str) -> Object:
 
 
 def condition(obj: Object, kind: str) -> tuple[str, str]:
-    """Its status and reason."""
+    """Return status and reason of an object's condition; empty texts if absent."""
     found = find_condition(obj["status"].get("conditions", []), kind)
     return (found["status"], found.get("reason", "")) if found else ("", "")
 
@@ -119,7 +119,7 @@ class World:
         self.api.bind(*key_of(pod), {"metadata": identity, "target": target})
 
     def bind_all(self, app: str = "") -> None:
-        """Every unbound pod, round robin."""
+        """Bind all pending pods of the app, round-robin over the nodes."""
         waiting = [
             pod
             for pod in self.pods(app)
@@ -129,7 +129,7 @@ class World:
             self.bind(pod, NODE_NAMES[index % len(NODE_NAMES)])
 
     def schedule_always(self) -> Callable[[], None]:
-        """Have every new pod bound a moment after it appears. Returns what stops that."""
+        """Bind every new pod shortly after its creation; return a function that stops this."""
         loop = asyncio.get_running_loop()
 
         def noticed(change: ObjectChange) -> None:
@@ -179,9 +179,10 @@ async def emulated(
     paced: bool = False,
     **timing: float,
 ) -> AsyncIterator[World]:
-    """Three equal nodes. Pods start in 0.2 s and stop in 0.1 s unless `timing` says otherwise.
+    """Run an emulated cluster with three equal nodes.
 
-    It is 2026-01-01T00:00:00Z, also for the second cluster of a test.
+    Pods start in 0.2 s and stop in 0.1 s unless `timing` says otherwise. The wall clock begins at
+    2026-01-01T00:00:00Z, also for the second cluster of a test.
     """
     clock = VirtualClock(VirtualClock().epoch - asyncio.get_running_loop().time())
     spec = ClusterSpec(

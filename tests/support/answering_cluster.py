@@ -1,4 +1,4 @@
-"""A cluster that gives one answer."""
+"""Fake `Cluster` that gives the same response to every request."""
 
 import json
 
@@ -13,12 +13,12 @@ POD = decoding.pod(
 
 
 def refusal(code, message="no"):
-    """What an API server says that refuses, and gives no reason for programs."""
+    """Return an API server's error response: a Status without reason."""
     return Response(code, orjson.dumps({"kind": "Status", "code": code, "message": message}))
 
 
 class AnsweringCluster:
-    """Answers everything the same, and remembers what it was asked."""
+    """Fake `Cluster` with one response, which records the requests."""
 
     def __init__(self, answer, status=200):
         self.answer = answer

@@ -1,4 +1,4 @@
-"""What a Prometheus would have the scheduler know of response times, fed in by hand."""
+"""Response latency measurements, as if read from Prometheus."""
 
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Answers, Measured
@@ -8,7 +8,10 @@ WEB = Workload("default", "Deployment", "web")
 
 
 def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0):
-    """What requests take, ms, in tiers of so many requests/s, at a time since the epoch."""
+    """Return a measurement of response latencies by tier, in ms.
+
+    `at` is the Unix time; `rates` are requests per second of both tiers.
+    """
     answers = {
         tier: Answers(rate, milliseconds / 1000)
         for tier, milliseconds, rate in zip(Tier, (edge, cloud), rates, strict=True)
@@ -18,7 +21,7 @@ def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0):
 
 
 def tell(world, edge=None, cloud=None, **said):
-    """A sample of now."""
+    """Pass a measurement taken now to the scheduler of a world."""
     measured = sample(world.clock.wall(), edge, cloud, **said)
     world.runtime.handler.handle(MeasuredApplied(measured))
 

@@ -1,4 +1,4 @@
-"""Configurations with everything that may be set, and documents that may be none."""
+"""Hypothesis strategies for configurations with all settings, and for invalid documents."""
 
 import json
 

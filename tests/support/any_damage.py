@@ -1,4 +1,4 @@
-"""Documents of which a field holds what it must not, or is missing."""
+"""Damage to JSON documents: fields replaced by wrong values, or removed."""
 
 import copy
 
@@ -12,7 +12,7 @@ JUNK = (
 
 
 def places(value, path=()):
-    """The path of every field and item of a document."""
+    """Yield the path of every field and item of a document."""
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list):
@@ -25,7 +25,7 @@ def places(value, path=()):
 
 
 def put(document, path, value):
-    """Change a document in place, as far as there is such a place."""
+    """Replace or remove the value at a path of a document, in place; ignore a missing path."""
     *parents, last = path
     value = value if value is MISSING else copy.deepcopy(value)
     for key in parents:

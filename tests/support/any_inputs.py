@@ -1,4 +1,4 @@
-"""Whatever may come in: objects of every kind, valid at the edges of the API, or damaged."""
+"""Hypothesis strategies for API objects of every kind: extreme but valid, or damaged."""
 
 import attrs
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ from support.any_objects import nodes, pod_specs, pods
 
 @attrs.frozen
 class Odd:
-    """An object to create, and what is then put where in it, by numbers of its places."""
+    """API object to create, and damage to show afterwards: pairs of place number and value."""
 
     resource: Resource
     object: dict
@@ -72,7 +72,7 @@ def _workloads(draw, **more):
 
 
 def _plain(*specs, **fields):
-    """Objects with these fields and one of the specs."""
+    """Return a strategy for objects with the given fields and one of the specs."""
     return st.builds(
         lambda named, spec: {"metadata": dict(named), **spec, **fields},
         _NAMED,

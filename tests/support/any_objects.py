@@ -1,4 +1,4 @@
-"""Objects with everything the API accepts, however absurd it is, as JSON; and clusters of them."""
+"""Hypothesis strategies for API objects with arbitrary valid values, and for clusters of them."""
 
 from hypothesis import strategies as st
 
@@ -224,7 +224,7 @@ def _hundred(number):
 
 @st.composite
 def nodes(draw, name):
-    """Some are as `edge` and `cloud` would be."""
+    """Draw a Node; some carry edge or cloud labels."""
     amounts = {resource: draw(_AMOUNTS) for resource in RESOURCES}
     labels = {
         "kubernetes.io/hostname": name,
@@ -267,7 +267,7 @@ def pods(draw, name, owners=()):
 
 @st.composite
 def _known_pods(draw, number, places):
-    """As a watch shows them: what the API server and kubelets add, and the node, if it has one."""
+    """Draw a Pod as a watch shows it: with server and kubelet fields, and possibly a node."""
     place = draw(st.sampled_from((None, None, *places[:1], *places)))
     app = draw(_APPS)
     owner = {"kind": "ReplicaSet", "name": f"{app}-h", "uid": app, "controller": True}

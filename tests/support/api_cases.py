@@ -1,4 +1,4 @@
-"""Objects to try the API server with, and what is expected of its refusals."""
+"""Objects for tests of the emulated API server, and expected errors."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 
 def api_server(clock: FixedClock) -> ApiServer:
-    """With a namespace `shop`."""
+    """Return an emulated API server with a namespace `shop`."""
     server = ApiServer(clock, random.Random(0))
     server.create(NAMESPACES, {"metadata": {"name": "shop"}})
     return server
@@ -59,7 +59,7 @@ def bind(api: ApiServer, name: str = "a", node: str = "n2", **metadata: Any) -> 
 
 
 def run(api: ApiServer, name: str = "a", *, ready: bool = True) -> Object:
-    """Bound and Running, as a kubelet would make it."""
+    """Bind a pod and set its status to Running, as a kubelet does."""
     bind(api, name)
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     running = {"status": {"phase": "Running", "conditions": conditions}}

@@ -1,4 +1,4 @@
-"""Requests to the emulated API server's routes, and what is answered."""
+"""HTTP requests to the emulated API server's routes, and their responses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ def watching(routes: Routes, path: str = PODS_PATH, **query: str) -> WatchStream
 
 
 async def seen(stream: WatchStream) -> list[tuple[str, str]]:
-    """Type and name of each event that is there already."""
+    """Return type and name of each event that a watch has buffered."""
     events = []
     while stream.waiting:
         event = orjson.loads(await anext(stream))

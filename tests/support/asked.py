@@ -1,10 +1,10 @@
-"""Explanations as plain text, and facts as JSON."""
+"""Explanations of the scheduler, converted to plain text and to JSON."""
 
 import msgspec
 
 
 def said(words):
-    """A sentence, with links as what they are called."""
+    """Return a sentence as text, with links replaced by their labels."""
     return "".join(word if isinstance(word, str) else word.text or "then" for word in words)
 
 
@@ -13,7 +13,7 @@ def lines_of(answer):
 
 
 def section(answer, title):
-    """The lines and the rows of the section whose title begins like that; None if there is none."""
+    """Return lines and table rows of the section whose title starts with `title`, or None."""
     for found in answer.sections:
         if found.title.startswith(title):
             rows = found.table.rows if found.table else ()
@@ -22,7 +22,7 @@ def section(answer, title):
 
 
 def links_of(answer):
-    """All that can be asked about further: kinds with keys."""
+    """Return the objects that an explanation links to: kind and key."""
     cells = [
         cell for part in answer.sections if part.table for row in part.table.rows for cell in row
     ]
@@ -32,5 +32,5 @@ def links_of(answer):
 
 
 def as_sent(facts):
-    """Facts as the JSON that a client receives."""
+    """Return facts as decoded from the JSON that a client receives."""
     return msgspec.json.decode(msgspec.json.encode(facts))

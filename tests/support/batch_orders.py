@@ -1,4 +1,4 @@
-"""What comes of a batch placed pod by pod, in every order and wherever each may go."""
+"""Results of placing a batch pod by pod, over all orders and all choices of nodes."""
 
 from collections import Counter, defaultdict
 
@@ -12,7 +12,7 @@ def promises(workload):
 
 
 def best_of_all(snapshot, batch):
-    """The best that any order and any choice of nodes reaches, each pod seeing those before it."""
+    """Return the best result over all orders and node choices, by exhaustive search."""
     found = {}
 
     def extend(feasibility, homes):
@@ -30,7 +30,7 @@ def best_of_all(snapshot, batch):
 
 
 def most_served(snapshot, batch):
-    """Trying everything; of pods that are alike it is all the same which."""
+    """Return the most pods placed by priority, by exhaustive search over distinct pods."""
     kinds = defaultdict(list)
     for p in batch:
         kinds[p.pod_class, tuple(p.labels.items()), p.namespace].append(p)
@@ -59,6 +59,6 @@ def served(batch, decision):
 
 
 def served_by(batch, placed):
-    """How many pods have a node, those of the highest priority first."""
+    """Return the number of placed pods by priority, highest first."""
     found = Counter(p.pod_class.priority for p in placed)
     return [found[p] for p in sorted({p.pod_class.priority for p in batch}, reverse=True)]

@@ -1,7 +1,7 @@
-"""A real browser: Debian's chromium, driven by playwright.
+"""Debian's chromium, controlled by playwright.
 
-Whatever a test does in it, nothing is asked of another machine, nothing is forbidden by the page's
-own policy, and no script fails: that is looked at when the test leaves its page.
+On leaving a page, tests check that it requested nothing from other hosts, violated no content
+security policy, and raised no script error.
 """
 
 import os
@@ -38,7 +38,7 @@ PICTURES = os.environ.get("KUBEDSM_SCREENSHOTS", "")
 
 @asynccontextmanager
 async def chromium():
-    """Enter a browser, in which pages are opened by `Browser.page`."""
+    """Run a browser; open pages by `Browser.page`."""
     expect.set_options(timeout=1000 * PATIENCE)
     async with async_playwright() as playwright:
         # Nobody else's content is shown, and in a container there is no sandbox to be had.
@@ -55,7 +55,7 @@ class Browser:
 
     @asynccontextmanager
     async def page(self, url, width=1440, height=900, *, dark=False, failing=(), **context):
-        """Enter the page at that URL; `failing`: parts of what the console may complain of."""
+        """Open the page at a URL; `failing` are parts of console messages that are allowed."""
         async with await self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
@@ -74,7 +74,7 @@ class Browser:
 
 @attrs.define(slots=False)  # playwright notes on it what listens
 class Seen:
-    """What a page asked for, and what its console complained of."""
+    """Requests of a page, and error messages on its console."""
 
     requests: list[str] = attrs.field(factory=list)
     complaints: list[str] = attrs.field(factory=list)
@@ -93,7 +93,7 @@ class Seen:
 
 
 def _is_of(asked, url):
-    """Whether only the page's own server is asked, or nobody."""
+    """Return whether a request goes to the page's own server, or to no server."""
     own, other = URL(url), URL(asked)
     return (
         other.scheme in {"data", "blob"}
@@ -103,14 +103,14 @@ def _is_of(asked, url):
 
 
 async def keep(page, name):
-    """Keep a screenshot, if somebody wants them."""
+    """Save a screenshot if KUBEDSM_SCREENSHOTS is set."""
     if PICTURES:
         # Without what is on its way from one place to another.
         await page.screenshot(path=f"{PICTURES}/{name}.png", animations="disabled")
 
 
 async def violations(page):
-    """What axe-core finds wrong about the page as it is now, each with where."""
+    """Return the accessibility violations that axe-core finds, each with its element."""
     found = await Axe().run(page)
     return [
         f"{each['id']}: {each['help']}: {node['target']}"

@@ -1,4 +1,4 @@
-"""A command that ends by itself, in this process: it has imported already what they all need."""
+"""Commands run to their end in this process, which has already imported their modules."""
 
 import io
 import subprocess

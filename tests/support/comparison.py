@@ -1,4 +1,4 @@
-"""What of an answer is compared with the recording, and where the two differ."""
+"""Comparison of API responses with recorded ones, restricted to stable fields."""
 
 import re
 from typing import Any
@@ -19,7 +19,7 @@ _MOMENTS = {"creationTimestamp", "expirationTimestamp"}
 
 
 def object_view(obj: Object) -> Object:
-    """The compared fields of an object: who it is, whose, where, how many, how it is."""
+    """Return the compared fields of an object: identity, owners, node, counts and state."""
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     counts = {
         key: value
@@ -50,7 +50,7 @@ def object_view(obj: Object) -> Object:
 
 
 def status_view(status: Object) -> Object:
-    """The compared fields of a Status."""
+    """Return the compared fields of a Status."""
     details = status.get("details") or {}
     refused = status.get("code") in _REFUSALS
     return {
@@ -72,7 +72,7 @@ def differing(label: str, expected: Object, got: Object) -> list[str]:
 
 
 def compare(recorded: Any, ours: Any, body: Any, known: Correspondence) -> list[str]:
-    """Where our answer differs; what it teaches goes into `known`.
+    """Return the differences of our response from the recorded one; update `known`.
 
     `body` is the recorded request's: every field that it set is compared too.
     """
@@ -96,7 +96,7 @@ def compare(recorded: Any, ours: Any, body: Any, known: Correspondence) -> list[
 
 
 def _compare_answers(recorded: Object, ours: Object, known: Correspondence) -> list[str]:
-    """What was asked for and is not stored: a review, a token."""
+    """Return the differences of objects that are not stored: access reviews, tokens."""
     token, own_token = ((of.get("status") or {}).get("token") for of in (recorded, ours))
     if token and own_token:
         known.words.setdefault(token, own_token)
@@ -111,7 +111,7 @@ def _lasting(value: Any) -> Any:
 
 
 def compare_objects(recorded: Object, ours: Object, known: Correspondence) -> list[str]:
-    """Two objects that were recognised as the same one."""
+    """Return the differences between a recorded object and its counterpart of this run."""
     metadata = ours["metadata"]
     name = metadata.get("name", "")
     differences = differing(name, object_view(known.translate(recorded)), object_view(ours))
@@ -153,7 +153,10 @@ def _compare_lists(recorded: Object, ours: Object, known: Correspondence) -> lis
 
 
 def compare_discovery(recorded: Object, ours: Object) -> list[str]:
-    """Every entry that is listed equals the recorded one; listing less is right, nothing is not."""
+    """Return the differences of discovery documents: listed entries must equal recorded ones.
+
+    Fewer entries are allowed, but not an empty list.
+    """
     if "major" in recorded:
         return differing("version", recorded, ours)
     if recorded["kind"] == "APIVersions":
@@ -174,7 +177,7 @@ def compare_discovery(recorded: Object, ours: Object) -> list[str]:
 
 
 def _fields_set(body: Any, recorded: Any, ours: Any, path: tuple[Any, ...]) -> list[str]:
-    """Every field that the request set reads in our answer as it does in the recorded one."""
+    """Return the differences in fields that the request set."""
     if isinstance(body, dict) and isinstance(recorded, dict) and isinstance(ours, dict):
         return [
             difference

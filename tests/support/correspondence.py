@@ -1,8 +1,8 @@
-"""Which name, uid, hash and resourceVersion of this run stands for which of the recording.
+"""Mapping of recorded names, uids, hashes and resourceVersions to those of this run.
 
-Every time an object of the recording is recognised in this run, what identifies it is learnt; from
-then on requests and expectations that mention the recorded one mention ours. A recorded value is
-learnt once: if the two drift apart later, that is a difference and not a new lesson.
+The mapping is learnt whenever an object of the recording is recognised in this run, and applied to
+later requests and expected responses. A recorded value is learnt once; if the two diverge later,
+that is a difference.
 """
 
 import re
@@ -58,7 +58,7 @@ class Correspondence:
             self.words.setdefault(recorded, ours)
 
     def translate(self, value: Any) -> Any:
-        """The recorded JSON value as it should read in this run."""
+        """Return a recorded JSON value with all known identifiers replaced."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list):
@@ -90,9 +90,9 @@ class Correspondence:
 def pair(
     recorded: list[Object], ours: list[Object], known: Correspondence
 ) -> list[tuple[Object, Object]]:
-    """Recognise recorded objects in this run, by name or by what the name was generated from.
+    """Match recorded objects with objects of this run, by name or generateName.
 
-    Of several that could be meant the first is taken. Objects without a partner are left out.
+    Of several candidates the first is taken. Objects without a match are left out.
     """
     left = {obj["metadata"]["name"]: obj for obj in ours}
     pairs = []
@@ -114,7 +114,10 @@ def pair(
 
 
 def _same_origin(recorded: Object, ours: Object, known: Correspondence, *, exactly: bool) -> bool:
-    """Whether both names come from one generateName, up to a hash not seen yet unless `exactly`."""
+    """Return whether both names come from one generateName.
+
+    Hashes not seen before are ignored, unless `exactly`.
+    """
     origin = recorded["metadata"].get("generateName")
     own = ours["metadata"].get("generateName")
     if not origin or not own:

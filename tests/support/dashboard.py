@@ -1,4 +1,4 @@
-"""The dashboard of the monitoring component: its panels, and what they ask."""
+"""Grafana dashboard of the monitoring component: its panels and queries."""
 
 import json
 
@@ -11,7 +11,7 @@ VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"][
 
 
 def queries(panel, **variables):
-    """Each query with Grafana's variables filled in; those of the dashboard let all through."""
+    """Yield each query of a panel with Grafana's variables filled in, `.*` by default."""
     filled = {**dict.fromkeys(VARIABLES, ".*"), **variables}
     for target in panel["targets"]:
         query = target["expr"]

@@ -1,4 +1,4 @@
-"""Pictures of a demo that never ran."""
+"""Frames of the demo with made-up values."""
 
 import msgspec
 

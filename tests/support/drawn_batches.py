@@ -1,4 +1,4 @@
-"""Batches drawn from a seed, as packings of both tiers, and what choices about them are worth."""
+"""Random batches as packing problems of both tiers, and values of their solutions."""
 
 import random
 from collections import Counter
@@ -22,9 +22,9 @@ OBJECTIVES = (
 
 
 def drawn_batch(seed, most=9):
-    """An instance, its edge and its cloud.
+    """Draw a batch; return the instance, and the packing problems of edge and cloud.
 
-    Some with two turns, some with nodes that pods like less.
+    Some have two priorities, some have nodes with untolerated PreferNoSchedule taints.
     """
     case = drawn(seed, most)
     tiers = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
@@ -40,7 +40,7 @@ def drawn_batch(seed, most=9):
 
 
 def loads_of(packing, targets):
-    """The loads, and how many pods of each workload and kind these are."""
+    """Return the nodes' loads, and the number of pods per node and kind."""
     kind_of = {pod.uid: at for at, kind in enumerate(packing.kinds) for pod in kind.pods}
     row_of = {node.name: at for at, node in enumerate(packing.nodes)}
     loads = packing.nothing()
@@ -50,7 +50,7 @@ def loads_of(packing, targets):
 
 
 def worth_of(edge, cloud, choice, members):
-    """Pods placed by turn, QoS lowered by unevenness, and less for what the edge is disliked."""
+    """Return the objective of a solution: pods placed by turn, QoS less unevenness, penalties."""
     (on_edge, picks), (in_cloud, _) = loads_of(edge, choice.edge), loads_of(cloud, choice.cloud)
     turns = [kind.rank.turn for kind in edge.kinds]
     placed = (on_edge.sum(axis=0) + in_cloud.sum(axis=0)).tolist()

@@ -1,4 +1,4 @@
-"""Packings drawn from a seed: many nodes alike, and much that tells the others apart."""
+"""Random packing problems with many equal nodes and several distinguishing features."""
 
 import random
 
@@ -13,7 +13,7 @@ from support.placement_instances import node, pod, resources, snapshot
 
 
 def drawn_packing(seed):
-    """Mostly more nodes than pods; a measure of fragmentation comes with them, or None."""
+    """Draw a packing problem, mostly with more nodes than pods, and a fragmentation or None."""
     rng = random.Random(seed)
     zones = rng.choice(("a", "ab", "abc"))
     nodes = [
@@ -54,7 +54,7 @@ def drawn_packing(seed):
 
 
 def drawn_spread(seed, packing):
-    """Where replicas of the packing's workloads are already."""
+    """Draw the nodes of existing replicas of the problem's workloads."""
     rng = random.Random(seed)
     spread = ReplicaSpread(packing.rows.index.zones, {}, {})
     for workload in sorted({each.workload for kind in packing.kinds for each in kind.pods}):

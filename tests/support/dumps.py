@@ -1,4 +1,4 @@
-"""Dumps of a cluster, and what they are made of."""
+"""Dumps of clusters, for the commands that read them."""
 
 import orjson
 
@@ -32,7 +32,10 @@ def dump_of(*items):
 
 
 def crowded_batch():
-    """Eight services of ten pending pods, above the exact-search limit; some find no node."""
+    """Return eight services of ten pending pods, above the exact-search limit.
+
+    Some pods are unschedulable.
+    """
     nodes = [node(f"e{at}", "edge", cpu="9500m", memory="16Gi") for at in range(5)]
     pods = [
         _replica(f"w{at}", number, cpu=f"{500 + 130 * at}m", memory=f"{2000 - 150 * at}Mi")
@@ -43,7 +46,7 @@ def crowded_batch():
 
 
 def crowded_edge():
-    """Ten services with most of their pods in the cloud, and an edge that is almost full."""
+    """Return ten services with most of their pods in the cloud, and an almost full edge."""
     nodes = [node(f"e{at}", "edge", cpu=f"{700 + 90 * at}m") for at in range(10)]
     pods = [
         _replica(f"w{at}", number, cpu=f"{600 + 70 * at}m", node="c1" if number else f"e{at}")

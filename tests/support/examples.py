@@ -1,4 +1,4 @@
-"""How many examples a test draws: few in the suite, always the same ones; more by a profile."""
+"""Number of hypothesis examples: few and deterministic in the suite, more by profile."""
 
 from hypothesis import HealthCheck, settings
 
@@ -7,7 +7,7 @@ _USUAL = 100
 
 
 def examples(number):
-    """So many where the profile has 100. Those of the suite do not change from run to run."""
+    """Return settings for `number` examples, scaled by the profile; deterministic by default."""
     profile = settings.default
     return settings(
         max_examples=max(1, number * profile.max_examples // _USUAL),

@@ -1,4 +1,4 @@
-"""A Prometheus in this process, in virtual time, which says what a test has it say."""
+"""Fake Prometheus in this process, in virtual time, with responses set by a test."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ DOWN = Failure("Connection refused", unreachable=True)
 
 
 def node_series(**values):
-    """Of each node a value, for all that is asked about nodes."""
+    """Return the node query results with one value per node."""
     return {
         f"node_{kind}": {(("instance", f"{name}:9100"),): value for name, value in values.items()}
         for kind in ("cpu", "memory", "net", "disk")

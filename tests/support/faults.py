@@ -1,4 +1,4 @@
-"""What may go wrong with a call or a watch, and when."""
+"""Faults of requests and watches, at a given count."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from kubedsm_lab.emulator.front import RequestFault
 
 
 class FaultAt:
-    """Disturb the n-th request, or the n-th watch line; count what comes by."""
+    """Fault of the n-th request or the n-th watch line; counts both."""
 
     def __init__(self, *, request=None, fault=None, line=None, delivery=None):
         self.request_at, self.fault = request, fault

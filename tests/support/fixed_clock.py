@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on; nothing waits on it."""
+"""Clock that advances only when told to."""
 
 import attrs
 

@@ -1,6 +1,6 @@
-"""Values held against Grafana's own types, which its foundation SDK has generated from its schema.
+"""Validation of dashboards against the types of Grafana's foundation SDK.
 
-The SDK reads what it knows and passes by the rest: hence a second look.
+The SDK ignores unknown fields; the module therefore compares its output with the input.
 """
 
 import json
@@ -14,14 +14,14 @@ register_default_plugins()
 
 
 def faults(document):
-    """Lines, each of which says where the document is no dashboard of Grafana's, and why."""
+    """Return the errors of a dashboard document, each with its location."""
     read = Dashboard.from_json(document)
     known = json.loads(json.dumps(read, cls=JSONEncoder))
     return [*dropped(document, known, ""), *_unknown_kinds(read)]
 
 
 def _unknown_kinds(read):
-    """Panels and queries of kinds that the SDK has no types of, and takes as they are."""
+    """Yield panels and queries of types that the SDK does not know, and passes on unchecked."""
     for panel in read.panels:
         if isinstance(panel, Panel):
             if panelcfg_config(panel.type_val) is None:
@@ -31,7 +31,7 @@ def _unknown_kinds(read):
 
 
 def dropped(given, known, where):
-    """What is in one, and not in the other that was made of it."""
+    """Yield the locations of values that are in `given` but not in `known`."""
     if isinstance(given, dict) and isinstance(known, dict):
         for key, value in given.items():
             at = f"{where}.{key}"

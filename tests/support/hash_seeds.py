@@ -1,4 +1,4 @@
-"""What a program prints, whatever the seed of hashing."""
+"""Output of a program under different hash seeds."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def printed_by_hash_seeds(program):
-    """The different outputs of the program under two seeds; it sees the tests' modules."""
+    """Return the distinct outputs of a Python program under two hash seeds."""
     return {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""What may happen to a mirror, drawn from a seed, and all that it then knows."""
+"""Random histories of a mirror, and its complete state afterwards."""
 
 import random
 
@@ -129,7 +129,7 @@ def happen(mirror, rng, version, classes=CLASSES):
 
 
 def happen_beside(mirror, rng):
-    """What decisions and surroundings do to it."""
+    """Apply one random change other than a watch event: a decision, or a change of surroundings."""
     uid, move = Uid(f"p{rng.randrange(14)}-{rng.randrange(2)}"), f"move-{rng.randrange(3)}"
     known = mirror.pod(uid)
     match rng.randrange(10):
@@ -157,7 +157,7 @@ def happen_beside(mirror, rng):
 
 
 def state_of(mirror):
-    """All that it knows, in an order that does not depend on when it was told of what."""
+    """Return all that a mirror stores, independent of the order of events."""
     seen = mirror.snapshot()
     pods = {uid: attrs.asdict(pod, recurse=False) for uid, pod in seen.pods.items()}
     return {

@@ -1,4 +1,4 @@
-"""What a pod is given to find its API server: for a process that is in none."""
+"""In-cluster configuration of a pod, for a process outside of a cluster."""
 
 import os
 import ssl
@@ -14,7 +14,7 @@ from support.rights import Logged, token_of
 
 @attrs.frozen
 class Secured:
-    """The https front of an emulated cluster that enforces access."""
+    """HTTPS server of an emulated cluster with enforced access."""
 
     cluster: object
     url: str
@@ -26,7 +26,7 @@ class Secured:
         return ssl.create_default_context(cadata=self.ca.decode())
 
     def environment_of(self, folder, namespace, name):
-        """The environment of a pod with that ServiceAccount; what is mounted is in the folder."""
+        """Write a ServiceAccount's mounted files; return the environment variables of a pod."""
         folder.mkdir()
         (folder / "token").write_text(token_of(self.cluster, namespace, name))
         (folder / "ca.crt").write_bytes(self.ca)
@@ -42,7 +42,7 @@ class Secured:
 
 @asynccontextmanager
 async def secured(cluster):
-    """Serve a cluster over https, and write down what it is asked."""
+    """Serve a cluster over HTTPS, and log its requests."""
     tls, log = server_tls(["127.0.0.1"]), Logged(cluster.routes)
     async with HttpFront(log, tls=tls.context) as front:
         yield Secured(cluster, front.url, tls.ca, log)

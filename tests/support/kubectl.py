@@ -1,4 +1,4 @@
-"""The real kubectl, on an emulated cluster."""
+"""The real kubectl, run against an emulated cluster."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ class Kubectl:
     home: Path
 
     def __call__(self, *arguments, code=0):
-        """What it prints, on stderr if not on stdout; it must end with that code if any."""
+        """Run kubectl and return its output (stderr if stdout is empty); check the exit code."""
         done = subprocess.run(
             [KUBECTL, "--kubeconfig", str(self.kubeconfig), *map(str, arguments)],
             capture_output=True,

@@ -1,4 +1,4 @@
-"""The lab's scripts, and programs that stand in for those which they call."""
+"""Scripts of k3s-lab, with stand-ins for the programs that they call."""
 
 import subprocess
 from pathlib import Path
@@ -95,7 +95,7 @@ chmod +x "$WORLD/$STANDS_ON/$of"
 
 @attrs.frozen
 class Lab:
-    """The lab's command line, in a world of its own below `path`."""
+    """Command line `lab` with a home, state and stand-in programs below `path`."""
 
     path: Path
     env: dict[str, str]
@@ -121,7 +121,7 @@ class Lab:
         program.chmod(0o755)
 
     def calls(self):
-        """Since it was last asked."""
+        """Return the calls of stand-in programs since the last time."""
         noted = self.path / "calls"
         said = noted.read_text().splitlines() if noted.exists() else []
         noted.write_text("")
@@ -132,12 +132,12 @@ class Lab:
         return noted.read_text().splitlines() if noted.exists() else []
 
     def there(self):
-        """What stands in this world that somebody has made."""
+        """Return what the stand-in programs have created and not removed."""
         return {p.name for p in self.path.iterdir()} - {"bin", "calls", "state", "home", "nodes"}
 
 
 def lab(path, nodes, without=()):
-    """A lab with those nodes (the table's text), where all programs stand in but `without`."""
+    """Return a lab with a table of nodes, and stand-ins for all programs except `without`."""
     scripts = {n: _NOTED + text for n, text in _STAND_INS.items()}
     scripts |= _QUIET
     (path / "bin").mkdir(parents=True)
@@ -161,7 +161,7 @@ def lab(path, nodes, without=()):
 
 
 def services(scheduler):
-    """The objects of the lab's services, as they are applied."""
+    """Return the manifests of the lab's services."""
     load = f"for part in {LAB}/lib/*.sh; do . $part; done; rendered services {scheduler}"
     text = subprocess.check_output(
         ["/bin/bash", "-c", load], env={"HERE": str(LAB), "HOME": "/"}, text=True
@@ -170,7 +170,7 @@ def services(scheduler):
 
 
 def nodes(table):
-    """Name, tier, millicores and MB of each node of a table; a server has no amounts."""
+    """Return name, tier, millicores and MB of each node in a table; a server has no amounts."""
     lines = (line.split() for line in (LAB / table).read_text().splitlines() if line[0] != "#")
     return [
         (name, tier, *(int(amount) for amount in (cpu, memory) if amount != "-"))

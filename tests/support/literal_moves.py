@@ -1,7 +1,7 @@
-"""The best suggestion by trying all of them: what `suggest` in its exact form must agree with.
+"""Exhaustive search for the best suggestion: oracle of the exact form of `suggest`.
 
-Every choice of up to `max_moves` pods, each with every target, in plain Python. Nothing here is
-shared with the fast form but the model, the rules of `fit` and the objective.
+Tries every choice of up to `max_moves` pods with every target, in plain Python. Only the model, the
+rules of `fit` and the objective are shared with the scheduler.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ Worth = Callable[[Mapping[Workload, Share]], int]
 
 @attrs.frozen
 class Best:
-    """QoS in nano-units, legs (and waiting pods placed), pairs and fragmentation of the edge."""
+    """Best suggestion: QoS in nano-units, legs, awaited pods, replica pairs, fragmentation."""
 
     qos: int
     #: of worth, what is left when all legs are paid; the QoS where they have no price
@@ -66,7 +66,7 @@ class _Try:
     cloud: Sequence[Node]
 
     def legs(self, steps: Sequence[_Step]) -> int | None:
-        """In how many legs this can be done; None if it may not be."""
+        """Return the number of legs that carry out the steps; None if they are not allowed."""
         kinds = Counter(self._kind(step) for step in steps)
         allowed = (
             kinds["in"] <= self.limits.max_cloud_to_edge
@@ -84,9 +84,9 @@ class _Try:
         return "in" if source not in self.edge else "out" if target == CLOUD else "within"
 
     def _exchanged(self, steps: Sequence[_Step]) -> bool:
-        """Whether two pods that cannot be told apart pass each other at the edge's border.
+        """Return whether two equivalent pods change places between edge and cloud.
 
-        That is a move within the edge at twice its price.
+        That equals a migration within the edge, at twice its price.
         """
         out = {self._looks[step[0].uid] for step in steps if self._kind(step) == "out"}
         return any(
@@ -125,7 +125,7 @@ class _Try:
         return literal_match(pods, self.cloud, free, Fragmentation()).costs[-1] is not None
 
     def _leaves_headroom(self, steps: Sequence[_Step]) -> bool:
-        """Whether the pods that run take no more of the edge than is not kept free."""
+        """Return whether running pods respect the edge headroom."""
         for resource in ("cpu", "memory"):
             size = sum(node.allocatable.amount(resource) for node in self.edge.values())
             free = sum(max(self.snapshot.free[name].amount(resource), 0) for name in self.edge)
@@ -139,7 +139,7 @@ class _Try:
         return True
 
     def _started(self, steps: Sequence[_Step]) -> int | None:
-        """The legs of an order in which each move finds room, one pod perhaps through the cloud."""
+        """Return the legs of a feasible order of steps, with at most one stop-over in the cloud."""
         out = [pod for pod, _, target in steps if target == CLOUD]
         # A cloud that holds them all from the start has room in any order.
         ways = (steps,) if self._held(out) else self._ways(steps)
@@ -154,7 +154,7 @@ class _Try:
         return len(steps) + 1 if broken else None
 
     def _ways(self, steps: Sequence[_Step]) -> Iterator[tuple[_Step, ...]]:
-        """With a node of the cloud for each step to it that could take the pod if it were empty."""
+        """Yield the steps with a concrete cloud node for each step to the cloud."""
         options = [
             [
                 (pod, source, node.name)
@@ -204,10 +204,10 @@ def best_by_enumeration(
     movable: Movable,
     worth: Worth | None = None,
 ) -> Best:
-    """The greatest QoS, then the fewest moves, the fewest pairs, and the least fragmentation.
+    """Return the best suggestion: greatest QoS, then fewest moves, pairs, and fragmentation.
 
-    With a `worth`, in nano-units of what the price is in, it is the greatest that is left when all
-    legs are paid, of what does not lower the QoS.
+    With `worth` (nano-units of the price), the result maximises the benefit after the price of all
+    legs, among suggestions that do not lower the QoS.
     """
     edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
     trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
@@ -249,13 +249,13 @@ def best_by_enumeration(
 
 
 def _given(steps: Sequence[_Step], limits: SuggestLimits) -> int:
-    """Room for a pod that has none is made at any price."""
+    """Return the price granted for awaited pods: capacity for a pending pod is always paid."""
     awaited = sum(source is None for _, source, _ in steps)
     return round(limits.price * NANO) * awaited * (1 + limits.max_moves)
 
 
 def _changes(steps: Sequence[_Step], edge: Container[NodeName]) -> frozenset[tuple[Workload, int]]:
-    """How many pods more are on the edge, of each workload of the steps."""
+    """Return the change of edge pods for each workload of the steps."""
     changes: Counter[Workload] = Counter()
     for pod, source, target in steps:
         changes[pod.workload] += (target in edge) - (source in edge)
@@ -275,7 +275,7 @@ def _shares_after(
 def _after(
     steps: Sequence[_Step], trial: _Try, cost_of: Callable[[NodeName, Resources], int]
 ) -> int:
-    """The fragmentation of the edge once the steps are taken."""
+    """Return the fragmentation of the edge after the steps."""
     free = dict(trial.snapshot.free)
     for pod, source, target in steps:
         if source is not None:
@@ -286,7 +286,7 @@ def _after(
 
 
 def pairs_on_edge(snapshot: Snapshot, moved: Mapping[Uid, NodeName]) -> int:
-    """How many pairs of replicas stand on one edge node, when these pods are elsewhere."""
+    """Count the pairs of replicas on one edge node, after the moves."""
     where: dict[tuple[NodeName, Workload], int] = {}
     for uid, node in {**snapshot.placed, **moved}.items():
         pod = snapshot.pods[uid]

@@ -1,7 +1,7 @@
-"""Algorithms 2, 3, 5 and 6 as they are written: subsets, sorting anew, combinations.
+"""Algorithms 2, 3, 5 and 6 of the paper in literal form: oracle of `core.moving.paper`.
 
-The readable forms that `core.moving.paper` is measured against and must agree with. The
-cloud is endless here, as in the paper.
+Subsets are enumerated, and candidates sorted again in each step. The cloud is unlimited, as in the
+paper.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class LiteralPaper:
         return self.snapshot.of_tier(Tier.EDGE)
 
     def pods(self, tier: Tier) -> list[Pod]:
-        """Those that may be moved."""
+        """Return the movable pods of a tier."""
         names = {node.name for node in self.snapshot.of_tier(tier)}
         return sorted(
             (
@@ -83,7 +83,7 @@ class LiteralPaper:
         )
 
     def room(self) -> Resources:
-        """Of all edge nodes, in sum."""
+        """Return the total free capacity of all edge nodes."""
         total = Resources()
         for node in self.edge:
             free = self.snapshot.free[node.name].items()
@@ -91,12 +91,12 @@ class LiteralPaper:
         return total
 
     def gain(self, shares: Shares, pod: Pod, change: int) -> float:
-        """Change of QoS for the pod's size if so many more of its workload are on the edge."""
+        """Return the change of QoS per pod size if the workload's edge pods change by `change`."""
         after = quality(_changed(shares, pod, change), self.promises, self.objective)
         return (after - quality(shares, self.promises, self.objective)) / self.size(pod)
 
     def candidates(self, most: int) -> list[Pod]:
-        """Algorithm 2: pods of the cloud that fit into the room there is, in sum."""
+        """Algorithm 2: return cloud pods that fit into the edge's total free capacity."""
         shares: Shares = self.snapshot.census.shares
         room, left = self.room(), self.pods(Tier.CLOUD)
         found: list[Pod] = []
@@ -112,7 +112,7 @@ class LiteralPaper:
         return found
 
     def free_edge(self, need: Resources) -> list[Pod] | None:
-        """Algorithm 5: what leaves so that the edge has so much room; None: not enough does."""
+        """Algorithm 5 (freeEdgeAsNeeded): return edge pods to evict for `need`, or None."""
         shares: Shares = self.snapshot.census.shares
         room, left = self.room(), self.pods(Tier.EDGE)
         freed: list[Pod] = []
@@ -127,7 +127,7 @@ class LiteralPaper:
         return freed
 
     def reorder(self, free: Free, pods: Sequence[Pod], most: int) -> LiteralReorder:
-        """Algorithm 6: up to so many of the pods are taken up and put down where it is best."""
+        """Algorithm 6 (reorderEdge): move up to `most` edge pods to reduce fragmentation."""
         costs: dict[tuple[NodeName, Resources], int] = {}
 
         def cost(node: Node, room: Resources) -> int:
@@ -149,7 +149,9 @@ class LiteralPaper:
         return best
 
     def subset(self, candidates: Sequence[Pod], mask: int, reorders: int) -> LiteralDecision | None:
-        """What it comes to if these go to the edge; None if no room can be made for them."""
+        """Return the decision that migrates a subset of the candidates to the edge; None if
+        infeasible.
+        """
         chosen = [pod for at, pod in enumerate(candidates) if mask >> at & 1]
         need, after = Resources(), self.snapshot.census.shares
         for pod in chosen:
@@ -172,7 +174,7 @@ class LiteralPaper:
         )
 
     def decide(self, candidates: Sequence[Pod], reorders: int) -> LiteralDecision:
-        """Algorithm 3 with migration: every subset of the candidates, each with its reordering."""
+        """Algorithm 3 with migration: return the best decision over all subsets."""
         best: LiteralDecision | None = None
         for mask in range(1 << len(candidates)):
             found = self.subset(candidates, mask, reorders)

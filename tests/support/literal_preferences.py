@@ -1,4 +1,4 @@
-"""kube-scheduler's scoring of preferences in its plainest form: loops over nodes and pods."""
+"""kube-scheduler's scoring of preferences in literal form: loops over nodes and pods."""
 
 import math
 
@@ -10,7 +10,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def literal_penalties(snapshot, pod, nodes):
-    """How much less than the best of these nodes the pod likes each."""
+    """Return each node's difference from the best preference score."""
     totals = [0] * len(nodes)
     for weight, scores in (
         (3, _taints(pod, nodes)),

@@ -1,4 +1,4 @@
-"""Every rule in its plainest form: one pod, one node, and a loop over all the other pods."""
+"""Filter rules in literal form: one pod, one node, and a loop over all other pods."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +21,7 @@ Others = Sequence[tuple[Pod, Node]]
 
 
 def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
-    """The name of the first rule that rejects the node, tiers aside; None if it is accepted."""
+    """Return the first rule (other than the tier's) that rejects the node; None if none does."""
     rejected = static_rejection(pod.pod_class, node)
     if rejected is not None and rejected.rule != TIER.name:
         return rejected.rule
@@ -58,7 +58,7 @@ def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
 
 
 def meant(snapshot: Snapshot, term: PodAffinityTerm, pod: Pod) -> bool:
-    """Whether the term is about that pod."""
+    """Return whether an affinity term selects the pod."""
     named = pod.namespace in term.namespaces
     if not named:
         named = snapshot.surroundings.namespace_selected(term.namespace_selector, pod.namespace)
@@ -66,7 +66,7 @@ def meant(snapshot: Snapshot, term: PodAffinityTerm, pod: Pod) -> bool:
 
 
 def together(term: PodAffinityTerm, node: Node, at: Node) -> bool:
-    """Whether the two nodes are one domain of the term's topology."""
+    """Return whether two nodes are in one topology domain of the term."""
     key = term.topology_key
     return key in node.labels and at.labels.get(key) == node.labels[key]
 

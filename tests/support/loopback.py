@@ -1,4 +1,4 @@
-"""A server on loopback that does what a test wants, and an adapter that talks to it."""
+"""HTTP server on loopback with a test's handler, and a client connected to it."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ class _Counting(web.Server):
 
 
 class Server:
-    """Answers every request with `handler`, and counts connections.
+    """HTTP server that calls `handler` for every request, and counts connections.
 
-    Those that are idle for `keepalive_timeout` seconds are closed.
+    Connections idle for `keepalive_timeout` seconds are closed.
     """
 
     def __init__(self, handler, tls=None, keepalive_timeout=60.0):
@@ -52,7 +52,7 @@ class Server:
         await self.runner.cleanup()
 
     def drop_all(self):
-        """Close all connections, as a server that ends does."""
+        """Close all connections, as a terminating server does."""
         for connection in self.runner.server.connections:
             connection.transport.close()
 

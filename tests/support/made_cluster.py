@@ -1,4 +1,4 @@
-"""A cluster that is there only as rows: as large as one likes, with something of everything."""
+"""Synthetic cluster for the page: rows of any number, with every state represented."""
 
 import asyncio
 import random
@@ -92,7 +92,7 @@ class MadeCluster:
         return Snapshot(1, time.time(), rows)
 
     def look(self):
-        """Nothing ever changes."""
+        """Return None: the rows never change."""
 
 
 def _names(count):
@@ -102,7 +102,7 @@ def _names(count):
 
 @asynccontextmanager
 async def page_of_made(cluster):
-    """Enter the URL of the page that shows it."""
+    """Serve the page of a synthetic cluster; yield the URL."""
     clock = SystemClock()
     stream = stream_of(cluster, clock)
     async with served(page_showing(stream, clock)) as url, asyncio.TaskGroup() as tasks:

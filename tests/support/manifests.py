@@ -1,4 +1,4 @@
-"""What is in manifests/: the files, and the objects that the base of them makes."""
+"""Files in manifests/, and the objects of the base."""
 
 import functools
 import json
@@ -33,21 +33,21 @@ def documents(path):
 
 
 def kustomizations():
-    """Every kustomization, by its folder."""
+    """Return all kustomizations by directory."""
     return {
         path.parent: documents(path)[0] for path in sorted(MANIFESTS.rglob("kustomization.yaml"))
     }
 
 
 def generated(folder, given):
-    """A ConfigMap as configMapGenerator makes it."""
+    """Return the ConfigMap that a configMapGenerator entry creates."""
     data = {name: (folder / name).read_text(encoding="utf-8") for name in given["files"]}
     metadata = {"name": given["name"], "labels": given["options"].get("labels", {})}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def made(folder):
-    """The objects of a folder's own files, by kind and name, in the base's namespace."""
+    """Return the objects in a directory's own files, by kind and name."""
     kustomization = kustomizations()[folder]
     objects = [
         given
@@ -65,19 +65,19 @@ def made(folder):
 
 
 def pod():
-    """The spec of the scheduler's pods."""
+    """Return the pod spec of the scheduler's Deployment."""
     return made(BASE)["Deployment", "kubedsm"]["spec"]["template"]["spec"]
 
 
 def arguments(spec=None):
-    """What its container is started with; a kubelet fills in its namespace."""
+    """Return the arguments of the scheduler's container, with the namespace filled in."""
     (container,) = (spec or pod())["containers"]
     return [given.replace("$(POD_NAMESPACE)", NAMESPACE) for given in container["args"]]
 
 
 @functools.cache
 def kubectl_with_components():
-    """Its path. Skips where there is none, or an old one: its Kustomize knows no components."""
+    """Return the path of kubectl; skip the test without one that supports kustomize components."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("there is no kubectl on PATH to build the manifests with")
@@ -89,7 +89,7 @@ def kubectl_with_components():
 
 
 def built(folder):
-    """What kubectl makes of a kustomization, by kind and name. Skips where it cannot."""
+    """Return the objects that `kubectl kustomize` builds, by kind and name; skip if impossible."""
     kubectl = kubectl_with_components()
     done = subprocess.run(
         [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60

@@ -1,4 +1,4 @@
-"""Small clusters of which it was measured what their pods use."""
+"""Small clusters with measured resource usage of their pods."""
 
 import random
 from collections import Counter
@@ -15,7 +15,7 @@ GOAL = LoadGoal()
 
 
 def edge(name, **more):
-    """4 cores and 4 GiB, of which there is always room for one more."""
+    """Return an edge node with 4 cores and 4 GiB."""
     return node(name, Tier.EDGE, 4, 4, **more)
 
 
@@ -24,7 +24,7 @@ def cloud(name, **more):
 
 
 def measure(shot, uses, other=(), at=60.0, before=None):
-    """The snapshot with a sample: what every workload uses a pod, and nodes beside their pods."""
+    """Return the snapshot with one usage sample: `uses` by workload, `other` by node."""
     on_node = {name: [dict(other).get(name, Usage())] for name in shot.nodes}
     for uid, name in shot.placed.items():
         on_node[name].append(uses[shot.pods[uid].workload])
@@ -38,13 +38,13 @@ def _added(usages):
 
 
 def twice(shot, uses, other=()):
-    """Measured in two samples that say the same."""
+    """Return the snapshot with two equal usage samples."""
     first = measure(shot, uses, other, at=30.0).measured
     return measure(shot, uses, other, before=first)
 
 
 def busy(nodes, pods, other=()):
-    """Two samples of a cluster; by name of pods, each its own workload: its node, what it uses."""
+    """Return a cluster with two usage samples; `pods` maps a pod's name to node and usage."""
     made = [running(name, name, resources(), on) for name, (on, _) in pods.items()]
     uses = {Workload("shop", "Deployment", name): use for name, (_, use) in pods.items()}
     return twice(snapshot(nodes, made), uses, other)
@@ -60,7 +60,7 @@ def drawn_use(rng):
 
 
 def drawn_sample(shot, rng):
-    """The snapshot as it may be measured: some of it not at all, some before pods came."""
+    """Return the snapshot with a random usage sample, in which some objects are not measured."""
     workloads = sorted({pod.workload for pod in shot.pods.values()})
     uses = {workload: drawn_use(rng) for workload in workloads}
     before = {uid: node for uid, node in sorted(shot.placed.items()) if rng.random() < 0.7}
@@ -76,7 +76,7 @@ def drawn_sample(shot, rng):
 
 
 def drawn_load(seed):
-    """Workloads of one to three pods on a few nodes, some too full; and a goal."""
+    """Draw a cluster with one to three pods per workload, some nodes overloaded, and a goal."""
     rng = random.Random(seed)
     nodes = [
         rng.choice((edge, edge, cloud))(

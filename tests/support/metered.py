@@ -1,4 +1,4 @@
-"""What the metrics of a scheduler in an emulated world say."""
+"""Metrics of a scheduler in an emulated world."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -12,7 +12,7 @@ def samples(text):
 
 
 def total(text, name, /, **labels):
-    """The sum of the series of that name that have these labels; None if there are none."""
+    """Return the sum of a metric's series with the given labels; None if there are none."""
     found = [
         each.value
         for each in samples(text)

@@ -1,4 +1,4 @@
-"""The modules of the page in a browser, without a scheduler: tests say what films there are."""
+"""JavaScript modules of the page, served to a browser without a scheduler."""
 
 from contextlib import asynccontextmanager
 
@@ -16,7 +16,7 @@ _PAGE = """<!doctype html><html lang="en"><title>Modules</title>
 
 @asynccontextmanager
 async def modules_served():
-    """Enter a URL, whose page is empty and may import all modules from /page/."""
+    """Serve an empty page that can import all modules from /page/; yield the URL."""
     contents = read_static_files()
 
     async def page(_):

@@ -1,4 +1,4 @@
-"""What the tests of moves share: clusters to move pods in, moments to act at, ends to wait for."""
+"""Scenes of migration tests: clusters, events at a chosen moment, and final checks."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ BY_HAND = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
 
 
 class ReadyPods:
-    """Ready pods of an app at every revision: none may be lost to a move."""
+    """Recorder of an app's lowest number of Ready pods, which no migration may reduce."""
 
     def __init__(self, world, app):
         self.lowest = None
@@ -80,7 +80,7 @@ async def quiet(world, seconds=90):
 
 
 async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):
-    """Pods of an app on the cloud, with the edge opened only afterwards."""
+    """Deploy an app in the cloud and wait until its pods are settled."""
     world.deploy(app, replicas, **pod_spec)
     await world.until_bound(replicas, seconds)
     await asyncio.sleep(2)
@@ -100,7 +100,7 @@ def by_hand(configuration=BY_HAND, **world):
 
 @asynccontextmanager
 async def on_cloud(replicas=1, faults=None, **pod_spec):
-    """A scheduler that migrates, and replicas of web that have settled on the cloud."""
+    """Run a scheduler that migrates, with replicas of web settled in the cloud."""
     async with migrating(LARGE_CLOUD) as world, world.scheduler(faults=faults):
         await settle_on_cloud(world, "web", replicas, **pod_spec)
         yield world
@@ -108,7 +108,7 @@ async def on_cloud(replicas=1, faults=None, **pod_spec):
 
 @asynccontextmanager
 async def ready_to_move(replicas=1, edge=ONE_PLACE, configuration=BY_HAND, faults=None):
-    """A scheduler that migrates by hand, settled replicas of web, and an edge that is open."""
+    """Run a scheduler with manual migrations, settled replicas of web, and free edge capacity."""
     async with by_hand(configuration) as world, world.scheduler(faults=faults):
         await settle_on_cloud(world, "web", replicas)
         open_edge(world, edge)
@@ -119,9 +119,9 @@ async def ready_to_move(replicas=1, edge=ONE_PLACE, configuration=BY_HAND, fault
 async def hand_over(
     world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10, stopping=()
 ):
-    """Hand over a plan of moves: (pod object, target, the pod objects that it needs gone).
+    """Hand a plan to the placement manager; each move is (pod, target, pods that must be gone).
 
-    Those of the pods that are `stopping` go through the cloud.
+    Pods of `stopping` migrate through the cloud.
     """
     mirror = world.runtime.mirror
     uids = [Uid(p["metadata"]["uid"]) for p, *_ in moves]
@@ -144,7 +144,7 @@ async def hand_over(
 
 
 def group_of(orders, mirror):
-    """Orders that are given, and not made of legs."""
+    """Return the migration group of the given orders, without legs."""
     pods = {uid: mirror.pod(Uid(uid)) for uid in (order.pod for order in orders) if uid}
     pods[""] = next(iter(pods.values()))
     moves = tuple(
@@ -158,7 +158,7 @@ def is_detached(pod):
 
 
 class When:
-    """Do something once, the moment a pod of the store is in some state."""
+    """Call `action` once, as soon as a pod in the store satisfies `condition`."""
 
     def __init__(self, world, condition, action):
         self.done = False
@@ -174,7 +174,7 @@ class When:
 
 
 def replacement(world):
-    """Whether a pod is a new one of its workload, not there when this was asked."""
+    """Return a predicate for pods that are created from now on."""
     known = {pod["metadata"]["uid"] for pod in world.pods()}
     return lambda pod: pod["metadata"]["uid"] not in known
 
@@ -197,13 +197,13 @@ def name(pod):
 
 
 def becomes_unready(world, pod):
-    """Whatever it was, the pod is not Ready from now on."""
+    """Make a pod permanently unready."""
     never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
     world.api.patch(PODS, "default", name(pod), never, MERGE)
 
 
 class AtRequest(Faults):
-    """Act when the n-th request of a kind is sent, before it is; it may fail then."""
+    """Call `action` before the n-th matching request is sent; the request may fail then."""
 
     def __init__(self, matches, action, n=1, fault=None):
         self.left, self.matches, self.action, self.fault = n, matches, action, fault

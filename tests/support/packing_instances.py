@@ -1,4 +1,4 @@
-"""Small clusters with pods that wait, and all the ways to pack them."""
+"""Small clusters with pending pods, and exhaustive search over all packings."""
 
 import itertools
 import random
@@ -23,7 +23,7 @@ def all_promised(_):
 
 
 def drawn(seed, most=6, priorities=(0, 1)):
-    """Two or three nodes, and pods that came one after the other to some node that took them."""
+    """Draw a cluster of two or three nodes, with pods placed one after the other."""
     rng = random.Random(seed)
     tiers = [rng.choice((Tier.EDGE, Tier.CLOUD)) for _ in range(rng.choice((2, 3, 3)))]
     nodes = [
@@ -52,7 +52,7 @@ def drawn(seed, most=6, priorities=(0, 1)):
 
 
 def best_of_all(of, promises, worth, *, allow_evictions=False):
-    """By trying every node, and none, for every pod that may be anywhere."""
+    """Return the best packing by `worth`, over every node (or none) for each movable pod."""
     gains = Gains.of(of, promises, OBJECTIVE)
     pods = [p for p in of.pods.values() if p.node_name is None or not p.pinned]
     highest = max((p.pod_class.priority for p in pods if p.node_name is None), default=None)
@@ -79,7 +79,7 @@ def best_of_all(of, promises, worth, *, allow_evictions=False):
 
 
 def placed(targets):
-    """By priority, the highest first."""
+    """Return the number of placed pods by priority, highest first."""
     counts = dict.fromkeys(sorted({p.pod_class.priority for p in targets}, reverse=True), 0)
     for each, target in targets.items():
         counts[each.pod_class.priority] += target is not None
@@ -92,7 +92,7 @@ def kept(targets):
 
 
 def usual(of, gains, targets):
-    """The more the better: pods placed, QoS, pods kept."""
+    """Return the default objective of a packing: pods placed, QoS, pods kept."""
     changes = {}
     for each, target in targets.items():
         edge = [n is not None and of.nodes[n].tier is Tier.EDGE for n in (each.node_name, target)]
@@ -101,14 +101,14 @@ def usual(of, gains, targets):
 
 
 def by_tier(of, gains, targets):
-    """In the paper's order."""
+    """Return the paper's objective: placed and kept pods, priority by priority."""
     priorities = sorted({p.pod_class.priority for p in targets}, reverse=True)
     tiers = [{p: t for p, t in targets.items() if p.pod_class.priority == n} for n in priorities]
     return tuple((placed(tier), kept(tier)) for tier in tiers)
 
 
 def targets_of(of, packed):
-    """Of each pod that may be anywhere, where it is in the end."""
+    """Return the final node of each movable pod."""
     targets = {p: p.node_name for p in of.pods.values() if p.node_name is None or not p.pinned}
     targets |= {move.pod: move.target for move in (*packed.moves, *packed.awaited)}
     return targets | dict.fromkeys(packed.evicted)

@@ -1,4 +1,4 @@
-"""Clusters with room for a pod in pieces, which moving others puts together."""
+"""Clusters with fragmented free capacity, which packing can consolidate."""
 
 import asyncio
 
@@ -19,13 +19,13 @@ PIECES = tuple(node(f"n{number}", "cloud", "4", "8Gi") for number in (1, 2))
 
 
 def in_pieces(*, tier="cloud", configuration=APPLY, nodes=2, **world):
-    """Nodes of 4 cores."""
+    """Run a cluster of nodes with 4 cores each."""
     made = (node(f"n{number}", tier, "4", "8Gi") for number in range(1, nodes + 1))
     return emulated(*made, configuration=configuration, **world)
 
 
 async def half_full(world, pods=2, **pod_spec):
-    """Pods of 2 cores, each on a node of its own."""
+    """Deploy pods of 2 cores, each on its own node."""
     world.deploy("web", pods, cpu="2", **pod_spec)
     await world.until_bound(pods, 3)
     await asyncio.sleep(2)
@@ -33,7 +33,7 @@ async def half_full(world, pods=2, **pod_spec):
 
 
 def large(world, name="large", **pod_spec):
-    """One that only fits if two of the others are together."""
+    """Deploy a pod that fits only after two other pods are packed on one node."""
     return world.deploy(name, 1, cpu="3", **pod_spec)
 
 
@@ -42,7 +42,7 @@ def placed(world, app="large"):
 
 
 def settled(world):
-    """Whether nothing is held any more, and nothing under way."""
+    """Return whether no reservation is held and no plan is in progress."""
     runtime = world.runtime
     mirror, preemptor = runtime.mirror, runtime.preemptor
     held = mirror._reservations or mirror._claims or preemptor.nominations or preemptor._kept
@@ -50,7 +50,7 @@ def settled(world):
 
 
 class Counting:
-    """Passes questions on, and remembers those about packing; `meanwhile` happens as it thinks."""
+    """Planner wrapper that records packing requests; calls `meanwhile` during each."""
 
     def __init__(self, runtime, seconds=0.0, meanwhile=None):
         self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile

@@ -1,4 +1,4 @@
-"""Small clusters with a batch of waiting pods, named or drawn from a seed."""
+"""Small clusters with a batch of pending pods, named or drawn at random."""
 
 import random
 
@@ -27,7 +27,7 @@ NO_RULES = SchedulingRules()
 
 
 def resources(cpu=0, memory=0, pods=1, **other):
-    """Cores and gibibytes."""
+    """Return resources from cores and GiB."""
     named = tuple(sorted((GPU if n == "gpu" else n, a) for n, a in other.items() if a))
     return Resources(int(cpu * 1000), int(memory * 2**30), pods, named)
 
@@ -59,14 +59,14 @@ def pod(name, service, requests, *, rules=NO_RULES, created=0.0, priority=0, on=
 
 
 def asking(name, qos, created=0.0, service="web", rate=None, **more):
-    """A pod whose tenant says so by annotations."""
+    """Return a pod whose tenant sets QoS and rate by annotations."""
     made = pod(name, service, resources(1), created=created)
     says = (qos, rate) != (None, None)
     return attrs.evolve(made, wishes=Wishes(qos, rate=rate) if says else None, **more)
 
 
 def snapshot(nodes, pods, held=()):
-    """`held`: room, by node name, that something else holds."""
+    """Return a snapshot; `held` has reserved capacity by node name."""
     free = {n.name: n.allocatable for n in nodes}
     placed = {p.uid: p.node_name for p in pods if p.node_name}
     for p in pods:
@@ -93,7 +93,7 @@ class Instance:
         return self.snapshot.of_tier(tier)
 
     def served_slowly(self, rng):
-        """The same, some of its workloads served more slowly by the edge."""
+        """Return the instance with some workloads measured as slower at the edge."""
         names = rng.sample(sorted(self.promised), rng.randint(1, len(self.promised)))
         slower = frozenset(w for w in self.snapshot.census.shares if w.name in names)
         measured = attrs.evolve(self.snapshot.measured, slower=slower)
@@ -141,7 +141,7 @@ def _nodes(rng):
 
 
 def drawn(seed, most=6):
-    """A cluster and a batch of up to `most` pods: contended, with everything that makes a fuss."""
+    """Draw a cluster, and a batch of up to `most` pods that compete for capacity."""
     rng = random.Random(seed)
     nodes = _nodes(rng)
     services = "abcd"[: rng.randint(1, 4)]
@@ -173,6 +173,6 @@ def drawn(seed, most=6):
 
 
 def even_scores(objective, prospects):
-    """The scores of each prospect's numbers of edge pods, less their unevenness."""
+    """Return the scores by number of edge pods, less their unevenness."""
     both = zip(*scores_and_unevenness(objective, prospects), strict=True)
     return [scores - uneven for scores, uneven in both]

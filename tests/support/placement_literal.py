@@ -1,4 +1,4 @@
-"""The algorithms in their literal, exponential forms: what the fast ones must agree with."""
+"""Placement algorithms in literal, exponential form: oracles of the fast algorithms."""
 
 from collections import Counter
 from itertools import pairwise
@@ -11,10 +11,10 @@ from support.literal_match import literal_match
 
 
 def literal_decision(instance, objective, measure):
-    """(pods placed, QoS, -unevenness, -fragmentation) of the best choice: all subsets are tried.
+    """Return (pods placed, QoS, -unevenness, -fragmentation) of the best subset for the edge.
 
-    A subset may go to the edge only if `match` in its literal form really places it. The cloud
-    takes as many of the others as can be packed there.
+    A subset goes to the edge only if `match` in literal form places it entirely. The cloud takes
+    the most of the remaining pods.
     """
     batch, free = instance.batch, instance.snapshot.free
     measured = Fragmentation(measure, request_mix(instance.snapshot))
@@ -33,7 +33,7 @@ def literal_decision(instance, objective, measure):
 
 
 def shares_with(instance, chosen):
-    """The shares with these pods of the batch on the edge."""
+    """Return the edge shares with the given pods of the batch on the edge."""
     shares = dict(instance.snapshot.census.shares)
     for pod in chosen:
         share = shares[pod.workload]
@@ -46,9 +46,9 @@ def qos_with(instance, chosen, objective):
 
 
 def worth(shares, promises, objective):
-    """QoS in points, and what is less if it is less even; without what comes of rounding scores.
+    """Return QoS score and unevenness of the shares, rounding errors removed.
 
-    Unevenness: the squares of shares by weight, as far as the shares add to the QoS.
+    Unevenness is the weighted sum of squared shares, as far as shares add to the QoS.
     """
     uneven = 0.0
     for workload, share in shares.items():
@@ -65,9 +65,9 @@ def worth_with(instance, chosen, objective):
 
 
 def standing(snapshot, batch, homes, promises):
-    """Pods placed, by priority; then QoS, by the greatest priority of the workload's pods.
+    """Return pods placed by priority, then QoS by the workloads' highest pod priority.
 
-    homes: the nodes of pods of the batch, by uid.
+    `homes` has the node of each placed pod, by uid.
     """
     priorities = sorted({p.pod_class.priority for p in batch}, reverse=True)
     placed = Counter(p.pod_class.priority for p in batch if p.uid in homes)
@@ -85,7 +85,7 @@ def standing(snapshot, batch, homes, promises):
 
 
 def every_placement(case):
-    """Of all placements of the batch those that fit: the node of each pod that is placed."""
+    """Yield all feasible placements of the batch: the node of each placed pod."""
     shot = case.snapshot
     nodes = [n for n in shot.nodes.values() if n.tier is not None]
 

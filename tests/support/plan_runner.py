@@ -1,4 +1,4 @@
-"""The placement manager with all its parts, on a cluster and a mirror of the test's own."""
+"""Placement manager with all parts, on a cluster and mirror of a test."""
 
 import random
 

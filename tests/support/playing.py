@@ -1,8 +1,8 @@
-"""Plays the recorded exchanges, in order, against an API server on a socket.
+"""Player of recorded exchanges, in order, against an API server on a socket.
 
-Two things take time in a cluster: what controllers and kubelets do after a write, and watches. So
-a read is repeated until it agrees or its deadline has passed, and before every write and every new
-watch the player waits until the cluster has been quiet for a moment, as the recorder did by hand.
+Controllers, kubelets and watches take time after a write. A read is therefore repeated until it
+agrees or its deadline has passed, and the player waits before every write and every new watch until
+the cluster is quiet, as the recorder did by hand.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _SILENCE = 0.2
 
 @attrs.frozen
 class Write:
-    """A write that the recording does not hold, though what follows shows its effect."""
+    """Write that is missing in the recording, though later responses show its effect."""
 
     method: str
     path: str
@@ -43,7 +43,7 @@ class Write:
 
 @attrs.define
 class _Stream:
-    """A watch as far as it was read."""
+    """Events of a watch received so far."""
 
     status: int = 0
     events: list[Object] = attrs.field(factory=list)
@@ -76,7 +76,7 @@ class Player:
         self._recorded = list(recorded_objects(list(self.exchanges)))
 
     async def play(self) -> dict[str, list[str]]:
-        """Scene → how it differs; a scene that agrees has an empty list."""
+        """Play all exchanges; return the differences by scene."""
         watches = {before: index for index, before in self.opened_before.items()}
         by_index = {exchange.index: exchange for exchange in self.exchanges}
         async with asyncio.TaskGroup() as group:
@@ -117,7 +117,11 @@ class Player:
             await asyncio.sleep(_POLL)
 
     async def _attempt(self, exchange: Exchange, *, commit: bool) -> list[str]:
-        """Send it once and compare; keep what it taught if it agrees, or was the last try."""
+        """Send a request once; return the differences.
+
+        Identifiers are learnt from a response without differences, or from the last attempt
+        (`commit`).
+        """
         url, headers = self.elsewhere.get(exchange.index, (self.url, {}))
         status, answer = await self._send(
             exchange.method,
@@ -165,7 +169,7 @@ class Player:
             raise AssertionError(f"{write.method} {path}: {status} {answer}")
 
     async def settled(self) -> None:
-        """Wait until nothing has been written for a moment after a write, or for the deadline."""
+        """Wait until the cluster is quiet after a write, or until the deadline."""
         if not self._stirred:
             return
         self._stirred = False
@@ -180,7 +184,7 @@ class Player:
     # -- objects that a request mentions and no answer has shown yet
 
     async def _recognise(self, exchange: Exchange) -> list[str]:
-        """Find the objects of this run that stand for those the request names."""
+        """Find the objects of this run that correspond to those in the request."""
         mentioned = f"{exchange.path} {json.dumps(exchange.body)}"
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _DEADLINE
@@ -192,7 +196,7 @@ class Player:
         return []
 
     def _strangers(self, mentioned: str) -> list[Object]:
-        """The recorded objects that are mentioned, by uid or by a generated name, and not known."""
+        """Return the recorded objects that the request mentions, and that are not mapped yet."""
         strangers: dict[str, Object] = {}
         for obj in self._recorded:
             metadata = obj["metadata"]
@@ -206,7 +210,7 @@ class Player:
         return list(strangers.values())
 
     async def _find(self, recorded: Object) -> bool:
-        """Look among the pods: nothing else is named by a generated name or an unseen uid."""
+        """Find the counterpart of a recorded pod; other objects have no generated names or uids."""
         namespace = recorded["metadata"]["namespace"]
         _, pods = await self._send("GET", f"/api/v1/namespaces/{namespace}/pods", None, None)
         taken = set(self.known.words.values())
@@ -219,7 +223,7 @@ class Player:
     # -- watches
 
     async def _open(self, exchange: Exchange, group: asyncio.TaskGroup) -> asyncio.Task[None]:
-        """Open the watch, and go on reading it while other exchanges are played."""
+        """Open a watch, and read it while other exchanges are played."""
         await self.settled()
         path = self.known.path(exchange.path)
         version = re.search(r"resourceVersion=(\d+)&|resourceVersion=(\d+)$", exchange.path)
@@ -245,7 +249,7 @@ class Player:
         stream.closed = True
 
     async def _finish_watch(self, exchange: Exchange) -> list[str]:
-        """Read until the events agree, or the deadline; then whatever still comes is too much."""
+        """Read a watch until the events agree or the deadline; return the differences."""
         stream = self._streams[exchange.index]
         if stream.status != exchange.status:
             return [f"status: recorded {exchange.status}, got {stream.status}"]

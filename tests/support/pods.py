@@ -4,7 +4,7 @@ from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Uid, 
 
 
 def made_pod(name, *, uid="", workload="web", namespace="shop", requests=None, cpu=1, **fields):
-    """A pod of ours; `rules` and `priority` are of its class, other fields are its own."""
+    """Return a pod of our scheduler; `rules` and `priority` belong to its class."""
     rules, priority = fields.pop("rules", None) or SchedulingRules(), fields.pop("priority", 0)
     return Pod(
         Uid(uid or name),

@@ -1,4 +1,4 @@
-"""Tiny clusters for the policies, as snapshots."""
+"""Tiny snapshots for tests of policies."""
 
 from kubedsm.model.model import (
     Node,
@@ -20,7 +20,7 @@ PROMISED = (lambda _: QosTarget(), Objective())
 
 
 def node(name, tier, cores, memory, *, labels=None, taints=()):
-    """Memory in bytes."""
+    """Return a node; `memory` is in bytes."""
     return Node(
         NodeName(name),
         {"kubernetes.io/hostname": name} if labels is None else labels,

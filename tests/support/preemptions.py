@@ -1,4 +1,4 @@
-"""A node full of pods that an urgent one may take the room of."""
+"""Node full of low-priority pods that an urgent pod may preempt."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ def urgent(world, name="urgent", replicas=1, priority=HIGH, **more):
 
 
 class Evictions(Faults):
-    """What is asked of the Eviction API; and what becomes of the n-th call that is no dry run."""
+    """Faults that record eviction requests; the n-th real eviction may fail."""
 
     def __init__(self, fault=None, at=0, on_eviction=None):
         self.fault, self.at, self.on_eviction = fault, at, on_eviction
@@ -62,7 +62,7 @@ def bound(world, app):
 
 
 async def filled(world, replicas=2, **more):
-    """The cluster full of unimportant pods that run."""
+    """Fill the cluster with running low-priority pods; return their names."""
     world.deploy("low", replicas, **more)
     await world.until(lambda: bound(world, "low") == replicas, 3)
     await asyncio.sleep(1)

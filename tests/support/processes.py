@@ -1,4 +1,4 @@
-"""The commands as processes."""
+"""Commands as child processes."""
 
 import json
 import socket
@@ -23,7 +23,7 @@ def kubedsm(*arguments, timeout=60, **options):
 
 
 class Process:
-    """A command that serves until it is told to stop."""
+    """Command that serves until it is terminated."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
@@ -51,7 +51,7 @@ class Process:
 
 
 class Scheduler(Process):
-    """`kubedsm run` on a server of ours, read line by line."""
+    """`kubedsm run` process, whose log is read line by line."""
 
     def __init__(self, server, *arguments, diagnostics="0"):
         super().__init__(
@@ -60,7 +60,7 @@ class Scheduler(Process):
         )
 
     def until(self, event):
-        """Return the first line about this event from here on."""
+        """Return the next log entry of an event."""
         while line := self.line():
             if (said := json.loads(line))["event"] == event:
                 return said

@@ -1,4 +1,4 @@
-"""A scheduler that only proposes, and what it is asked for, and answers, on its ConfigMap."""
+"""Scheduler that proposes migrations, and its requests and replies on the ConfigMap."""
 
 from contextlib import asynccontextmanager
 
@@ -73,7 +73,7 @@ def config_map(world):
 
 @asynccontextmanager
 async def proposing(configuration=PROPOSING, pods=2, faults=None, **pod_spec):
-    """A scheduler that only proposes, and finds pods in the cloud and room on the edge."""
+    """Run a scheduler that only proposes, with pods in the cloud and free edge capacity."""
     async with emulated(LARGE_CLOUD, configuration=configuration, faults=faults) as world:
         config_map(world)
         with structlog.testing.capture_logs() as said:

@@ -1,4 +1,4 @@
-"""Questions for a worker process, which imports this module to answer them."""
+"""Requests to a worker process, which imports this module to handle them."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from support.histories import state_of
 
 @attrs.frozen
 class State:
-    """Of all that its mirror knows, a digest."""
+    """Request for a digest of the worker's mirror."""
 
     name = "state"
     urgent = False
@@ -27,7 +27,7 @@ class State:
 
 @attrs.frozen
 class Process:
-    """Who it is: the id of the process, how nice it is, and its session."""
+    """Request for the worker's process id, niceness and session."""
 
     name = "process"
     urgent = False
@@ -39,7 +39,7 @@ class Process:
 
 @attrs.frozen
 class Dawdle:
-    """So many seconds of work."""
+    """Request that keeps the worker busy for some seconds."""
 
     seconds: float
     budget: float = 60.0
@@ -53,7 +53,7 @@ class Dawdle:
 
 @attrs.frozen
 class Ponder:
-    """As long as there is time: whether it was interrupted."""
+    """Request that runs until its deadline; returns whether it was interrupted."""
 
     budget: float
     urgent: bool = False
@@ -68,7 +68,7 @@ class Ponder:
 
 @attrs.frozen
 class Broken:
-    """A mistake."""
+    """Request that raises an error."""
 
     name = "broken"
     urgent = False
@@ -81,7 +81,7 @@ class Broken:
 
 @attrs.frozen
 class PodNamed:
-    """The pod of that uid."""
+    """Request for the pod of a uid."""
 
     uid: str
     urgent: bool = False
@@ -94,7 +94,7 @@ class PodNamed:
 
 @attrs.frozen
 class Solve:
-    """A programme that cannot be solved to the end: how far its solver came."""
+    """Request to solve a program that cannot be solved in time; returns the solver's progress."""
 
     budget: float
     urgent = False

@@ -1,4 +1,4 @@
-"""Prometheus and its node-exporter as Debian has them, as processes."""
+"""Debian's Prometheus and node-exporter as processes."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def get(url):
 
 
 def instances(target):
-    """What is scraped: the target by itself, or under each of the names that it goes by."""
+    """Yield scrape configurations of a target: itself, or one per instance name."""
     address, names = (target, ()) if isinstance(target, str) else target
     for name in names:
         yield {"targets": [address], "labels": {"instance": name}}
@@ -54,7 +54,7 @@ class Program:
 
 
 class Prometheus(Program):
-    """`targets`: by job an address, or the names of several instances that are all there."""
+    """Prometheus process; `targets` has by job an address, optionally with instance names."""
 
     def __init__(self, folder, targets, rules=None):
         self.url = f"http://127.0.0.1:{free_port()}"

@@ -1,4 +1,4 @@
-"""What a real API server and a real kube-scheduler answered, as it was written down."""
+"""Recorded responses of a real API server and decisions of a real kube-scheduler."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Several schedulers on one emulated cluster, each a process of its own as far as it can tell."""
+"""Several scheduler replicas on one emulated cluster, each as a simulated process."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ TIMES = LeaseTimes()
 
 
 class Replica(Process):
-    """A process on an API server that it shares with others."""
+    """Scheduler replica with its own connection to the shared API server."""
 
     def __init__(self, name, world, ledger, tasks, rate=1.0, times=TIMES, configuration=None):
         front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
@@ -49,14 +49,14 @@ class Replicas:
         await self.world.until(lambda: self.ledger.holder == replica.name, seconds)
 
     async def until_written_by(self, replica, seconds):
-        """Something new, from now on."""
+        """Wait until a replica sends another write."""
         before = len(self.ledger.by(replica.name))
         await self.world.until(lambda: len(self.ledger.by(replica.name)) > before, seconds)
 
 
 @asynccontextmanager
 async def replicas(*nodes, busy=True, **settings):
-    """A cluster, where there is always something to write if it is `busy`."""
+    """Run a cluster for replicas; `busy` creates continuous work for them."""
     async with (
         emulated(*(nodes or (EDGE, CLOUD)), **settings) as world,
         asyncio.TaskGroup() as tasks,

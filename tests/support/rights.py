@@ -1,4 +1,4 @@
-"""The rights that the shipped manifests give, in an emulated cluster that enforces them."""
+"""RBAC permissions of the shipped manifests, enforced by an emulated cluster."""
 
 import attrs
 
@@ -14,7 +14,7 @@ _BY_KIND = {resource.kind: resource for resource in SERVED}
 
 @attrs.frozen
 class Right:
-    """One verb on one resource, by a Role or a ClusterRole."""
+    """Permission for one verb on one resource, by a Role or a ClusterRole."""
 
     kind: str
     group: str
@@ -27,7 +27,7 @@ class Right:
 
 
 def shipped(*names):
-    """The objects of these files."""
+    """Return the objects of manifest files in the base."""
     return [given for name in names for given in documents(BASE / name)]
 
 
@@ -43,7 +43,7 @@ def rights():
 
 
 def without(given, right):
-    """The object as it would be if its rules did not hold that right."""
+    """Return the role without one permission."""
     if right is None or given["kind"] != right.kind:
         return given
     left = [
@@ -59,7 +59,7 @@ def without(given, right):
 
 
 def install(cluster, missing=None):
-    """Create what the manifests say of access, without the missing right; the account's token."""
+    """Create the RBAC objects of the manifests, without `missing`; return the account's token."""
     for given in shipped("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
         namespace = given["metadata"].get("namespace", "")
         cluster.api.create(_BY_KIND[given["kind"]], without(given, missing), namespace=namespace)
@@ -75,7 +75,7 @@ def token_of(cluster, namespace, name):
 
 @attrs.define
 class Logged:
-    """What an API server was asked, and what it answered."""
+    """Routes wrapper that records requests and response codes."""
 
     routes: object
     #: of each: the request, and the status of its answer
@@ -89,5 +89,5 @@ class Logged:
 
     @property
     def forbidden(self):
-        """Method and path of what was refused."""
+        """Return method and path of the requests that were forbidden."""
         return [(asked.method, asked.path) for asked, status in self.requests if status == 403]

@@ -1,4 +1,4 @@
-"""Small clusters with every rule about pods in them, named or drawn from a seed."""
+"""Small clusters with every kind of rule about pods, named or drawn at random."""
 
 import random
 from functools import cache
@@ -41,7 +41,7 @@ DISLIKED = Taint("old", "", "PreferNoSchedule")
 
 
 def app(*names):
-    """The selector of the pods labelled with one of these apps."""
+    """Return the selector of pods with one of the app labels."""
     return (Requirement("app", "In", names),)
 
 
@@ -200,7 +200,7 @@ def drawn_pod(rng, name, on=None):
 
 
 def drawn(seed):
-    """A cluster, and pods that wait in it."""
+    """Draw a cluster and its pending pods."""
     rng = random.Random(seed)
     nodes = [
         zoned(
@@ -221,7 +221,7 @@ def drawn(seed):
 
 
 def drawn_batch(seed):
-    """A cluster, and replicas of a few workloads with a rule or two each: most find a node."""
+    """Draw a cluster, and replicas of a few workloads with one or two rules each."""
     rng = random.Random(seed)
     nodes = [
         zoned(
@@ -257,7 +257,7 @@ def _replicas(rng, name, most):
 
 
 def csi_node(rng, name):
-    """Limits of both drivers, of one, or of none."""
+    """Draw a CSINode with volume limits for both drivers, one, or none."""
     limits = {driver: rng.choice((0, 1, 1, 2)) for driver in ("fast", "slow")}
     return CSINode(name, dict(rng.sample(sorted(limits.items()), rng.choice((0, 1, 2, 2)))))
 

@@ -1,4 +1,4 @@
-"""Batches of services whose pods have rules about each other, on nodes that are too few for all."""
+"""Random batches of services with rules among their pods, on too few nodes."""
 
 import random
 
@@ -17,7 +17,7 @@ from support.rule_instances import HOST, ZONE, app, cluster, evenly, near, zoned
 
 
 def _rules(rng, service, services):
-    """One or two of them."""
+    """Draw one or two rules of a service."""
     asked = {}
     for _ in range(rng.choice((0, 1, 1, 1, 2))):
         other, key = rng.choice(services), rng.choice((HOST, ZONE))
@@ -45,7 +45,7 @@ _ADDRESSES = ("0.0.0.0", "10.0.0.1", "10.0.0.2")  # noqa: S104 - nothing listens
 
 
 def ruled_batch(seed, least=8, most=24, edge=(2, 3, 4), cloud=(1, 2, 3)):
-    """A cluster, and between `least` and `most` pods that wait in it."""
+    """Draw a cluster, and between `least` and `most` pending pods."""
     rng = random.Random(seed)
     tiers = [Tier.EDGE] * rng.choice(edge) + [Tier.CLOUD] * rng.choice(cloud)
     nodes = [

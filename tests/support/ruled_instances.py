@@ -1,4 +1,4 @@
-"""Small clusters whose pods run and have rules about each other, named or drawn from a seed."""
+"""Small clusters whose running pods have rules about each other, named or drawn."""
 
 import random
 
@@ -23,7 +23,7 @@ from support.suggest_instances import OBJECTIVES, Case
 
 
 def member(name, service, on=None, *, requests=None, priority=0, created=0.0, **rules):
-    """A pod of a Deployment that carries the label app; running, if it is on a node."""
+    """Return a pod of a Deployment with the label app; running if it has a node."""
     return Pod(
         uid=Uid(f"uid-{name}"),
         namespace="shop",
@@ -61,7 +61,7 @@ def _rules(rng, service, services):
 
 
 def leaning(rng, service, services):
-    """Rules that the coming and leaving of others may break."""
+    """Draw rules that arrivals and departures of other pods may violate."""
     kind, key = rng.random(), rng.choice((HOST, ZONE, ZONE))
     others = [other for other in services if other != service]
     if kind < 0.45:
@@ -86,7 +86,7 @@ def _nodes(rng):
 
 
 def ruled_case(seed, rules=_rules):
-    """Pods put where the rules let them, mostly, so that much could be better."""
+    """Draw a cluster whose pods are placed feasibly but mostly not optimally."""
     rng = random.Random(seed)
     nodes = _nodes(rng)
     services = "abc"[: rng.choice((2, 2, 3))]

@@ -1,4 +1,4 @@
-"""The literal forms that `suggest` must agree with where pods have rules about each other."""
+"""Oracles of `suggest` for pods with rules about each other, in literal form."""
 
 import random
 from collections import Counter
@@ -17,7 +17,7 @@ CLOUD = "the cloud"
 
 
 def put(shot, pod, node):
-    """The snapshot with the pod on that node, wherever it was; nowhere for None."""
+    """Return the snapshot with the pod moved to a node, or removed (None)."""
     placed, free = dict(shot.placed), dict(shot.free)
     if pod.uid in placed:
         free[placed.pop(pod.uid)] += pod.requests
@@ -32,7 +32,7 @@ def allowed(shot, pod, node):
 
 
 def broken(before, after):
-    """The pods that are against a required rule about others, and were not before."""
+    """Return the pods whose required rules are violated after a change, and were not before."""
 
     def keeps(shot, pod):
         needed = attrs.evolve(pod.pod_class.rules, ports=(), claims=(), disks=())
@@ -49,7 +49,7 @@ def broken(before, after):
 
 
 def by_priority(shot, shares, case):
-    """The QoS at each priority, the highest first."""
+    """Return the QoS by priority, highest first."""
     priorities = {}
     for pod in shot.pods.values():
         if pod.workload in shares and pod.counts_for_qos:
@@ -66,7 +66,7 @@ def by_priority(shot, shares, case):
 
 
 class RuledOracle:
-    """Every choice of moves, each with every order in which it might be carried out."""
+    """Exhaustive search over all choices of moves, in every order of execution."""
 
     def __init__(self, case):
         self.case, self.shot = case, case.snapshot
@@ -75,7 +75,7 @@ class RuledOracle:
         self.fragmentation = Fragmentation(mix=request_mix(self.shot))
 
     def best(self):
-        """QoS by priority, minus legs, minus fragmentation: the best that can be reached."""
+        """Return the best reachable (QoS by priority, -legs, -fragmentation)."""
         ranked = sorted(((self._worth(steps), steps) for steps in self._choices()), key=_first)
         best = None
         for worth, same in groupby(reversed(ranked), key=_first):
@@ -141,7 +141,7 @@ class RuledOracle:
         return self.fragmentation.of(self.shot.of_tier(Tier.EDGE), free)
 
     def _legs(self, steps):
-        """In how many legs it can be done, one more than moves if a pod stops over; or None."""
+        """Return the legs that the steps need, one more with a stop-over; None if infeasible."""
         room = {name: self.shot.free[name] for name in self.cloud}
         if any(self._carried_out(self.shot, room, order) for order in permutations(steps)):
             return len(steps)
@@ -159,7 +159,7 @@ class RuledOracle:
         return None
 
     def _carried_out(self, shot, room, order):
-        """Whether it can be done in that order; `room` is the cloud's."""
+        """Return whether the steps are feasible in this order; `room` is the cloud's capacity."""
         if not order:
             return not broken(self.shot, shot)
         (pod, source, target), *rest = order
@@ -184,7 +184,7 @@ def _first(entry):
 
 
 def stages(shot, suggestion):
-    """The cluster as it is, and after each group of moves."""
+    """Yield the snapshot before the moves, and after each group."""
     yield shot
     for _, group in groupby(suggestion.moves, key=lambda move: move.group):
         for move in group:
@@ -193,9 +193,9 @@ def stages(shot, suggestion):
 
 
 def refusals(shot, suggestion, seed):
-    """Moves that are refused when all is carried out in some order that the needs allow.
+    """Execute the suggestion in a random permitted order; return the infeasible moves.
 
-    Begun moves overlap at random: the new pod is there for a while before the old one is gone.
+    Moves overlap at random: the new pod exists before the old one is gone.
     """
     rng = random.Random(seed)
     waiting, doubled, over, refused = list(suggestion.legs), {}, set(), []

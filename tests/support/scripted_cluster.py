@@ -1,4 +1,4 @@
-"""A scripted API server, and what a reflector tells of it in virtual time."""
+"""Scripted API server in virtual time, for tests of reflectors."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ def bookmark(version):
 
 @attrs.frozen
 class Stream:
-    """What a watch does in turn: say a line, pause for seconds, raise; then the server ends it."""
+    """Script of a watch: lines to send, pauses in seconds, exceptions; then the server ends it."""
 
     steps: tuple = ()
     opens_after: float = 0.0
@@ -89,7 +89,7 @@ class Asked:
 
 
 class ScriptedCluster:
-    """Answers the nth request with the nth step, whatever it asks for; then says no more."""
+    """Fake `Cluster` that answers the n-th request by the n-th step, and no later one."""
 
     def __init__(self, clock, steps):
         self.clock = clock
@@ -147,7 +147,7 @@ class Played:
 
 
 def told(event):
-    """+ for a pod or node applied, - for one deleted."""
+    """Return an event as text: + for an applied object, - for a deleted one."""
     match event:
         case PodApplied(pod):
             return f"+{pod.name}@{pod.resource_version}"

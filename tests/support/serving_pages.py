@@ -1,4 +1,4 @@
-"""Serving the page of a stream, and whatever else, on loopback."""
+"""Server of the page, or of another web application, on loopback."""
 
 from contextlib import asynccontextmanager
 
@@ -15,7 +15,7 @@ def page_showing(stream, clock, access=None):
 
 @asynccontextmanager
 async def served(app, port=0):
-    """Enter the URL where it is served."""
+    """Serve the application; yield the URL."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     url = await listen(runner, "127.0.0.1", port, PAGE)
     try:

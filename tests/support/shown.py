@@ -1,7 +1,7 @@
-"""A scheduler's view of a world in which some objects are not what they are.
+"""World in which the scheduler sees modified objects.
 
-What the emulated API server takes is created there. Of anything else, it holds a plain object of
-the same name; what is shown of it, wherever it is read, is the odd one.
+Objects that the emulated API server accepts are created. For any other, a plain object of the same
+name is created, and the odd one is shown in all responses.
 """
 
 import copy
@@ -56,7 +56,7 @@ _WATCHED = {by.kind: by for by in (decoding.PODS, decoding.NODES, *decoding.SURR
 
 
 class Shown:
-    """It is a `Faults`: what is read of an object is changed on its way."""
+    """Faults that replace objects in responses by their modified form."""
 
     def __init__(self, world):
         self._world = world
@@ -66,7 +66,7 @@ class Shown:
         self.otherwise = []
 
     def create_all(self, inputs):
-        """Have them come, as far as there may be that many."""
+        """Create the objects, as far as the API server permits."""
         for each in inputs:
             with suppress(ApiError):
                 self._create(each)
@@ -78,7 +78,7 @@ class Shown:
             self.otherwise.append((odd.resource, made))
 
     def show(self, made, damages, puts=()):
-        """Have an object be shown with this put into it, and then damaged."""
+        """Show an object with values put into it, and then damaged."""
         puts = [*puts]
         for where, value in damages:
             found = list(places(_with(made, puts)))
@@ -90,7 +90,7 @@ class Shown:
             self._puts[made["metadata"]["uid"]] = puts
 
     def _made(self, odd):
-        """The object as it is stored, and what makes it the one to be shown."""
+        """Return the object to store, and the modifications that show the odd one."""
         resource, given = odd.resource, copy.deepcopy(odd.object)
         namespace = TENANT if resource.namespaced else ""
         # A kubelet that refuses what a node is shown to have room for is another matter.
@@ -109,7 +109,7 @@ class Shown:
         return made, metadata + rest
 
     def of(self, obj):
-        """The object as it is shown; it is on the node that it is on."""
+        """Return an object in its shown form, with the node that it really has."""
         puts = self._puts.get(obj["metadata"].get("uid"))
         if not puts:
             return obj
@@ -142,7 +142,7 @@ class Shown:
         return [self.of(obj) for obj in found if self._wrong_with(obj, resource.kind) is None]
 
     def unreadable(self):
-        """What a watch has to say of the objects that are there: which kind, where, and why."""
+        """Yield the objects whose shown form cannot be decoded: kind, place and reason."""
         for resource, made in self.otherwise:
             metadata = made["metadata"]
             obj = self.store.get(resource, metadata.get("namespace", ""), metadata["name"])

@@ -1,4 +1,4 @@
-"""A cluster of two edge sites and a cloud, and what tests of sites ask of it."""
+"""Cluster of two edge sites and a cloud."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ def cordon(world, *names, cordoned=True):
 
 
 def where(world, app=None):
-    """Pods by site and tier, by the first letter of their nodes; with a - if they are deleted."""
+    """Count pods by the first letter of their node (site or tier); `-` marks terminating pods."""
     return dict(
         Counter(
             pod["spec"].get("nodeName", "?")[0] + "-" * ("deletionTimestamp" in pod["metadata"])

@@ -1,4 +1,4 @@
-"""Answers that take their time, as a worker process's do."""
+"""Delayed planner responses, as of a worker process."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from kubedsm.scheduling.scheduling_cycle import Scheduler
 
 @attrs.define
 class SlowPlanner:
-    """Answers after a while, or not at all, as things were when it was asked."""
+    """Planner wrapper that delays responses, or drops them."""
 
     planner: object
     #: a number, or a function that draws one
@@ -38,7 +38,7 @@ class SlowPlanner:
 
 
 def hard(monkeypatch, prefix="hard"):
-    """Pods whose names begin so are never decided on at once."""
+    """Make immediate decisions fail for pods whose names begin with `prefix`."""
     decide_inline = Scheduler.decide_inline
 
     def hardly(deciding, stage, pods):
@@ -50,7 +50,7 @@ def hard(monkeypatch, prefix="hard"):
 
 
 def overrun_at_random(monkeypatch, runtime, rng):
-    """Have a third of the immediate decisions overrun, as on a busy machine.
+    """Make a third of the immediate decisions overrun, as on a busy machine.
 
     The planner then takes 10 to 100 ms for each.
     """
@@ -64,7 +64,7 @@ def overrun_at_random(monkeypatch, runtime, rng):
 
 
 def slow_batches(runtime, seconds, **more):
-    """Have what is hard thought about for so long."""
+    """Delay the planner's responses about batches."""
     batches = runtime.planned_batches
     batches.planner = SlowPlanner(batches.planner, seconds, **more)
     return batches.planner

@@ -1,4 +1,4 @@
-"""A workload where nothing else acts: what a move's calls make of the objects an API server has."""
+"""Workload without controllers, on which a migration's requests can be examined."""
 
 import random
 
@@ -27,7 +27,7 @@ LABELS = {"app": "web", "pod-template-hash": "h1"}
 
 
 class Still:
-    """A workload of three Ready pods on node c1, which stays as it is until a test changes it."""
+    """Workload of three Ready pods on node c1, which only the test changes."""
 
     def __init__(self, kind="Deployment"):
         self.clock = VirtualClock()
@@ -104,7 +104,7 @@ class Still:
         self.api.delete(PODS, "default", name, grace_seconds=30)
 
     def known(self):
-        """The pod as the mirror has it."""
+        """Return the pod as the mirror stores it."""
         return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
 
     @property

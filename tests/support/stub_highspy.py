@@ -1,4 +1,4 @@
-"""Stub of the library highspy for other processes: the real one, changed by some code."""
+"""Modified highspy for other processes: the real library, patched by some code."""
 
 import os
 

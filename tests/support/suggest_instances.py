@@ -1,4 +1,4 @@
-"""Small clusters whose pods run, named or drawn from a seed."""
+"""Small clusters with running pods, named or drawn at random."""
 
 import random
 
@@ -73,7 +73,7 @@ def _small_nodes(rng):
 
 
 def drawn_case(seed, most=9):
-    """Pods put wherever they fit, at random, so that much could be better."""
+    """Draw a cluster with pods on random feasible nodes, mostly not optimal."""
     rng = random.Random(seed)
     nodes = _small_nodes(rng)
     services = "abcd"[: rng.randint(1, 4)]
@@ -119,7 +119,7 @@ def drawn_case(seed, most=9):
 
 
 def crowded_case(seed, *, roomy=False):
-    """Little room on each edge node, and larger pods in the cloud: it takes moves to fit them."""
+    """Draw a cluster with full edge nodes and larger pods in the cloud, which need moves to fit."""
     rng = random.Random(seed)
     nodes = [
         node(f"edge-{i}", Tier.EDGE, rng.choice((2, 3, 4)), 64) for i in range(rng.choice((2, 3)))
@@ -152,7 +152,7 @@ def crowded_case(seed, *, roomy=False):
 
 
 def wide_case(seed):
-    """More edge nodes than moves could change, mostly full, and many alike, of several zones."""
+    """Draw a cluster with more edge nodes than moves, mostly full, in several zones."""
     rng = random.Random(seed)
     nodes = [
         node(f"edge-{i:02}", Tier.EDGE, rng.choice((2, 2, 3)), 8, labels={ZONE: f"z{i % 3}"})

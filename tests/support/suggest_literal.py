@@ -1,4 +1,4 @@
-"""The literal forms that `suggest` must agree with, and what happens when it is carried out."""
+"""Oracles of `suggest` in literal form, and execution of suggestions."""
 
 import random
 
@@ -21,7 +21,7 @@ from support.literal_paper import LiteralPaper
 
 
 def enumerated(case, measure, worth=None):
-    """The best that any choice of moves comes to."""
+    """Return the best suggestion over all choices of moves."""
     shot = case.snapshot
     movable = default_movable(shot)
     return best_by_enumeration(
@@ -44,7 +44,7 @@ def problem_of(case, measure, priorities=None):
 
 
 def item_counts(problem, pods):
-    """How many of the pods are of each item."""
+    """Return the number of given pods in each item of the problem."""
     counts = np.zeros(len(problem.items), dtype=np.int64)
     for at, item in enumerate(problem.items):
         everybody = [*item.outside, *item.waiting, *(p for ps in item.here.values() for p in ps)]
@@ -65,7 +65,7 @@ _DROPPED = {
 
 
 def literally_left(case, suggestion):
-    """Which ten pods it says were left alone: all are asked about, and then compared."""
+    """Return the ten pods that a suggestion should explain as not moved, in literal form."""
     shot, movable = case.snapshot, default_movable(case.snapshot)
     edge = shot.of_tier(Tier.EDGE)
     gains, greatest = Gains.of(shot, case.promises, case.objective), greatest_allocatable(edge)
@@ -90,17 +90,17 @@ def literally_left(case, suggestion):
 
 
 def needed(suggestion):
-    """Which legs each leg needs, by the names of their pods."""
+    """Return the legs that each leg depends on, by pod name."""
     short = {leg.name: leg.name.partition("/")[2] for leg in suggestion.legs}
     return {short[leg.name]: {short[name] for name in leg.needs} for leg in suggestion.legs}
 
 
 def carried_out(shot, suggestion, rng=None):
-    """The cluster afterwards, leg by leg, every rule and all room checked on the way.
+    """Execute a suggestion leg by leg, checking rules and capacity; return the final snapshot.
 
-    A leg starts when those it needs are over, and must find room for its new pod then; the old
-    pod holds its own room until it is gone. Those that may go, go in the order they are given, or
-    in any, overlapping at random.
+    A leg starts once its dependencies are over and its new pod must fit then; the old pod occupies
+    its capacity until it is gone. With `rng`, ready legs overlap at random; otherwise they run in
+    order.
     """
     rng = rng or random.Random(0)
     free, placed = dict(shot.free), dict(shot.placed)
@@ -130,7 +130,7 @@ def carried_out(shot, suggestion, rng=None):
 
 
 def bound(shot, bindings):
-    """The cluster once these pods are on these nodes, and run."""
+    """Return the snapshot after binding the pods, which then run."""
     pods, placed, free = dict(shot.pods), dict(shot.placed), dict(shot.free)
     for pod, node in bindings:
         assert not shortages(pod.requests, free[node])

@@ -1,7 +1,7 @@
-"""Tenants in namespaces of their own: one that misbehaves, and a neighbour who must not notice.
+"""Tenants in separate namespaces: a misbehaving one, and a neighbour who must be unaffected.
 
-The neighbour is served as ever, whatever happens to the rest of the cluster: its new pods are
-bound, and its pods that run in the cloud are moved to an edge that opens, in the usual time.
+The neighbour must be served as usual: new pods are bound, and pods in the cloud migrate to new edge
+capacity, in the usual time.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ NOT_E1 = {
 
 
 class Asked(Faults):
-    """Counts the requests about the tenant, and may answer some of them itself."""
+    """Faults that count the requests about the tenant, and may answer some."""
 
     def __init__(self, answer=None):
         self.of_tenant = []
@@ -116,7 +116,7 @@ class Tenant:
         return self.world.api.delete(resource, self.namespace, name)
 
     def forbid_disruption(self):
-        """No pod of the tenant's may be evicted."""
+        """Create a disruption budget that forbids all evictions of the tenant's pods."""
         spec = {"maxUnavailable": 0, "selector": {"matchExpressions": [exists("a")]}}
         self.create(POD_DISRUPTION_BUDGETS, {"metadata": {"name": "never"}, "spec": spec})
 
@@ -147,13 +147,13 @@ class Tenant:
 
 
 def _told(pod):
-    """The reason of its condition PodScheduled."""
+    """Return the reason of a pod's PodScheduled condition."""
     conditions = pod["status"].get("conditions", ())
     return next((c.get("reason") for c in conditions if c["type"] == "PodScheduled"), None)
 
 
 async def served(world, seconds=5):
-    """A pod that fits is bound in the usual time and said to be, one that does not is told."""
+    """Check that a feasible pod is bound in time, and an infeasible one gets its reason."""
     neighbour = Tenant.of(world, NEIGHBOUR)
     neighbour.deploy("small", 1, **CLOUD_ONLY)
     neighbour.deploy("huge", 1, cpu="5000", **CLOUD_ONLY)
@@ -171,13 +171,13 @@ async def served(world, seconds=5):
 
 
 async def moved(world, seconds=30):
-    """The neighbour's pods are moved to an edge that opens."""
+    """Check that the neighbour's pods migrate to new edge capacity in time."""
     await neighbour_settles(world)
     await _follow_to_an_edge(world, seconds)
 
 
 async def neighbour_settles(world):
-    """Pods of the neighbour's come to run where they are not to stay."""
+    """Deploy the neighbour's pods and wait until they run in the cloud."""
     neighbour = Tenant.of(world, NEIGHBOUR)
     neighbour.deploy("mover", 2, cpu="5m", **NOT_E1)
     await world.until(lambda: neighbour.bound("mover"), 5)
@@ -185,7 +185,7 @@ async def neighbour_settles(world):
 
 
 async def neighbour_is_served(world):
-    """Its moves are made, and a pod that comes meanwhile is bound, as if it were alone."""
+    """Check that the neighbour's pods are bound and migrated while the tenant misbehaves."""
     world.api.create(NODES, EDGE)
     await asyncio.sleep(2)
     await served(world, BOUND)
@@ -193,7 +193,7 @@ async def neighbour_is_served(world):
 
 
 async def _follow_to_an_edge(world, seconds):
-    """No others fit there."""
+    """Add an edge node that fits only the neighbour's pods; wait until they run there."""
     neighbour = Tenant.of(world, NEIGHBOUR)
     world.api.create(NODES, node("e9", "edge", "10m", "1Gi"))
     await world.until(

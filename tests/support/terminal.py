@@ -1,4 +1,4 @@
-"""A command in a terminal of its own, where somebody types."""
+"""Command in a pseudo-terminal, with simulated keyboard input."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ PATIENCE = 60.0
 
 
 class Terminal:
-    """`kubedsm` there, from entering to leaving; `screen` is all that it has shown so far."""
+    """`kubedsm` in a pseudo-terminal; `screen` is the output so far."""
 
     def __init__(self, *arguments, **environment):
         self._arguments = [sys.executable, "-m", "kubedsm", *map(str, arguments)]
@@ -48,7 +48,7 @@ class Terminal:
         self._more.set()
 
     async def until(self, pattern):
-        """What of the screen matches, as soon as something does."""
+        """Wait until the output matches the pattern; return the match."""
         async with asyncio.timeout(PATIENCE):
             while (found := re.search(pattern, self.screen)) is None:
                 self._more.clear()
@@ -62,5 +62,5 @@ class Terminal:
         self._process.send_signal(signal.SIGINT)
 
     async def ended(self):
-        """Its exit code."""
+        """Wait for the end; return the exit code."""
         return await asyncio.to_thread(self._process.wait, PATIENCE)

@@ -1,4 +1,4 @@
-"""A scene that is what a test says it is, and a stream of it."""
+"""Scene of the page with rows set by a test, and its stream."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from kubedsm.process.supervisor import Supervisor
 
 
 class ToldScene:
-    """Its status is the only row, but for those that are given, by table."""
+    """Scene whose rows are those given by table, and a status."""
 
     def __init__(self, rows=None):
         self.version, self.said, self.news = 0, "", "begun"

@@ -1,4 +1,4 @@
-"""The recorded exchanges with a real API server, as values."""
+"""Recorded exchanges with a real API server, as values."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +59,7 @@ def is_list(document: Any) -> bool:
 
 
 def objects_of(document: Any) -> list[Object]:
-    """The stored objects in a response: the one it is, or the items of a list."""
+    """Return the stored objects in a response: a single one, or the items of a list."""
     if not isinstance(document, dict):
         return []
     if is_list(document):
@@ -68,7 +68,7 @@ def objects_of(document: Any) -> list[Object]:
 
 
 def recorded_objects(exchanges: list[Exchange]) -> Iterator[Object]:
-    """Every state of every object in the transcript, in order."""
+    """Yield every recorded state of every object, in order."""
     for exchange in exchanges:
         yield from objects_of(exchange.response)
         for event in exchange.events or ():

@@ -1,4 +1,4 @@
-"""What a viewer of the page has, who is told of changes alone."""
+"""Viewer of the page that receives changes only."""
 
 import asyncio
 from collections import defaultdict
@@ -11,7 +11,7 @@ from kubedsm.observability.reading import Leadership
 
 
 class Viewer:
-    """Looks at the world's scheduler when it is told to, and keeps the rows as they are sent."""
+    """Client of a scene that applies the change messages to its rows."""
 
     def __init__(self, world, leadership=Leadership()):  # noqa: B008 - a value
         self.scene = Scene(world.clock)
@@ -22,7 +22,7 @@ class Viewer:
         self._rows = defaultdict(dict)
 
     def look(self):
-        """What changed, if anything, in JSON."""
+        """Return the changes since the last look, as decoded JSON; None if there are none."""
         changes = self.scene.look(self._world.runtime, self.leadership, self._world.clock.wall())
         if changes is None:
             return None
@@ -50,7 +50,7 @@ class Viewer:
         return self["status"]["now"]
 
     def pods(self, workload):
-        """Its rows, by state and node."""
+        """Return state and node of a workload's pod rows."""
         rows = [row for row in self["pods"].values() if row["workload"] == workload]
         return sorted((row["state"], row.get("node", "")) for row in rows)
 
@@ -59,5 +59,5 @@ class Viewer:
         return [row["text"] for row in rows if kind in (None, row["kind"])]
 
     def whole(self):
-        """As whoever comes now has it."""
+        """Return all rows as a new client receives them."""
         return msgspec.json.decode(encode_message(self.scene.snapshot()))["rows"]

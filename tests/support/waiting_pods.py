@@ -1,4 +1,4 @@
-"""A pod that waits for help, and the help that may come."""
+"""Pending pod that waits for a change, and changes that may help it."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ SOON, LONG = 1.0, 20.0
 
 @attrs.define
 class Counting:
-    """The configured policy, and how often it was asked, about pods. It suggests no moves."""
+    """Policy wrapper that counts decisions and pods, and suggests no migrations."""
 
     policy: object = attrs.field(factory=lambda: Configuration().policy)
     decisions: int = 0
@@ -95,7 +95,7 @@ TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
 
 @attrs.define
 class Waiting:
-    """A world in which one pod waits, and why nothing has changed since is known."""
+    """World with one pending pod, whose reason for waiting is known."""
 
     world: object
     policy: Counting
@@ -108,7 +108,7 @@ class Waiting:
         return self.world.api.get(PODS, namespace, name)
 
     def put(self, made, on):
-        """A pod of another scheduler that is on a node."""
+        """Create a pod of another scheduler, bound to a node."""
         made["spec"]["schedulerName"] = "other"
         metadata = made["metadata"]
         self.world.api.create(PODS, made, namespace=metadata["namespace"])
@@ -149,7 +149,7 @@ class Waiting:
         self.patch(PERSISTENT_VOLUME_CLAIMS, name, bound, "status", "default")
 
     def csi_claim(self, name, driver="csi.example.com"):
-        """A claim bound to a volume of that CSI driver."""
+        """Create a PersistentVolumeClaim bound to a volume of a CSI driver."""
         self.volume(name=f"pv-{name}", csi={"driver": driver, "volumeHandle": name})
         self.claim(name=name)
         self.bind_claim(name, f"pv-{name}")
@@ -157,7 +157,7 @@ class Waiting:
 
 @asynccontextmanager
 async def waiting(nodes, prepare, **spec):
-    """Have a pod of that spec wait where `prepare` has been."""
+    """Run a world in which a pod of the given spec is pending, prepared by `prepare`."""
     policy = Counting()
     async with emulated(*nodes) as world, world.scheduler(policy=policy):
         scene = Waiting(world, policy)
@@ -175,7 +175,7 @@ def full(scene):
 
 
 def nothing(_scene):
-    """Nothing has to be there."""
+    """Prepare nothing."""
 
 
 ONE = (zoned("e1", "x"),)

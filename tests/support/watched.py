@@ -1,4 +1,4 @@
-"""A scheduler on an emulated cluster, in real time, and the page that shows it."""
+"""Scheduler on an emulated cluster in real time, with its page."""
 
 from contextlib import asynccontextmanager, contextmanager
 
@@ -27,18 +27,18 @@ CONFIGURATION = Configuration(
 
 @attrs.frozen
 class Watched:
-    """A world, and the scheduler in it."""
+    """World with a running scheduler and the scene of its page."""
 
     world: World
     runtime: Runtime
     scene: Scene
 
     def page(self, port=0):
-        """Enter its page, for a URL."""
+        """Serve the page; yield its URL."""
         return page_of(self.runtime, self.scene, self.world.clock, ("127.0.0.1", port))
 
     def rows(self, table):
-        """As of the last look."""
+        """Return the rows of a table, as of the last look."""
         return self.scene.snapshot().rows[table]
 
     def cordon(self, node, *, cordoned=True):
@@ -48,7 +48,7 @@ class Watched:
 
 @asynccontextmanager
 async def scheduling(*nodes, timing=BRISK, configuration=CONFIGURATION):
-    """Enter a world with a scheduler in it."""
+    """Run a world with a scheduler in real time."""
     nodes, clock = nodes or (EDGE, CLOUD), SystemClock()
     with _alone():
         async with emulated(
@@ -62,7 +62,7 @@ async def scheduling(*nodes, timing=BRISK, configuration=CONFIGURATION):
 
 @contextmanager
 def _alone():
-    """Raise what failed without the groups around it, which hide where in the test that was."""
+    """Unwrap exception groups with a single exception, which hide the failing test line."""
     try:
         yield
     except BaseExceptionGroup as error:
@@ -74,14 +74,14 @@ def _alone():
 
 @asynccontextmanager
 async def watched(*nodes, **how):
-    """The same, with the URL of its page."""
+    """Run a world with a scheduler and its page; yield both the world and the URL."""
     async with scheduling(*nodes, **how) as there, there.page() as url:
         yield there, url
 
 
 @asynccontextmanager
 async def all_there_is():
-    """A page on which there is some of everything, and for some seconds a move."""
+    """Run a world whose page shows every kind of row, and a migration for some seconds."""
     nodes = (
         node("e1", "edge", "4", "8Gi", zone="north"),
         node("e2", "edge", "2", "4Gi", zone="north"),

@@ -1,4 +1,4 @@
-"""The events of a watch, as the contract compares them: by object, status updates merged."""
+"""Comparison of watch events by object, with consecutive status updates merged."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 @attrs.frozen
 class Step:
-    """A change of an object: an event, or several in a row that changed nothing but its status."""
+    """Change of an object: one event, or consecutive status-only events."""
 
     type: str
     status_only: bool
@@ -24,7 +24,7 @@ class Step:
 
 
 def steps_by_object(events: list[Object]) -> dict[str, list[Step]]:
-    """Object name → its steps, in order; objects in order of their first event."""
+    """Return the steps of each object by name, objects in order of their first event."""
     steps: dict[str, list[Step]] = {}
     last: dict[str, Object] = {}
     for event in events:
@@ -50,7 +50,7 @@ def _without_status(obj: Object) -> Object:
 
 
 def compare_watches(recorded: list[Object], ours: list[Object], known: Correspondence) -> list[str]:
-    """Where the streams differ; what they teach goes into `known`."""
+    """Return the differences of two watch streams; update `known` with learnt identifiers."""
     differences = _compare_errors(recorded, ours)
     marked = [e for e in recorded if e["type"] == "BOOKMARK"]
     own_marked = [e for e in ours if e["type"] == "BOOKMARK"]

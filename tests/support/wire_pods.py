@@ -1,4 +1,4 @@
-"""Pods as the API shows them."""
+"""Pods in the JSON form of the API."""
 
 
 def container(restart=None, **requests):

@@ -1,4 +1,4 @@
-"""The whole scheduler on the emulated cluster, in virtual time, with the invariants watched."""
+"""Complete scheduler on the emulated cluster, in virtual time, with invariants checked."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ QUICK = Timing(start_delay=0.5, stop_delay=0.5)
 
 @attrs.define
 class World:
-    """An emulated cluster, and the scheduler that may be started, killed and started again."""
+    """Emulated cluster, with a scheduler that can be started, killed and restarted."""
 
     cluster: EmulatedCluster
     clock: Clock
@@ -47,7 +47,7 @@ class World:
 
     @asynccontextmanager
     async def scheduler(self, faults=None, seed=0, policy=None, instruments=None, listener=None):
-        """Run a scheduler until the block is left; `instruments` count what it does."""
+        """Run a scheduler during the block; `instruments` count its operations."""
         self.front = EmulatedFront(
             self.cluster.routes,
             self.clock,
@@ -123,11 +123,11 @@ class World:
         return self.api.list(PODS, "default", labels=f"app={app}" if app else "")
 
     def placed(self, app=None):
-        """Pods per node; None for those without."""
+        """Count the pods by node; None for pending pods."""
         return Counter(pod["spec"].get("nodeName") for pod in self.pods(app))
 
     def events(self, reason, about="Pod"):
-        """Those on objects of that kind."""
+        """Return the Events with a reason, about objects of a kind."""
         return [
             event
             for event in self.api.list(EVENTS, "default")
@@ -135,7 +135,7 @@ class World:
         ]
 
     async def until(self, condition, seconds):
-        """Wait for a condition on the cluster; fail with its state if it does not come."""
+        """Wait until a condition holds; fail with the placements after `seconds`."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             assert self.clock.monotonic() < deadline, f"after {seconds} s: {self.placed()}"

@@ -1,9 +1,9 @@
-"""The first hour of somebody who reads and tries: `tests/first_hour [PAGE...]`.
+"""Check of all documentation examples: `tests/first_hour [PAGE...]`.
 
-Follows the README, and then every page of docs/, from top to bottom, each in a clean clone of what
-is committed: runs what stands in blocks of `sh`, and compares outputs that are shown with what came
-(`pages.py` says how a page marks what is to become of a block). The README makes the virtual
-environment that all of them use; pages named alone have it made the same way.
+Runs the README, then every page of docs/, each in a clean clone of the committed state: executes
+`sh` blocks in order, and compares shown outputs with actual ones (`pages.py` describes the marks of
+a block). The README creates the virtual environment that all pages use; if only other pages are
+named, it is created the same way.
 """
 
 import os
@@ -42,7 +42,7 @@ def _git(*arguments: str) -> str:
 
 @attrs.define
 class Follower:
-    """Does with each block of a page what is to become of it."""
+    """Executor of a page's blocks, as their marks say."""
 
     shell: Shell
     where: Path
@@ -51,7 +51,7 @@ class Follower:
     stuck: bool = False
 
     def follow(self, block: Block) -> tuple[str, str]:
-        """What became of it, and what is wrong, if anything is."""
+        """Process one block; return what was done, and what is wrong ("" if nothing is)."""
         marks = block.marks
         if block.takes_kubectl and shutil.which("kubectl") is None:
             self.came = None
@@ -100,7 +100,7 @@ class Follower:
 
 
 def _follow(name: str, work: Path, path: Path | None) -> int:
-    """Say what becomes of each block of a page, and how many are wrong."""
+    """Process a page and report each block; return the number of failures."""
     own = work / name.replace("/", "-")
     where = _cloned(own / "clone")
     wrongs = 0
@@ -131,7 +131,7 @@ def _follow(name: str, work: Path, path: Path | None) -> int:
 )
 @click.option("--keep", is_flag=True, help="Leave the clones and all output where they are.")
 def follow(names: tuple[str, ...], venv: Path | None, keep: bool) -> None:
-    """Follow the pages, by default all: exit code 1 if one of them does not hold."""
+    """Check the pages, by default all; exit with 1 if one fails."""
     pages = list(names or every_page())
     work = Path(tempfile.mkdtemp(prefix="first-hour-"))
     wrongs = 0

@@ -1,16 +1,16 @@
-"""The fenced blocks of a Markdown page, and what is to become of each.
+"""Fenced blocks of a Markdown page, and the marks that say how each is checked.
 
-A comment right above a block says so; readers of the rendered page do not see it:
+A mark is a comment right above a block, invisible on the rendered page:
 
-    <!-- not run: REASON -->        nothing is done with it
-    <!-- background: TEXT -->       it goes on in the background, from when TEXT is in what it says
-    <!-- exit code: N -->           its one failing command ends with N
-    <!-- output -->                 it is what the block before it said; `...` stands for anything
-    <!-- file: NAME -->             it is written to that file
-    <!-- first: SCRIPT -->          what a shell does before, such as starting a cluster
-    <!-- within: SECONDS -->        how long it may take, if that is more than a minute
+    <!-- not run: REASON -->        do not run the block
+    <!-- background: TEXT -->       run in the background; continue once TEXT is in the output
+    <!-- exit code: N -->           the block's one failing command exits with N
+    <!-- output -->                 output of the previous block; `...` stands for any text
+    <!-- file: NAME -->             write the block to this file
+    <!-- first: SCRIPT -->          shell commands to run before, such as starting a cluster
+    <!-- within: SECONDS -->        time limit, if above a minute
 
-A block of `sh` is run without one; one without a language must have one.
+A block of `sh` needs no mark; a block without language needs one.
 """
 
 import re
@@ -42,18 +42,18 @@ class Block:
 
     @property
     def within(self) -> float:
-        """Seconds that it may take."""
+        """Return the time limit in seconds."""
         return float(self.marks.get("within") or WITHIN)
 
     @property
     def takes_kubectl(self) -> bool:
-        """Whether it cannot be followed without: `cluster.sh` applies manifests with it."""
+        """Return whether the block needs kubectl, directly or by `cluster.sh`."""
         first = self.marks.get("first", "")
         return "cluster.sh" in first or "kubectl" in (first + self.text) * self.is_command
 
     @property
     def wrong(self) -> str:
-        """Why nobody knows what to do with it; empty if that is clear."""
+        """Return why the marks are contradictory or incomplete; "" if they are valid."""
         if "not run" in self.marks and not self.marks["not run"]:
             return "not run without a reason"
         if not self.language and not {"output", "not run"} & self.marks.keys():
@@ -62,7 +62,7 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """The page's fenced blocks, from top to bottom."""
+    """Yield the fenced blocks of a page, in order."""
     marks: dict[str, str] = {}
     for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8")):
         if token.type == "html_block":
@@ -75,12 +75,12 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def matches(shown: str, came: str) -> bool:
-    """Whether what is shown is some of the lines that came; `...` stands for anything."""
+    """Return whether the shown text matches some of the output's lines; `...` matches any text."""
     parts = (re.escape(part) for part in _plain(shown).split("..."))
     lines = rf"^{'.*?'.join(parts)}$"
     return re.search(lines, _plain(came), re.DOTALL | re.MULTILINE) is not None
 
 
 def _plain(text: str) -> str:
-    """Without spaces at ends of lines."""
+    """Remove trailing spaces of all lines."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())

@@ -1,4 +1,4 @@
-"""One bash for a page: what a block sets or starts is there for those after it."""
+"""Bash process for one page: variables and processes of a block persist for later blocks."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ class Ran:
 
 
 class Shell:
-    """Commands with a home, a folder for temporary files and a working directory of their own."""
+    """Bash process with its own home, temporary and working directories."""
 
     def __init__(self, where: Path, own: Path, path: Path | None = None) -> None:
         self._own = own
@@ -78,7 +78,7 @@ class Shell:
         os.close(self._done)
 
     def run(self, script: str, within: float) -> Ran:
-        """Run to its end."""
+        """Run a script to its end, or until the time limit."""
         file, output, failed = self._files(script)
         self._say(
             f"trap 'echo \"$? $BASH_COMMAND\" >>{failed}' ERR\n"
@@ -94,7 +94,7 @@ class Shell:
         )
 
     def start(self, script: str, text: str, within: float) -> Ran:
-        """Leave it running once it has said this."""
+        """Run a script in the background; return once `text` is in its output."""
         file, output, _ = self._files(script)
         self._say(f". {file} >{output} 2>&1 </dev/null &\n")
         until = time.monotonic() + within
