@@ -91,7 +91,7 @@ def ask_cluster(
 
 
 async def _request(errand: Errand, requests: Requests, leads: str) -> int:
-    """Have the running scheduler execute the errand; `leads` explains why."""
+    """Request the running scheduler to execute the migrations; `leads` explains why."""
     if not errand.moves:
         raise click.ClickException(
             f"nothing was migrated next to a running scheduler: {leads};"

@@ -205,7 +205,7 @@ class LoadAware:
         )
 
     def fill_window(self, query: str) -> str:
-        """Return the query with the window substituted."""
+        """Substitute the measurement window into a PromQL query."""
         return query.replace(WINDOW, f"{round(self.window * 1000)}ms")
 
 

@@ -29,7 +29,7 @@ K = TypeVar("K", bound=Hashable)
 Counts = Mapping[NodeName, int]
 #: arrival (1) or departure (-1) of a pod at a node
 Step = tuple[Pod, NodeName, int]
-#: cached selections, beyond which the next snapshot begins anew
+#: cached selections, above which the next snapshot begins without cache
 MOST_SELECTIONS = 64
 #: kube-scheduler's default
 HARD_POD_AFFINITY_WEIGHT = 1

@@ -201,22 +201,16 @@ def test_a_status_takes_no_metadata_with_it(path, value, why):
     assert denials(POD, after, "alice", "status") == []
 
 
-def test_the_scheduler_writes_conditions_and_nominations():
+def test_the_scheduler_writes_conditions_nominations_and_its_own_labels_and_annotations():
     after = changed(POD, "status", to={**STATUS, "nominatedNodeName": "e1"})
     assert denials(POD, after, OURS, "status") == []
     other = changed(POD, "spec", "schedulerName", to="other")
     assert denials(other, changed(other, "status", to=STATUS), OURS, "status")
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+    bare = {"metadata": {"name": "a"}, "spec": POD["spec"]}
+    for path, value in (
         ((*LABELS, "kubedsm.io/tier"), "edge"),
         ((*ANNOTATIONS, "controller.kubernetes.io/pod-deletion-cost"), "-100"),
         ((*ANNOTATIONS, "kubedsm.io/move"), "{}"),
-    ],
-)
-def test_a_pod_without_labels_or_annotations_may_get_ours(path, value):
-    bare = {"metadata": {"name": "a"}, "spec": POD["spec"]}
-    marked = changed(bare, *path, to=value)
-    assert denials(bare, marked, OURS) == denials(marked, bare, OURS) == []
+    ):
+        marked = changed(bare, *path, to=value)
+        assert denials(bare, marked, OURS) == denials(marked, bare, OURS) == []

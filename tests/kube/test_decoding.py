@@ -349,6 +349,7 @@ def test_a_config_map_and_a_version():
     assert decoding.server_version(b'{"gitVersion": "v1.36.2", "major": "1"}') == "v1.36.2"
 
 
+@pytest.mark.long
 async def test_is_many_times_faster_than_typed_models():
     # Half of what is measured on a quiet machine, which tests do not run on.
     pair = await compare_watch_lines(rounds=3, number=40)

@@ -135,7 +135,7 @@ def complaint(read, source):
     return ""
 
 
-@examples(300)
+@examples(100)
 @given(st.sampled_from(PLACES), anything)
 def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
     spoilt = copy.deepcopy(WHOLE)
@@ -148,7 +148,7 @@ def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
         assert "\n" not in complaint(read, source)
 
 
-@examples(200)
+@examples(70)
 @given(st.integers(0, 4200), st.binary(max_size=4), st.integers(0, 3))
 def test_damaged_bytes_are_a_line_or_a_wire_error(at, bytes_, removed):
     line = watch_line(random.Random(0))

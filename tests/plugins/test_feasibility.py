@@ -4,19 +4,20 @@ import random
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import TIER
+from support.examples import examples
 from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
 
+@examples(133)
 @given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=400)
 def test_the_same_verdicts_as_the_literal_rules(seed):
     snapshot, waiting = drawn(seed)
     feasibility = Feasibility.of(snapshot)
@@ -50,8 +51,8 @@ def _snapshot_without(snapshot, uid):
     )
 
 
+@examples(66)
 @given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=200)
 def test_pods_that_come_and_go_leave_what_a_fresh_look_finds(seed):
     snapshot, waiting = drawn(seed)
     rng = random.Random(seed)
@@ -74,8 +75,8 @@ def test_pods_that_come_and_go_leave_what_a_fresh_look_finds(seed):
         assert feasibility.feasible(newcomer, tier=False) == fresh.feasible(newcomer, tier=False)
 
 
+@examples(50)
 @given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=150)
 def test_equivalent_pods_have_equal_verdicts_and_equal_effects(seed):
     snapshot, waiting = drawn(seed)
     rng = random.Random(seed)

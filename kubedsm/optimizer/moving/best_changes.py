@@ -444,7 +444,7 @@ def item_weights(problem: EdgeProblem) -> Ints:
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """Return upper bounds on the change of each weight by all nodes together.
+    """Return upper bounds on each weight's change by all nodes, for the reachability relaxation.
 
     Shape (most + 1, most + 1, weights): by the number of arriving pods, and of departing pods.
     vectors: changes x items. options: nodes x changes, permitted changes next to no change.

@@ -228,7 +228,7 @@ class Item:
         return frozenset(pod.uid for pod in (*self.on_edge, *self.in_cloud, *self.stranded))
 
     def leaving(self, node: NodeName, number: int) -> "Item":
-        """Return the item with at most the first `number` pods of the node movable."""
+        """Return the item in which at most the first `number` pods of the node are movable."""
         there = [pod for pod in self.outside if pod.node_name == node]
         kept = {pod.uid for pod in (*there[number:], *self.here.get(node, ())[number:])}
         on_edge, in_cloud = (

@@ -139,7 +139,7 @@ def _find_breach(
 def _find_mended(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules
 ) -> Iterator[tuple[Uid, Uid]]:
-    """Yield consecutive migrations with temporarily violated rules between."""
+    """Yield consecutive migrations between which a rule between pods is temporarily violated."""
     for at, (one, other) in enumerate(pairwise(done), start=1):
         if _is_upset(states[at], done, before):
             yield one.pod.uid, other.pod.uid

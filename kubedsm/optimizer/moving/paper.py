@@ -86,10 +86,11 @@ def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -
 
 
 def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
-    """Algorithm 4: return I, pods picked by priority, then by QoS gained for their size.
+    """Algorithm 4: pick cloud pods for the edge by priority, then by QoS gain relative to size.
 
-    Scores are updated after every pick, up to MC2E picks, or until there are too many subsets. A
-    pod fits into the aggregate free capacity of all edge nodes, R, after previous picks.
+    Return the picked pods by item. Scores are updated after every pick, up to MC2E picks, or until
+    there are too many subsets. A pod fits into the aggregate free capacity of all edge nodes (by
+    resource), after previous picks.
     """
     gains, sizes, room = problem.gains, item_sizes(problem), problem.to_fill
     most, subsets = problem.limits.max_cloud_to_edge, problem.bounds.loads
@@ -189,12 +190,12 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
 
 
 def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> Ints | None:
-    """Algorithm 6: return N x I, migrations within the edge with the least fragmentation.
+    """Algorithm 6: return migrations within the edge (nodes x items) of least fragmentation.
 
     The paper tries every choice of pods and every order. A dynamic programme over nodes is
     equivalent: states are the placed less the removed pods of each item, and the touches. Up to
-    `most` migrations (MER). None above the exact-search limit. free: N x R. present: N x I, movable
-    pods. Ties have the fewest migrations.
+    `most` migrations (MER). None above the exact-search limit. free: nodes x resources. present:
+    nodes x items, movable pods. Ties have the fewest migrations.
     """
     bounds = problem.bounds
     everything = np.minimum(present.sum(axis=0), most)
@@ -230,7 +231,7 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
 
 
 def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: FreeEdge) -> Ints:
-    """Return the change, N x I: pods leave, the edge is reordered, and the candidates matched."""
+    """applyDecision: return the change (nodes x items) of departures, reordering and match."""
     changes = np.zeros_like(problem.present)
     for item, name in freeing.departures[: decision.freed]:
         changes[problem.rows[name], item] -= 1

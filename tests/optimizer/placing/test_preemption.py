@@ -4,7 +4,7 @@ import random
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.model.model import (
@@ -18,6 +18,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
+from support.examples import examples
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
 from support.rule_instances import app, drawn
@@ -186,8 +187,8 @@ def drawn_cluster(seed):
     return cluster, waiting, budgets, rng.choice((0.0, 1.0))
 
 
+@examples(166)
 @given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=500)
 def test_the_same_victims_as_kube_schedulers_procedure(seed):
     cluster, waiting, budgets, qos = drawn_cluster(seed)
     found = search(cluster, waiting, qos=qos, budgets=budgets).best()
@@ -195,8 +196,8 @@ def test_the_same_victims_as_kube_schedulers_procedure(seed):
     assert (found and (found.node, {v.uid for v in found.victims})) == expected
 
 
+@examples(66)
 @given(st.integers(0, 2**40))
-@settings(deadline=None, max_examples=200)
 def test_the_same_with_every_rule_about_other_pods(seed):
     cluster, waiting = drawn(seed)
     for each in waiting:
