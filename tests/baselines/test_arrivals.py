@@ -5,7 +5,7 @@ import random
 import attrs
 
 from kubedsm.model.model import Tier
-from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.arrivals import simulate_arrivals
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from support.policy_clusters import MI, node, pod, snapshot
 
@@ -22,7 +22,9 @@ def nodes(*cores):
 def run(cores, *arrivals, preempting=True):
     """Where each pod is in the end, and how many were evicted."""
     start = snapshot(nodes(*cores), [])
-    after = served(start, arrivals, kube_scheduler, random.Random(1), preempting=preempting)
+    after = simulate_arrivals(
+        start, arrivals, kube_scheduler, random.Random(1), preempting=preempting
+    )
     targets = {after.snapshot.pods[uid].name: on for uid, on in after.snapshot.placed.items()}
     for free in after.snapshot.free.values():
         assert free.cpu >= 0
@@ -58,7 +60,7 @@ def test_evicted_pods_and_those_that_wait_are_tried_again():
 
 def test_a_pod_that_ran_before_may_be_evicted_too_and_waits():
     there, high = of_priority("there", 1, on="n1"), of_priority("high", 2)
-    after = served(
+    after = simulate_arrivals(
         snapshot(nodes(1), [there]), [[high]], kube_scheduler, random.Random(1), preempting=True
     )
     assert after.snapshot.placed == {high.uid: "n1"}

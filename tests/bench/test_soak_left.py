@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm_lab.bench.soak.leftovers import Leavings, Left
+from kubedsm_lab.bench.soak.leftovers import LeftoverCheck, Leftovers
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
@@ -26,16 +26,16 @@ async def tenant(world):
 
 
 def left_in(world, api):
-    return Leavings(api, PodWatch(world.clock), (), world.clock).find()
+    return LeftoverCheck(api, PodWatch(world.clock), (), world.clock).find()
 
 
 async def test_of_a_scheduler_that_leaves_nothing_but_room_held_for_nobody_that_is_left():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        assert await left_in(world, await tenant(world)) == Left()
+        assert await left_in(world, await tenant(world)) == Leftovers()
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
         api = await tenant(world)
         runtime.mirror.reserve("nobody", NodeName(NODES[1]), Resources(cpu=1))
-        assert await left_in(world, api) == Left(room=NODES[1:])
+        assert await left_in(world, api) == Leftovers(room=NODES[1:])
 
 
 async def test_marks_and_pods_that_nobody_asked_for_are_left():

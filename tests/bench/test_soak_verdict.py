@@ -9,7 +9,7 @@ import pytest
 from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 from kubedsm_lab.bench.processes import LogCount, MemorySample
-from kubedsm_lab.bench.soak.leftovers import Left
+from kubedsm_lab.bench.soak.leftovers import Leftovers
 from kubedsm_lab.bench.soak.pod_watch import PodWatch, Wait
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
 from kubedsm_lab.bench.soak.verdict import SoakResult
@@ -25,7 +25,7 @@ GOOD = SoakResult(
     waits=tuple(Wait(float(at), 0.02, bound=True) for at in range(600)),
     events=9000,
     amiss=(),
-    left=Left(),
+    left=Leftovers(),
     most_odd=90,
     asked_odd=90,
     replicas=1,
@@ -85,12 +85,12 @@ def test_a_good_soak_keeps_them_all():
         (GOOD, {"usual", "even"}, {"waits": GOOD.waits[:100]}),
         (GOOD, set(), {"waits": slow(100, 600, 0.05)}),
         (GOOD, {"never"}, {"amiss": ("e0 holds more than it has",)}),
-        (GOOD, {"bound"}, {"left": Left(waiting=1)}),
-        (GOOD, {"marks"}, {"left": Left(marked=("shop/web-1",))}),
-        (GOOD, {"replicas"}, {"left": Left(replicas=("shop/web: 3 pods, not 2",))}),
-        (GOOD, {"room"}, {"left": Left(room=("e0",))}),
-        (GOOD, {"work"}, {"left": Left(under_way=("kubedsm_plans_in_progress 1",))}),
-        (GOOD, {"processes"}, {"left": Left(processes=1)}),
+        (GOOD, {"bound"}, {"left": Leftovers(waiting=1)}),
+        (GOOD, {"marks"}, {"left": Leftovers(marked=("shop/web-1",))}),
+        (GOOD, {"replicas"}, {"left": Leftovers(replicas=("shop/web: 3 pods, not 2",))}),
+        (GOOD, {"room"}, {"left": Leftovers(room=("e0",))}),
+        (GOOD, {"work"}, {"left": Leftovers(under_way=("kubedsm_plans_in_progress 1",))}),
+        (GOOD, {"processes"}, {"left": Leftovers(processes=1)}),
         (GOOD, {"multiply"}, {"most_odd": 200}),
         (GOOD, {"memory"}, {"memory": grown(400, 1.11)}),
         (GOOD, set(), {"memory": grown(400, 1.09)}),

@@ -29,7 +29,7 @@ class Served:
     evictions: int
 
 
-def served(
+def simulate_arrivals(
     snapshot: Snapshot,
     arrivals: Iterable[Iterable[Pod]],
     choose: Choose,

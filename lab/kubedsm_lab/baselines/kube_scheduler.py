@@ -70,7 +70,7 @@ class KubeScheduler:
         self._ranking = self._ranking and self._ranking.next(pod, room)
         if self._ranking is not None:
             return self._ranking.node(room)
-        found = self._looked_at(pod, room) or fitting
+        found = self._sample_nodes(pod, room) or fitting
         self.passes += len(found) > 1
         if not self.opportunistic:
             return kube_scheduler(pod, found, room, rng)
@@ -84,7 +84,7 @@ class KubeScheduler:
         """Discard the cached ranking after an unschedulable pod (opportunistic batching)."""
         self._ranking = None
 
-    def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
+    def _sample_nodes(self, pod: Pod, room: Room) -> list[Node]:
         """Return the feasible nodes in this cycle's sample; empty if all nodes are evaluated."""
         index = room.feasibility.index
         wanted = nodes_to_find(len(index), self.percentage)
@@ -152,7 +152,7 @@ def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
 
     Pods without requests count with kube-scheduler's non-zero defaults.
     """
-    requested = [or_default(other.requests) for other in (*pods, pod)]
+    requested = [effective_requests(other.requests) for other in (*pods, pod)]
     size = node.allocatable
     return allocation_score(
         [size.cpu, size.memory], [sum(amounts) for amounts in zip(*requested, strict=True)]
@@ -173,7 +173,7 @@ def _local(pod: Pod, node: Node, index: NodeIndex) -> int:
     return image_locality_score(present, len(pod.images))
 
 
-def or_default(requests: Resources) -> tuple[int, int]:
+def effective_requests(requests: Resources) -> tuple[int, int]:
     """Return CPU (millicores) and memory (bytes), with kube-scheduler's defaults for absent
     requests.
     """

@@ -120,7 +120,7 @@ class LyingPrometheus:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Implement `Asker.ask`."""
+        """Pass false query results, or an error, to the scheduler's decoder (`Asker.ask`)."""
         now = self._clock.monotonic()
         self._began = now if self._began is None else self._began
         turn = int((now - self._began) / LASTS)

@@ -165,7 +165,7 @@ class Process:
         self._cut = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Implement `Cluster.request`."""
+        """Send a request, unless the process is disconnected (`Cluster.request`)."""
         self.at_send(request)
         await self._running.wait()
         if not request.may_leave():
@@ -199,7 +199,7 @@ class Process:
     async def stream(
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Implement `Cluster.stream`."""
+        """Open a watch; fail if the process is disconnected (`Cluster.stream`)."""
         self.at_send(request)
         await self._running.wait()
         if self._cut:

@@ -53,7 +53,7 @@ class Moment:
 
 
 class Seam:
-    """History of a run, and injection of its single fault."""
+    """Recorder of a run's history, which injects the run's single fault when it is due."""
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
@@ -140,11 +140,11 @@ class ProcessSeam(Faults):
         process.at_send, process.at_response = self.at_send, self.at_response
 
     def kill(self) -> None:
-        """Implement `Surroundings.kill`."""
+        """End the process as SIGKILL does (`Surroundings.kill`)."""
         self._process.kill()
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """Implement `Surroundings.list_at`."""
+        """Return a list response as of an earlier revision (`Surroundings.list_at`)."""
         self._seam.add_remark(self._who, f"listed as of revision {revision}", request.path)
         return self._seam.list_at(request, revision)
 
@@ -168,7 +168,7 @@ class ProcessSeam(Faults):
             self._then[interruption.moment] = request, begin
 
     def on_request(self, request: Request) -> RequestFault | None:
-        """Implement `Faults.on_request`."""
+        """Return the fault of a request that is being sent, if one is due (`Faults.on_request`)."""
         self._run_action("left", request)
         for due, fault in self._due:
             if due is request:
@@ -203,7 +203,7 @@ class ProcessSeam(Faults):
         return found if found and (found.of_all or found.surroundings is self) else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
-        """Implement `Faults.on_line`."""
+        """Return replacement lines of a watch line, if a fault is due (`Faults.on_line`)."""
         event = event_of(request, line)
         fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
         if fault is not None and fault.what in DELIVERIES:

@@ -199,7 +199,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
 async def _run_workload(
     workload: Workload, stage: Stage, bystander: Bystander, reference: Outcome | None
 ) -> None:
-    """Run the workload until the cluster has settled, or until the deadline."""
+    """Run the user actions of a workload until the cluster has settled, or until the deadline."""
     for number, rate in enumerate(workload.rates):
         stage.start_scheduler(f"kubedsm-{number}", rate)
         if workload.times is not None:

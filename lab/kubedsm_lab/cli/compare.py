@@ -69,7 +69,7 @@ def compare(
         planned = run.choose_experiments(EVERY, only, policies)
     except run.UnknownNameError as error:
         raise click.UsageError(str(error)) from None
-    results = run.Kept.within(out, {each.name: each for each in EVERY})
+    results = run.ResultDirectory.open(out, {each.name: each for each in EVERY})
     try:
         with _interrupt_on_sigterm():
             run.compare(

@@ -55,7 +55,7 @@ class _Results(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @attrs.define
-class Kept:
+class ResultDirectory:
     """Directory of results: results.json, the page as HTML and Markdown, and pictures."""
 
     out: Path
@@ -66,7 +66,7 @@ class Kept:
     failed: dict[str, str] = attrs.field(factory=dict, init=False)
 
     @classmethod
-    def within(cls, out: Path, experiments: Mapping[str, Experiment]) -> "Kept":
+    def open(cls, out: Path, experiments: Mapping[str, Experiment]) -> "ResultDirectory":
         """Create the directory, or load the results of an earlier run.
 
         Raises OSError, and DocumentError if the results there are of another command.
@@ -82,7 +82,7 @@ class Kept:
                 kept._parts = {n: part for n, part in read.compared.items() if n in experiments}
         return kept
 
-    def take(self, experiment: Experiment, found: Findings, *, full: bool) -> None:
+    def store(self, experiment: Experiment, found: Findings, *, full: bool) -> None:
         """Store an experiment's results, replacing earlier ones. Raises OSError."""
         pictures = {f"{experiment.name}-{file}": drawn for file, drawn in found.draw().items()}
         for file, drawn in pictures.items():
@@ -122,7 +122,10 @@ class Kept:
 
 
 def compare(
-    experiments: Sequence[Experiment], asked: Asked, kept: Kept, say: Callable[[str], None]
+    experiments: Sequence[Experiment],
+    asked: Asked,
+    kept: ResultDirectory,
+    say: Callable[[str], None],
 ) -> None:
     """Run all experiments; afterwards raise the errors of those that failed, and OSError."""
     failures: list[Exception] = []
@@ -138,7 +141,7 @@ def compare(
             say(f"{each.name} failed: {kept.failed[each.name]}")
             kept.write()
         else:
-            kept.take(each, found, full=asked.full)
+            kept.store(each, found, full=asked.full)
     if len(failures) == 1:
         raise failures[0]
     if failures:

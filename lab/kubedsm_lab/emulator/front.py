@@ -86,7 +86,7 @@ class EmulatedFront:
         self._token = token
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Implement `Cluster.request`."""
+        """Apply a request after half the latency; return the response (`Cluster.request`)."""
         try:
             async with asyncio.timeout(timeout):
                 answer = await self._send(request)
@@ -107,7 +107,7 @@ class EmulatedFront:
         *,
         timeout: float,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Implement `Cluster.stream`."""
+        """Open a watch and yield its lines (`Cluster.stream`)."""
         try:
             async with asyncio.timeout(timeout):
                 watch = await self._send(request)

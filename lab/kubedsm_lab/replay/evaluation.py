@@ -120,7 +120,7 @@ class Measured:
         return any(name == scenario for name, _ in self.rows)
 
     def list_played(self, policies: Iterable[str]) -> list[str]:
-        """Return those of the given policies that this report includes in the paper's scenarios."""
+        """Return the policies of the list that were played in the paper's scenarios."""
         played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]
 
@@ -136,7 +136,7 @@ class Measured:
         return [self.value(scenario, policy, key) for scenario in self.scenarios]
 
     def overall(self, policy: str, key: str) -> float | None:
-        """Return a measure's mean over all scenarios; None if the policy lacks one of them."""
+        """Return the policy's mean of a measure over all scenarios; None if a scenario lacks it."""
         values = self.values(policy, key)
         return None if None in values else mean(values)
 
@@ -227,7 +227,7 @@ def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
 
 
 def _overall_cell(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
-    """Return a cell function: the policy's mean of the measure over all scenarios."""
+    """Return a function that formats a policy's mean of a measure over all scenarios."""
     return lambda policy: number(measured.overall(policy, key), digits)
 
 

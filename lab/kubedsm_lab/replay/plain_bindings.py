@@ -20,13 +20,13 @@ class PlainBindings:
     cluster: Cluster
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send as `Cluster.request`."""
+        """Send a request, rewritten as another scheduler sends it (`Cluster.request`)."""
         return await self.cluster.request(_rewrite_request(request), timeout=timeout)
 
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open as `Cluster.stream`."""
+        """Open a watch, unchanged (`Cluster.stream`)."""
         return self.cluster.stream(request, timeout=timeout)
 
 

@@ -35,7 +35,7 @@ LONGEST_STALL = 8.0
 
 
 @attrs.define
-class Harm:
+class FaultInjector:
     """Fault injector of the soak: kills and pauses schedulers, and disturbs connections.
 
     Periods are in seconds; 0 disables the kind of fault.

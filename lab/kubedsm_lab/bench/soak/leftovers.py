@@ -33,7 +33,7 @@ _FILLING_NAMESPACE = "room"
 
 
 @attrs.frozen(slots=True, kw_only=True)
-class Left:
+class Leftovers:
     """Leftovers found: of the stopped tenants, then of the schedulers on an empty cluster."""
 
     waiting: int = 0
@@ -50,7 +50,7 @@ class Left:
 
 
 @attrs.frozen
-class Leavings:
+class LeftoverCheck:
     """Leftover check of a soak, run on the cluster once no tenant creates load."""
 
     api: Api
@@ -58,14 +58,14 @@ class Leavings:
     schedulers: Sequence[Scheduler]
     clock: Clock
 
-    async def find(self) -> Left:
+    async def find(self) -> Leftovers:
         """Return the leftovers that remain after SETTLING seconds for each kind.
 
         Deletes all namespaces, then fills every node to verify that its capacity is free. Raises
         ClusterError.
         """
         await self._wait_until_empty(self._list_unsettled)
-        left = Left(
+        left = Leftovers(
             waiting=self.watch.waiting,
             marked=await self._list_marked(),
             replicas=await self._list_miscounted(),

@@ -22,8 +22,8 @@ from kubedsm.model.events import ClusterEvent
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm_lab.bench.api import TIMEOUT, Api
 from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster, run_command
-from kubedsm_lab.bench.soak.harm import Harm, scheduler_options
-from kubedsm_lab.bench.soak.leftovers import Leavings
+from kubedsm_lab.bench.soak.harm import FaultInjector, scheduler_options
+from kubedsm_lab.bench.soak.leftovers import LeftoverCheck
 from kubedsm_lab.bench.soak.line import Line
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.bench.soak.tenants import OddTenant, OrdinaryTenants
@@ -109,7 +109,7 @@ async def _run_soak(
     burst = _BURST if shape.is_harmed else 1
     ordinary = OrdinaryTenants(api, clock, rng, shape.rate, _WORKLOADS, lifetime, burst)
     odd = OddTenant(api, clock, rng, shape.odd, shape.odd_pods, CLUSTER[-1]["name"])
-    harm = Harm(schedulers, lines, clock, rng, shape.kill_every, shape.cut_every)
+    harm = FaultInjector(schedulers, lines, clock, rng, shape.kill_every, shape.cut_every)
     async with asyncio.TaskGroup() as tasks:
         watching = await _watch_cluster(tasks, cluster, clock, rng, watch)
         scheduling = [tasks.create_task(each.run()) for each in schedulers]
@@ -132,7 +132,7 @@ async def _run_soak(
         ended = clock.monotonic()
         for tenant in tenants:
             tenant.cancel()
-        left = await Leavings(api, watch, schedulers, clock).find()
+        left = await LeftoverCheck(api, watch, schedulers, clock).find()
         lease = await leases.read(cluster, ObjectName(), timeout=TIMEOUT)
         seconds_to_stop = max(await asyncio.gather(*(each.stop() for each in schedulers)))
         await asyncio.wait(scheduling)

@@ -10,7 +10,7 @@ import attrs
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.processes import LogCount, MemorySample
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.bench.soak.leftovers import Left
+from kubedsm_lab.bench.soak.leftovers import Leftovers
 from kubedsm_lab.bench.soak.pod_watch import Wait
 from kubedsm_lab.replay.measures import Latency
 
@@ -56,7 +56,7 @@ class SoakResult:
     #: pod and node events with checked invariants
     events: int
     amiss: Sequence[str]
-    left: Left
+    left: Leftovers
     most_odd: int
     asked_odd: int
     replicas: int

@@ -96,7 +96,7 @@ class Controller(ABC):
 
     @abstractmethod
     def subscribe(self) -> None:
-        """Register handlers with the cache; called once, by the constructor."""
+        """Register the controller's event handlers with the cache; called by the constructor."""
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:

@@ -65,9 +65,9 @@ class DeploymentController(Controller):
             self._report_counts(key)
             return
         if rollout.is_rolling(deployment):
-            self._roll_out(self._with_new(family))
+            self._roll_out(self._ensure_new(family))
         elif self._are_old_pods_gone(family):
-            family = self._with_new(family)
+            family = self._ensure_new(family)
             if family.new is not None:
                 self._resize(family.deployment, family.new, rollout.wanted(family.deployment))
         family = self._read_family(self._read(key))
@@ -105,7 +105,7 @@ class DeploymentController(Controller):
         new = next((rs for rs in owned if rollout.has_template(rs, template)), None)
         return rollout.Family(deployment, new, [rs for rs in owned if rs is not new])
 
-    def _with_new(self, family: rollout.Family) -> rollout.Family:
+    def _ensure_new(self, family: rollout.Family) -> rollout.Family:
         """Create or refresh the ReplicaSet of the current template, with the next revision."""
         revision = max((rollout.revision_of(rs) for rs in family.old), default=0) + 1
         if family.new is None:
@@ -192,7 +192,10 @@ class DeploymentController(Controller):
         return self._write_conditions(deployment, conditions)
 
     def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
-        """Return the conditions with Progressing set; unchanged without a progress deadline."""
+        """Return the Deployment's conditions with a new Progressing condition.
+
+        They are unchanged without a progress deadline.
+        """
         before = conditions_of(deployment["status"])
         if "progressDeadlineSeconds" not in deployment["spec"]:
             return before
@@ -276,7 +279,7 @@ class DeploymentController(Controller):
 def set_condition(
     conditions: list[Object], kind: str, status: str, now: str, reason: str, message: str
 ) -> list[Object]:
-    """Return the conditions with one set; unchanged if its status and reason are equal."""
+    """Replace or add a condition in a list; unchanged if status and reason are equal."""
     old = find_condition(conditions, kind)
     if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions

@@ -101,7 +101,7 @@ def new_condition(
 
 
 def update_condition(conditions: list[Object], new: Object) -> list[Object]:
-    """Return conditions with one set; an unchanged status keeps its transition time."""
+    """Replace or add a condition in a list; with unchanged status, it keeps its transition time."""
     old = find_condition(conditions, new["type"])
     if old is None:
         return [*conditions, new]

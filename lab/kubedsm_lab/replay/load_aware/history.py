@@ -112,7 +112,7 @@ class ModelledPrometheus:
         _most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Answer as `Asker.ask`."""
+        """Return the modelled results of the queries (`Asker.ask`)."""
         found = self._make_vectors(whom.window)
         return then({name: found[name] for name in queries})
 

@@ -131,7 +131,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def play(trial: Trial) -> Outcome:
-    """Run a trial in virtual time; deterministic."""
+    """Run a trial of the load-aware experiment in virtual time; the outcome is deterministic."""
     return run_in_virtual_time(_play_trial(trial))
 
 

@@ -1,4 +1,4 @@
-"""One packing instance: pods placed by kube-scheduler and by the solver, and the proof."""
+"""Attempt at one packing instance: kube-scheduler against the solver, with proof of optimality."""
 
 import enum
 import random
@@ -20,7 +20,7 @@ from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.packing.phases import Phases
 from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.optimizer.programming.programme import Solver
-from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.arrivals import simulate_arrivals
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
@@ -88,7 +88,7 @@ def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | N
     """
     one = instance(shape, seed)
     theirs, start = (
-        served(
+        simulate_arrivals(
             one.empty,
             one.arrivals,
             kube_scheduler,

@@ -23,7 +23,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.arrivals import simulate_arrivals
 from kubedsm_lab.baselines.in_turn import Room
 from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 
@@ -118,7 +118,7 @@ def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) 
 
 def _leaves_some(one: Instance) -> bool:
     rng = random.Random(0)
-    after = served(one.empty, one.arrivals, by_name, rng, preempting=False).snapshot
+    after = simulate_arrivals(one.empty, one.arrivals, by_name, rng, preempting=False).snapshot
     return len(after.placed) < len(after.pods)
 
 
