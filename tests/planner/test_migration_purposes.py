@@ -43,7 +43,7 @@ CASES = {
     ),
     "beside another group": (
         why(DOWN_B, attrs.evolve(UP_A, group=1)),
-        "+0.000 points of QoS a move",
+        "+0.000 QoS points per migration",
     ),
     "inside the edge": (why(INSIDE), "to join fragments of free edge capacity"),
     "spread": (

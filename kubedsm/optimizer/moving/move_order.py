@@ -27,7 +27,8 @@ from kubedsm.plugins.fit import shortages
 #: Limit of the search: infeasible sets of migrations.
 _LOOKED_AT = 24
 _STUCK = Rejection(
-    "NodeResourcesFit", ("its moves need one another's room, and the cloud can hold none",)
+    "NodeResourcesFit",
+    ("its migrations wait for each other's capacity, and the cloud can hold none",),
 )
 _BREAKS = Rejection("", ("it would leave another pod against its rules",))
 

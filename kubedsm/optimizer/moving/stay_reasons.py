@@ -112,7 +112,11 @@ class StayReasons:
         if all(too_little(pod.requests, node.allocatable) for node in nodes):
             return Cause.NO_NODE_IS_LARGE_ENOUGH.of()
         of_nodes = plugins <= {plugin.name for plugin in NODE_PLUGINS}
-        short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
+        short = (
+            "no edge node has free capacity for it"
+            if of_nodes
+            else f"no edge node accepts it ({words})"
+        )
         return self._explain_limits(pod) or self._explain_full(short)
 
     def _explain_limits(self, pod: Pod) -> Reason | None:

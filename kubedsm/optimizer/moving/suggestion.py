@@ -69,7 +69,7 @@ class Move:
             return f"so that there is room for {self.room_for}"
         if self.rebalances:
             return f"so that no single node holds all of {self.pod.workload}"
-        return f"{self.gain:+.3f} points of QoS a move"
+        return f"{self.gain:+.3f} QoS points per migration"
 
 
 Moves = tuple[Move, ...]
@@ -201,43 +201,47 @@ class Cause(enum.StrEnum):
     FINISHED = "it has finished"
     TERMINATING = "it is being deleted"
     NAMESPACE_TERMINATING = "its namespace is being deleted"
-    DETACHED = "it is being moved"
+    DETACHED = "it is being migrated"
     MARKED = f"it carries the label {MIGRATING_LABEL}"
     GATED = "it is gated"
     ON_NO_NODE = "it is not on a node"
-    BEYOND_ANY_NODE = "it asks for more than any node has"
+    BEYOND_ANY_NODE = "it requests more than any node has"
     ON_NO_TIER = "its node is neither edge nor cloud"
     NOT_RUNNING = "it is not running"
     NOT_READY = "it is not ready"
-    CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
-    MIGRATION_OFF = "its migration is off"
-    WORKLOAD_MOVING = "its workload is being moved"
-    WORKLOAD_RESTING = "its workload was moved a moment ago"
-    SITE_AWAY = "a site of its workload is cut off, or not steady yet"
+    CLAIM_NOT_SHARED = "it has a volume claim that two copies may not be able to share"
+    MIGRATION_OFF = "its migration mode is off"
+    WORKLOAD_MOVING = "a pod of its workload is being migrated"
+    WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
+    SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
     REFUSED_BY_A_RULE = "{}: {}"
-    NO_GAIN = "its group of moves gains no QoS"
-    BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"
-    BELOW_PRICE_ALONE = "moving it gains {:.1f} pod-seconds, not more than its price of {:.1f}"
+    NO_GAIN = "its group of migrations gains no QoS"
+    BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, no more than its price of {:.1f}"
+    BELOW_PRICE_ALONE = "migrating it gains {:.1f} pod-seconds, no more than its price of {:.1f}"
     TARGET_MET = "its workload meets its QoS target"
     NOT_DEFRAGMENTING = "its group changes no QoS, and defragment is off"
     TOO_LITTLE_DEFRAGMENTED = (
         "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
     )
-    LEAVES_ON_ONE_NODE = "its group changes no QoS, and would leave all of a workload on one node"
-    NEEDS_A_STOPOVER = "its group changes no QoS, and its moves need one another's room"
+    LEAVES_ON_ONE_NODE = (
+        "its group changes no QoS, and would leave all pods of a workload on one node"
+    )
+    NEEDS_A_STOPOVER = "its group changes no QoS, and its migrations wait for each other's capacity"
     NO_EDGE_NODE = "there is no edge node"
     NO_NODE_IS_LARGE_ENOUGH = "no edge node is large enough for it, even if empty"
-    NO_NODE_TAKES_IT = "no edge node takes it: {}"
+    NO_NODE_TAKES_IT = "no edge node accepts it: {}"
     MOST_MOVES = "maxMoves ({}) is reached"
     MOST_FROM_THE_CLOUD = "maxCloudToEdge ({}) is reached"
-    NO_ROOM_IN_THE_CLOUD = "{}, and the cloud has none for what would have to leave"
-    NO_MORE_MOVES = "{}, and {} more moves make none that is worth it"
-    NO_MOVES = "{}, and no moves within the limits make some that are worth it"
-    ROOM_ANYWAY = "there is room for it without a move"
-    NOT_PICKED = "the paper's form did not pick it"
-    WORTH_NOTHING = "moving it is worth nothing"
-    NOT_FOUND = "not found within the bounds"
+    NO_ROOM_IN_THE_CLOUD = "{}, and the cloud has no capacity for the pods that would have to leave"
+    NO_MORE_MOVES = (
+        "{}, and {} more migrations would not free enough at a benefit above their price"
+    )
+    NO_MOVES = "{}, and no migrations within the limits free enough at a benefit above their price"
+    ROOM_ANYWAY = "it fits without a migration"
+    NOT_PICKED = "the paper's algorithm did not pick it"
+    WORTH_NOTHING = "migrating it gains nothing"
+    NOT_FOUND = "not found within the search limits"
 
     def of(self, *told: object) -> "Reason":
         return Reason(self, told)

@@ -57,7 +57,9 @@ def test_a_move_into_free_room_pays_as_soon_as_it_lasts_longer_than_its_price():
     assert told(suggested(nodes(1), alone, 20, {"a": 21.0})) == {("a", "e0")}
     found = suggested(nodes(1), alone, 20, {"a": 12.0})
     assert not found.moves
-    assert why(found) == {"a": "moving it gains 12.0 pod-seconds, not more than its price of 20.0"}
+    assert why(found) == {
+        "a": "migrating it gains 12.0 pod-seconds, no more than its price of 20.0"
+    }
     assert found.may_pay_later
 
 

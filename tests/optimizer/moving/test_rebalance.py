@@ -165,7 +165,7 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
     assert not found.moves
     assert found.may_pay_later
     assert [left.pod.name for left in found.rejected] == ["a-2"]
-    assert "gains 20.0 pod-seconds, not more than its price of 20.0" in found.rejected[0].reason
+    assert "gains 20.0 pod-seconds, no more than its price of 20.0" in found.rejected[0].reason
     assert suggested(nodes, pods, LIMITS, lasting=lambda _: 0.0).moves
 
 

@@ -142,7 +142,10 @@ def test_the_cloud_must_hold_what_leaves_with_what_is_still_there():
     assert [(r.pod.name, r.reason) for r in found.rejected] == [
         (
             "b-1",
-            "no edge node has room for it, and the cloud has none for what would have to leave",
+            (
+                "no edge node has free capacity for it, and the cloud has no capacity for the pods"
+                " that would have to leave"
+            ),
         )
     ]
 
@@ -198,7 +201,7 @@ def test_what_default_movable_forbids():
         ({"workload": Workload("shop", "Job", "a")}, "it belongs to a Job"),
         ({"phase": "Succeeded"}, "it has finished"),
         ({"terminating": True}, "it is being deleted"),
-        ({"detached": True}, "it is being moved"),
+        ({"detached": True}, "it is being migrated"),
         ({"gated": True}, "it is gated"),
         ({"phase": "Pending"}, "it is not running"),
         ({"ready": False}, "it is not ready"),
@@ -217,7 +220,7 @@ def test_nodes_that_do_not_take_the_pod_are_no_targets(algorithm):
     found = suggested([tainted, cordoned, cloud()], pods, algorithm=algorithm)
     assert not found.moves
     assert found.rejected[0].reason == (
-        "no edge node takes it: node(s) had untolerated taint {dedicated: ml},"
+        "no edge node accepts it: node(s) had untolerated taint {dedicated: ml},"
         " node(s) were unschedulable"
     )
 
@@ -235,7 +238,7 @@ def test_groups_that_do_not_pay_are_left_and_said_not_to():
     some = suggested(nodes, pods, limits=limits)
     assert {m.pod.name for m in some.moves} == {"a-1"}
     # 11 pods are worth 2 points without gamma: .1 is .55 of one, and a minute of that 33 seconds.
-    said = "moving it gains 33.0 pod-seconds, not more than its price of 90.0"
+    said = "migrating it gains 33.0 pod-seconds, no more than its price of 90.0"
     assert some.rejected[0].reason == said
 
 
@@ -304,7 +307,10 @@ def test_many_moves_may_be_allowed():
     assert len(found.moves) == 35
     assert not found.proven
     assert {r.reason for r in found.rejected} == {
-        "no edge node has room for it, and 965 more moves make none that is worth it"
+        (
+            "no edge node has free capacity for it, and 965 more migrations would not free enough"
+            " at a benefit above their price"
+        )
     }
 
 

@@ -72,7 +72,7 @@ def test_a_running_pod_that_no_node_could_hold_is_left_where_it_is():
     asked = Resources(cpu=10**17)
     absurd = on_cloud(pod("a-0", "a", asked))
     suggestion = POLICY.suggest(snapshot(NODES, [absurd]), lambda _: "")
-    assert [r.reason for r in suggestion.rejected] == ["it asks for more than any node has"]
+    assert [r.reason for r in suggestion.rejected] == ["it requests more than any node has"]
 
 
 def test_no_node_is_believed_to_have_endless_room():
