@@ -153,7 +153,7 @@ def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, s
 class TierKeeper:
     """Reconciler of tier labels: finds pods whose label differs from the tier of their node.
 
-    Only the leader corrects labels: nothing is reported before the first `mark_all`.
+    Only the leader reconciles labels: nothing is reported before the first `mark_all`.
     """
 
     _mirror: ClusterMirror

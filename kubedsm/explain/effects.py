@@ -79,7 +79,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float]:
-    """Return the mean response time at this share, and with `more` pods added to the edge."""
+    """Return the expected mean response time now, and with `more` pods added to the edge."""
 
     def mean(part: float) -> float:
         return part * times.edge + (1 - part) * times.cloud

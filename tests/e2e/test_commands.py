@@ -20,6 +20,7 @@ def server():
         yield started
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced(server):
     for number in range(2):
         with Scheduler(server, "--leader-elect=false") as scheduler:

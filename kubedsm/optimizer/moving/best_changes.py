@@ -444,7 +444,7 @@ def item_weights(problem: EdgeProblem) -> Ints:
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """Return upper bounds on each weight's change by all nodes, for the reachability relaxation.
+    """Return upper bounds on weighted pod differences over all nodes, for pruning by relaxation.
 
     Shape (most + 1, most + 1, weights): by the number of arriving pods, and of departing pods.
     vectors: changes x items. options: nodes x changes, permitted changes next to no change.
