@@ -297,7 +297,10 @@ class Witness:
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
     def wrap_cluster(self, cluster: Cluster, sender: Callable[[], Runtime]) -> Cluster:
-        """Return the cluster with its requests judged; `sender` returns the sending scheduler."""
+        """Return a cluster connection that checks each request before sending it.
+
+        `sender` returns the scheduler that sends.
+        """
         return _WitnessedCluster(cluster, self, sender)
 
     def judge_request(self, request: Request, runtime: Runtime) -> Asked:

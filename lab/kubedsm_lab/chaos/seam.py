@@ -101,7 +101,7 @@ class Seam:
         return fault
 
     def add_remark(self, who: str, what: str, about: str = "") -> None:
-        """Add a remark to the history, which is no injection point."""
+        """Add a comment to the run's history; no fault is injected there."""
         self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
     def list_at(self, request: Request, revision: int) -> Response:

@@ -40,7 +40,7 @@ class Camera:
         self._epoch = 0.0
 
     def film(self, runtime: Runtime, clock: Clock, begins: float, seconds: float) -> None:
-        """Start recording: frames from loop time `begins` for `seconds`."""
+        """Record frames of a scheduler from loop time `begins`, for `seconds`."""
         self._runtime, self._epoch = runtime, clock.wall() - clock.monotonic()
         self._due, self._ends = begins, begins + seconds
         self._every = max(PICTURE, seconds / MOST)

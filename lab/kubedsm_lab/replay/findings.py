@@ -25,7 +25,7 @@ T = TypeVar("T")
 class _Tried(Protocol):
     @property
     def trial(self) -> Any:
-        """Return the trial of this outcome."""
+        """Return the parameters of the trial that had this outcome."""
 
 
 Outcome = TypeVar("Outcome", bound=_Tried)

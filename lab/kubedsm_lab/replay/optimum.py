@@ -21,7 +21,7 @@ BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
 
 @attrs.frozen(eq=False)
 class Optimum:
-    """Best mean edge share for any numbers of pods, from the maximal count vectors."""
+    """Solver for the best mean edge share, given the numbers of pods; results are cached."""
 
     #: M x S: counts of each equivalence class that fit, without one more of any class
     maximal: Ints

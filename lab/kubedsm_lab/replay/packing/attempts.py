@@ -47,7 +47,10 @@ class Category(enum.StrEnum):
 
 
 class Call(msgspec.Struct, frozen=True, rename="camel"):
-    """Result of one solver call; every field depends on the wall-clock limit."""
+    """Result of one solver call with a time limit: pods placed, evictions, and proof.
+
+    Every field depends on the wall-clock limit.
+    """
 
     #: limit, and time taken
     seconds: float
