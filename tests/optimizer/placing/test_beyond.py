@@ -3,8 +3,10 @@
 import attrs
 import pytest
 
+from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
@@ -13,6 +15,7 @@ from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from support import drawing
 from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
+from support.placement_instances import drawn
 
 NONE = Bounds(states=0, steps=0, loads=0)
 
@@ -93,3 +96,29 @@ def test_a_solver_that_finds_nothing_costs_nothing():
         without, worth = decided(seed, OBJECTIVES[0], NONE)
         choice, same = decided(seed, OBJECTIVES[0], attrs.evolve(NONE, solver=Spoilt()))
         assert (same, choice.proof.placed) == (worth, without.proof.placed)
+
+
+class Unwanted:
+    """Solver that must not be called."""
+
+    name = "unwanted"
+
+    def maximise(self, *_, **__):
+        raise AssertionError("a solver was called")
+
+
+def test_a_batch_that_finds_room_for_all_at_the_edge_needs_no_solver():
+    """Every workload has its greatest QoS, and thereby the only evenness of that QoS."""
+    with_room, bounds = 0, attrs.evolve(NONE, solver=Unwanted())
+    for seed in drawing.drawn(range(300)):
+        case = drawn(seed, 9)
+        tiers = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
+        kinds = group_kinds(case.batch, tiers[0] + tiers[1])
+        edge, cloud = (PlacementProblem.of(kinds, rows) for rows in tiers)
+        args = case.snapshot.census.shares, case.promises, OBJECTIVES[0], Fragmentation()
+        first = make_decision(edge, CloudRoom.of(cloud, NONE), *args, NONE)
+        if len(first.edge) == len(case.batch):
+            with_room += 1
+            choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, bounds)
+            assert choice.proof.preferences
+    assert with_room >= 5
