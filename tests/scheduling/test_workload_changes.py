@@ -23,7 +23,7 @@ class Watched:
     changes: WorkloadChanges = None
 
     def __attrs_post_init__(self):
-        self.changes = WorkloadChanges(self.clock, "kubedsm", self.followed, self.claimed.get)
+        self.changes = WorkloadChanges(self.clock, "kubedsm", self.followed, self.claimed)
 
     def pod(self, name, service="a", age=0.0):
         return pod(name, service, resources(1), created=self.clock.wall() - age)

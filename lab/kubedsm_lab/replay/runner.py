@@ -28,7 +28,7 @@ Placements = dict[str, list[tuple[float, int, int]]]
 
 
 #: seconds
-_DASK_ANSWERS_WITHIN = 10
+_DASK_ANSWERS_WITHIN = 5
 
 
 @attrs.frozen
