@@ -1,4 +1,5 @@
-"""Transition function of plans: apply one event, and return the new plan with its effects."""
+"""Transition function of plans: apply an event to a plan's steps; return the new plan and
+effects."""
 
 from collections.abc import Iterator, Sequence
 
@@ -53,7 +54,7 @@ def bind_plan(plan_id: str, pod: str, node: str, timeout: float) -> Plan:
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
-    """Apply an event to the plan; return the new plan and the effects.
+    """Apply an event to the plan's steps; return the new plan, and effects such as API calls.
 
     The effects are the changed steps. The placement manager carries out asked steps, and reads the
     pods of verifying steps live. Every other changed step has ended.
@@ -86,7 +87,7 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
 
 
 def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
-    """Complete a later step with the replacement pod or timeout that the event provides."""
+    """Set a step's replacement pod or timeout, once an event provides the value."""
     match event:
         case ReplacementClaimed(move, pod) if step.replacement_of == move:
             return attrs.evolve(step, pod=pod)
@@ -100,7 +101,7 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
 def _interpret(
     steps: Sequence[Step], event: PlanEvent, now: float
 ) -> Iterator[tuple[Step, Meaning]]:
-    """Yield the steps concerned by the event, with the resulting trigger and reason.
+    """Yield the plan steps that the event concerns, with the trigger for each step, and the reason.
 
     Triggers without an entry in `TRANSITIONS`, for example of finished steps, change nothing.
     """
@@ -131,7 +132,7 @@ def _interpret(
 def _interpret_pod(
     steps: Sequence[Step], event: PodSeen | PodGone
 ) -> Iterator[tuple[Step, Meaning]]:
-    """Yield the steps about the pod; the deletion also ends the wait for the replacement."""
+    """Yield the plan steps about the observed pod, with the trigger for each and the reason."""
     own = [step for step in steps if step.pod == event.pod]
     if isinstance(event, PodSeen):
         # The observation is repeated for a waiting step after completion of all predecessors.
@@ -148,7 +149,7 @@ def _interpret_pod(
 
 
 def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
-    """Interpret an observation of the pod for a step in progress."""
+    """Return the trigger that an observation of the pod implies for a plan step in progress."""
     match step.kind:
         case StepKind.BIND if seen.node == step.node:
             return PROVED
@@ -191,7 +192,7 @@ def _overdue(step: Step, now: float) -> Meaning:
 
 
 def _list_unblocked(steps: Sequence[Step]) -> Iterator[tuple[Step, Meaning]]:
-    """Yield waiting steps: ready after completion of all predecessors, or cancelled for ever."""
+    """Yield waiting plan steps whose predecessors are all done (start) or failed (cancel)."""
     for step in steps:
         if step.state is not StepState.WAITING:
             continue

@@ -1,4 +1,4 @@
-"""Events of a plan: inputs of the transition function `advance`."""
+"""Events of a bind or migration plan: inputs of the transition function `advance`."""
 
 import attrs
 
@@ -10,7 +10,7 @@ class Begun:
 
 @attrs.frozen(slots=True)
 class PodSeen:
-    """Event: observed state of a pod, by watch or live read."""
+    """Event: a pod was observed in some state, by watch or live read."""
 
     pod: str
     #: node of the binding; empty for a pending pod
@@ -30,7 +30,8 @@ class PodGone:
 
 @attrs.frozen(slots=True)
 class MoveAccepted:
-    """Event: a migration passed the live check, and target capacity is reserved."""
+    """Event: a migration passed the check of live objects, and capacity on the target is
+    reserved."""
 
     move: str
     #: seconds of continuous readiness of the replacement before the eviction
@@ -41,7 +42,7 @@ class MoveAccepted:
 
 @attrs.frozen(slots=True)
 class ReplacementClaimed:
-    """Event: the owner created a replacement pod, which the mirror assigned to the migration."""
+    """Event: the owner (ReplicaSet) created a replacement pod, now assigned to the migration."""
 
     move: str
     pod: str
@@ -49,7 +50,7 @@ class ReplacementClaimed:
 
 @attrs.frozen(slots=True)
 class CallRefused:
-    """Event: an API call was certainly not applied, and will not be."""
+    """Event: the API server refused the call of a plan step, which is certainly not applied."""
 
     step: int
     reason: str
@@ -57,7 +58,7 @@ class CallRefused:
 
 @attrs.frozen(slots=True)
 class OutcomeLost:
-    """Event: the outcome of an API call is unknown; verification starts before the deadline."""
+    """Event: the outcome of a step's API call is unknown, and verification begins immediately."""
 
     step: int
     #: error of the call, if any
@@ -66,7 +67,7 @@ class OutcomeLost:
 
 @attrs.frozen(slots=True)
 class TimePassed:
-    """Event: the clock advanced, so deadlines may have expired."""
+    """Event: the clock advanced, so step deadlines may have expired."""
 
 
 @attrs.frozen(slots=True)
@@ -78,7 +79,7 @@ class Cancelled:
 
 @attrs.frozen(slots=True)
 class Abandoned:
-    """Event: an internal error prevents the plan; all steps end, or only the given step."""
+    """Event: an internal error ends all steps of the plan, or only the given step."""
 
     reason: str
     step: int | None = None

@@ -1,4 +1,4 @@
-"""Migrations as compositions of steps, in both modes; a migration group is a single plan.
+"""Composition of migration plans from steps, for both migration modes.
 
 surge, make-before-break: start, detach the pod, await and bind the replacement, await readiness and
 stabilisation, evict the old pod, await the deletion. If a step after the detachment is lost, the
@@ -30,7 +30,7 @@ class MoveMode(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class MoveOrder:
-    """Migration of a single pod to a target node. Times are in seconds."""
+    """Order to migrate one pod to a target node. Times are in seconds."""
 
     id: str
     #: uid; empty for the second leg of a detour
@@ -46,7 +46,7 @@ class MoveOrder:
 
 
 def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
-    """Compose the plan of a migration group from steps.
+    """Compose the plan of a migration group from the steps of its migrations.
 
     A migration starts after deletion of the old pods of its predecessors.
     """
@@ -71,13 +71,13 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
 
 
 def restore_plan(pod: str) -> Plan:
-    """Return the plan for restoring a detached pod of a terminated scheduler process."""
+    """Return the plan that restores a pod left detached by a terminated scheduler process."""
     name = f"restore-{pod}"
     return Plan(name, (Step(0, StepKind.RESTORE, pod, "", RESTORING, move=name),))
 
 
 class _Row(NamedTuple):
-    """Step of a migration, with the positions of its predecessors."""
+    """Template of a migration step, with the positions of its predecessors."""
 
     kind: StepKind
     after: tuple[int, ...] = ()
@@ -113,7 +113,7 @@ _RECREATE = (
 
 
 def _compose_steps(order: MoveOrder, first: int) -> Iterator[Step]:
-    """Yield the steps of a migration, with ids from `first` on."""
+    """Yield the steps of one migration, numbered from `first` on."""
     for position, row in enumerate(_SURGE if order.mode is MoveMode.SURGE else _RECREATE):
         yield Step(
             id=first + position,

@@ -1,4 +1,4 @@
-"""Plans and steps as values, and their transition table.
+"""Plans and their steps as immutable values, and the transition table of step states.
 
 The rules:
 
@@ -80,7 +80,7 @@ TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
 
 
 def state_diagram() -> str:
-    """Return the transition table as a Mermaid state diagram, for the documentation."""
+    """Return the steps' transition table as a Mermaid state diagram, for the documentation."""
     edges: dict[tuple[StepState, StepState], list[str]] = {}
     for (state, trigger), after in TRANSITIONS.items():
         edges.setdefault((state, after), []).append(trigger)
@@ -119,7 +119,7 @@ class Step:
 
 @attrs.frozen(slots=True)
 class Plan:
-    """Steps of a single bind, or of a migration group; step ids are positions."""
+    """Steps of a single bind, or of a group of migrations; a step's id is its position."""
 
     id: str
     steps: tuple[Step, ...]
@@ -130,10 +130,10 @@ class Plan:
 
     @property
     def restores_only(self) -> bool:
-        """Return whether the plan only restores orphans."""
+        """Return True if the plan only restores pods detached by interrupted migrations."""
         return all(step.kind is StepKind.RESTORE for step in self.steps)
 
     @property
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline: before, `TimePassed` has no effect."""
+        """Return the earliest deadline of any step: before, `TimePassed` has no effect."""
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)

@@ -51,7 +51,7 @@ from kubedsm.scheduling.workload_changes import WorkloadChanges
 
 
 class Runtime:
-    """One scheduler on one cluster. `run` ends when it is cancelled.
+    """One scheduler process on one cluster, with all components; `run` ends when cancelled.
 
     `instance` identifies this process in Events. `policy` replaces the configured
     KubeDSM policy, for comparisons. The configuration follows `source`. The pause switch is in the
@@ -308,11 +308,13 @@ class Runtime:
 
     @property
     def events_lost(self) -> int:
-        """Number of Events dropped without writing."""
+        """Number of Kubernetes Events dropped because the API server did not accept them."""
         return self.recorder.lost
 
     def summary(self) -> dict[str, int]:
-        """Count the verified binds and ended migrations, for the last log line."""
+        """Return counts of verified binds and of ended migrations by outcome, for the last log
+        line.
+        """
         migrations = self.ended_migrations.counts
         return {
             "bound": self.attempts.bound,
@@ -328,17 +330,21 @@ class Runtime:
                 tasks.create_task(part())
 
     async def follow(self) -> None:
-        """Keep the mirror up to date without writes, until cancelled; the part of a standby."""
+        """Keep the cluster mirror up to date without writing, until cancelled; a standby does only
+        this.
+        """
         await self._keep(self._following)
 
     async def decide(self) -> None:
-        """Decide on new work, and on work of an earlier leader, until cancelled."""
+        """Run the leader's decision loops (scheduling, preemption, suggester, packing) until
+        cancelled.
+        """
         await self.synced.wait()
         self._tiers.mark_all()
         await self._keep(self._deciding)
 
     async def carry_out(self) -> None:
-        """Execute plans and write Events, until cancelled."""
+        """Execute the plans of binds and migrations, and write Events, until cancelled."""
         await self._keep(self._executing)
 
     async def _keep(self, loops: Iterable[tuple[str, Work]]) -> None:
@@ -347,7 +353,9 @@ class Runtime:
                 tasks.create_task(self.supervisor.keep(part, loop))
 
     async def flush_writes(self) -> None:
-        """Return when all pending answers and Events have been written."""
+        """Wait until all pending Events and responses to migration requests are written to the
+        cluster.
+        """
         if self._requests is not None:
             await self._requests.await_answers()
         await self.workload_events.flush()

@@ -1,4 +1,4 @@
-"""Reflectors of the cluster, and the event handler for mirror and observers."""
+"""Reflectors (client-go's informers) of the cluster, and the handler that applies their events."""
 
 import asyncio
 import random
@@ -27,7 +27,8 @@ Observer = Callable[[Change], None]
 
 
 class EventHandler:
-    """Apply an event to the mirror, then notify the observers, the queue last.
+    """Handler of watch events: apply each to the cluster mirror, then notify the observers, and the
+    scheduling queue last.
 
     `on_pod` observes added and changed pods, `on_gone` deleted pods, `on_other` everything else.
     Of the first, `on_request` observes pods with tenant annotations, and `on_owner` pods with
@@ -70,7 +71,8 @@ class EventHandler:
 
 
 class FollowedCluster:
-    """Reflectors (client-go's informers) of pods, nodes and their surroundings.
+    """Reflectors (client-go's informers) of pods, nodes, and the other kinds that decisions depend
+    on.
 
     Events go to `handle`. `synced` is set after every kind has been listed or refused.
     Configuration changes of the tier labels apply all nodes again.
@@ -109,7 +111,7 @@ class FollowedCluster:
 
     @property
     def watches(self) -> dict[str, ReflectorStatistics]:
-        """Statistics of each reflector, by kind."""
+        """Statistics of each reflector, by the kind of the watched objects."""
         return {reflector.kind: reflector.statistics for reflector in self._reflectors}
 
     async def list_pods_anew(self) -> None:

@@ -27,7 +27,8 @@ GRACE = 60.0
 
 
 class IgnoredAnnotations:
-    """Report invalid annotations of tenants: calls `tell` with the pod and the reason."""
+    """Detect invalid annotations that tenants set on pods; call `tell` with the pod and the
+    reason."""
 
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name
@@ -51,7 +52,7 @@ class IgnoredAnnotations:
 
 @attrs.define
 class MismatchWarnings:
-    """Report tiers without nodes, and unmatched keys of `services`.
+    """Warn about tiers without nodes, and about keys of `services` without a matching workload.
 
     A tier without nodes is reported immediately. A key is reported after `GRACE`, since workloads
     may follow the configuration. A formerly matching key is no warning: the workload may be scaled
@@ -72,7 +73,7 @@ class MismatchWarnings:
     _matched: set[str] = attrs.field(factory=set, init=False)
 
     async def run(self) -> NoReturn:
-        """Compare configuration and cluster until cancelled, once the mirror is synced."""
+        """Compare the configuration with the cluster until cancelled, once the mirror is synced."""
         while True:
             self._check_tiers()
             await self._check_services()
@@ -116,7 +117,7 @@ class MismatchWarnings:
 
 @attrs.frozen(slots=True)
 class SlowerEdges:
-    """Report workloads whose requests take longer at the edge than in the cloud.
+    """Warn about workloads whose requests take longer at the edge than in the cloud.
 
     `objective.qos_targets` decides the consequences.
     """

@@ -1,4 +1,4 @@
-"""Leader election: of all processes with the same Lease, one at a time may write.
+"""Leader election: of all processes with the same Lease, only the holder may write.
 
 Rules.
 1. The holder renews the Lease with optimistic concurrency (resourceVersion). A successful renewal
@@ -65,21 +65,24 @@ class LeaseTimes:
 
     @property
     def window(self) -> float:
-        """Seconds after a renewal request during which the holder may write."""
+        """Seconds after a renewal request during which the Lease holder may write to the
+        cluster."""
         return min(self.renew_deadline, self.duration * WINDOW)
 
     @property
     def pause(self) -> float:
-        """Seconds between two renewals of the Lease."""
+        """Seconds that the leader waits between two renewals of the Lease."""
         return min(self.retry_period, self.window / RENEWALS)
 
     @property
     def look(self) -> float:
-        """Seconds between two reads of the Lease by a standby."""
+        """Seconds that a standby waits between two reads of the Lease."""
         return self.retry_period / LOOKS
 
     def patience(self, failures: int) -> float:
-        """Return the time limit of a request after consecutive failures."""
+        """Return the time limit in seconds of a Lease request, after a number of consecutive
+        failures.
+        """
         return min(self.pause * (1 + failures), self.renew_deadline / 2)
 
 
@@ -94,7 +97,7 @@ def host_of(identity: str) -> str:
 
 
 class Elector:
-    """Candidate of the election: opens the gate for writes of this process.
+    """Candidate of the leader election: opens this process's write gate while the Lease is held.
 
     Requests for the Lease bypass the gate, and have individual timeouts.
     """
@@ -173,7 +176,7 @@ class Elector:
                 await self.release()
 
     async def release(self) -> None:
-        """Release the Lease after all earlier writes have arrived or failed.
+        """Release the Lease, once all earlier writes of this process have arrived or failed.
 
         Requires that writes and renewals have ended.
         """
@@ -229,7 +232,9 @@ class Elector:
         )
 
     async def _try_acquire(self) -> float:
-        """Acquire a free Lease and return 0, or return the seconds until expiry."""
+        """Acquire the Lease if free, and return 0; otherwise return the seconds until the Lease
+        expires.
+        """
         await self._observe_lease()
         left = self._free_at - self._clock.monotonic()
         if left > 0:
@@ -256,7 +261,7 @@ class Elector:
         return 0.0
 
     async def _observe_lease(self) -> None:
-        """Read the Lease, and compute the expiry without further renewals."""
+        """Read the Lease, and compute when the Lease expires unless the holder renews again."""
         self._lease = await self._read_lease()
         term = None if self._lease is None else self._lease.term
         if term is None:
@@ -322,7 +327,9 @@ class Elector:
             return None
 
     async def _write_term(self, known: Lease | None, term: Term) -> None:
-        """Write a term to the Lease with optimistic concurrency. Raises ClusterError, WireError."""
+        """Write holder and times to the Lease with optimistic concurrency. Raises ClusterError,
+        WireError.
+        """
         timeout = self._times.patience(self._failures)
         self._lease = await leases.write(self._cluster, self._name, known, term, timeout=timeout)
         self._seen, self.holder = term, term.holder

@@ -1,4 +1,4 @@
-"""Lifecycle of a process: standby, leadership, and graceful shutdown.
+"""Lifecycle of a scheduler process: standby, leadership, and graceful shutdown.
 
 A standby follows the cluster like the leader, and can schedule immediately after the election.
 A new leader first lists all pods again: the watch may lag behind the predecessor's last writes.
@@ -59,7 +59,7 @@ async def _decide_once_elected(runtime: Runtime, elector: Elector | None) -> Non
 
 
 async def wind_down(runtime: Runtime, grace: float) -> None:
-    """End plans in progress after decisions have stopped.
+    """Shut down gracefully: finish or roll back the binds and migrations in progress.
 
     Slow migrations are rolled back. Plans unfinished after `grace` seconds are left to the next
     leader.

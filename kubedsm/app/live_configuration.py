@@ -50,13 +50,17 @@ async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str
 
 @attrs.define
 class ConfigurationNews:
-    """Apply new documents to the current configuration, and log the outcome."""
+    """Apply changed configuration documents to the running scheduler, and log acceptance or
+    refusal.
+    """
 
     configuration: CurrentConfiguration
     clock: Clock
 
     def apply_document(self, text: str | bytes, source: str) -> str:
-        """Apply the document; return the one-line reason of a new refusal."""
+        """Apply a configuration document; if refused for a new reason, return the reason on one
+        line.
+        """
         before = self.configuration.refusal
         try:
             changed = self.configuration.replace(text, source, self.clock.wall())
@@ -72,7 +76,9 @@ class ConfigurationNews:
         return ""
 
     def note_missing(self, why: str) -> str:
-        """Note a missing document; return the reason, if new."""
+        """Record that the configuration document is missing; return the reason unless already
+        reported.
+        """
         before = self.configuration.refusal
         self.configuration.refuse(why)
         return self._log_refusal(before)
@@ -87,7 +93,9 @@ class ConfigurationNews:
 
 @attrs.define
 class ConfigurationFile:
-    """Poll a file, also a mounted ConfigMap, where a symbolic link is exchanged."""
+    """Poller of a configuration file, including a mounted ConfigMap that the kubelet exchanges by
+    symbolic link.
+    """
 
     path: Path
     news: ConfigurationNews
@@ -114,7 +122,7 @@ class ConfigurationFile:
 
 
 def _file_state(path: Path) -> object:
-    """Return a fingerprint for detecting changes and replacement of the file."""
+    """Return a fingerprint of the file, different after each change or replacement."""
     try:
         found = path.stat()
     except OSError as error:
@@ -158,7 +166,7 @@ class LiveConfiguration:
             self.loops.append(("configuration", ConfigurationFile(source, self._news).run))
 
     def report_unmatched(self, text: str) -> None:
-        """Write an Event about the ConfigMap: `services` names nonexistent workloads."""
+        """Write an Event on the ConfigMap: `services` names workloads that do not exist."""
         found = self.config_map.found
         if found is not None and self._is_source:
             self._recorder.record_event("ServicesUnmatched", found, text)

@@ -48,7 +48,7 @@ _MOST_SHOWN = 3
 
 @attrs.frozen
 class Known:
-    """Usable result of a Prometheus query, with the time in seconds since the epoch."""
+    """Last usable result of a Prometheus query, with its time in seconds since the epoch."""
 
     query: str
     vector: Vector
@@ -66,11 +66,13 @@ class Round:
 
     @property
     def news(self) -> bool:
-        """True if this round of queries added a result."""
+        """True if this round of Prometheus queries returned at least one usable result."""
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
-        """Summarise causes and consequence of missing query results; empty if complete."""
+        """Summarise on one line why query results are missing, with the consequence; empty if none
+        is missing.
+        """
         by_cause: dict[str, list[str]] = {}
         for name in sorted(missing):
             by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
@@ -90,7 +92,9 @@ def combine_answers(
     now: Callable[[], float],
     answers: Answers,
 ) -> Round:
-    """Combine new with earlier query results. Pure, and therefore safe in any thread."""
+    """Merge new Prometheus query results with earlier ones that are not stale, into measured load;
+    a pure function.
+    """
     at, oldest = now(), STALE * load.period
     known = {
         name: was
@@ -123,14 +127,14 @@ def combine_answers(
 
 
 def _classify_samples(vector: Vector, unusable: str) -> tuple[LoadResult, str]:
-    """Classify an answer by sample validity; return result and reason."""
+    """Classify a query result by its valid samples; return the metric label and the reason."""
     if unusable:
         return "partial" if vector else "empty", f"not used: {unusable}"
     return ("answered", "") if vector else ("empty", NOTHING)
 
 
 def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, str]:
-    """Classify an answer by measured objects; None without problems."""
+    """Classify a query result by the nodes or pods that it matches; return (None, "") if usable."""
     used, doubled = reading.used[name], reading.doubled[name]
     if doubled:
         why = f"not used: {doubled} that have several series"
@@ -160,7 +164,9 @@ class LoadMonitor:
         self.configuration.observe(self._apply_configuration)
 
     def _apply_configuration(self, before: Configuration) -> None:
-        """Drop results of another server, and send changed queries at once."""
+        """After a configuration change, drop results of another Prometheus server and query at
+        once.
+        """
         after = self.configuration.current
         if _query_inputs(before) == _query_inputs(after):
             return
@@ -227,7 +233,7 @@ class LoadMonitor:
 
 
 def _query_inputs(configuration: Configuration) -> object:
-    """Return the configuration values that determine the Prometheus queries, for comparison."""
+    """Return the configuration values that determine the Prometheus queries, to detect changes."""
     return configuration.load_aware, queries_of(configuration)
 
 

@@ -42,7 +42,8 @@ def queries_of(configuration: Configuration) -> dict[str, str]:
 
 
 def select_usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
-    """Return the valid current samples of a vector, and the reasons against the others.
+    """Return the valid current samples of a Prometheus vector, and the reasons for rejecting the
+    others.
 
     oldest: maximal age of a sample in seconds.
     """
@@ -68,7 +69,7 @@ def _why_unusable(sample: Sample, now: float, oldest: float) -> str:
 
 @attrs.frozen
 class _Named:
-    """Index of cluster objects by the labels of series."""
+    """Index of nodes, pods and workloads by the labels of Prometheus series."""
 
     snapshot: Snapshot
     node_label: Sequence[str]
@@ -128,11 +129,15 @@ class Reading:
 def read_load(
     vectors: Mapping[str, Vector], snapshot: Snapshot, node_label: Sequence[str], at: float
 ) -> Reading:
-    """Combine usable vectors by query into a measurement at `at`, in seconds since the epoch."""
+    """Combine usable Prometheus vectors, by query, into one load measurement taken at `at` (epoch
+    seconds).
+    """
     named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
 
     def values_of(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
-        """Return the values of a query by measured object, without ambiguous series."""
+        """Return a query's values by node, pod or workload, without objects that have several
+        series.
+        """
         found: dict[K, float] = {}
         twice = set()
         for sample in vectors.get(query, ()):
@@ -155,7 +160,7 @@ def read_load(
 
 
 def _mean_usage(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Workload, Usage]:
-    """Return the mean usage of a pod of each workload."""
+    """Return the mean usage per pod of each workload."""
     means: dict[Workload, list[float | None]] = {}
     for index, values in enumerate(by_pod):
         of: defaultdict[Workload, list[float]] = defaultdict(list)
@@ -169,7 +174,8 @@ def _mean_usage(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> di
 def _mean_answers(
     seconds: Mapping[_Answering, float], requests: Mapping[_Answering, float]
 ) -> dict[Workload, dict[Tier, Answers]]:
-    """Return rate and mean time of answered requests by workload and tier, where both are known."""
+    """Return request rate and mean response time by workload and tier, where Prometheus has
+    both."""
     spent: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     answered: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     for key in sorted(seconds.keys() & requests.keys()):

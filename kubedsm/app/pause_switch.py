@@ -35,7 +35,9 @@ class PauseSwitch:
         self.config_map.observe(self._observe_state)
 
     def __call__(self) -> bool:
-        """Return True if no migration may begin; log why if the switch is unknown."""
+        """Return True if no migration may begin: the pause switch is set, or unknown (logged with
+        the reason).
+        """
         if not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
             self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
@@ -43,7 +45,7 @@ class PauseSwitch:
 
     @property
     def is_set(self) -> bool:
-        """Return True if the switch is set or unknown."""
+        """Return True if the pause switch is set, unreadable, or has an invalid value."""
         if not self.config_map.known:
             return True
         return is_paused_in(self.config_map.found)
@@ -71,6 +73,6 @@ def _value_in(found: ConfigMap | None) -> str:
 
 
 def _is_on(value: str) -> bool | None:
-    """Parse the pause switch's value; None if invalid."""
+    """Parse the pause switch's value as a boolean; None if invalid."""
     said = value.strip().lower()
     return True if said in ON else False if said in OFF else None

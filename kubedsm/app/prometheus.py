@@ -39,7 +39,7 @@ _OK, _REDIRECTS, _REFUSES = 200, 300, 400
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """Sample of a Prometheus series, exempt from cyclic garbage collection."""
+    """One sample of a Prometheus series, exempt from Python's cyclic garbage collection."""
 
     labels: Mapping[str, str]
     value: float
@@ -74,7 +74,9 @@ class Asker(Protocol):
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all Prometheus queries within `seconds` and `most` bytes; return `then` of them."""
+        """Run all Prometheus queries within `seconds` and `most` bytes; pass the results to `then`,
+        and return its value.
+        """
 
 
 #: sends a request; streaming reads the body later
@@ -96,7 +98,9 @@ class InAThread:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all queries in the thread, as `Asker.ask`. Exceptions of `then` propagate."""
+        """Run all Prometheus queries in the daemon thread; see `Asker.ask`. Exceptions of `then`
+        propagate.
+        """
         if self._hangs.is_set():
             return then(_fail_all(queries, "what was asked before has not come to an end yet"))
         future: Future[T] = Future()
@@ -138,7 +142,7 @@ def ask_all(
     credentials: Path = CREDENTIALS,
     send: Send | None = None,
 ) -> Answers:
-    """Run the queries one after the other, until `due` by the monotonic clock.
+    """Run the Prometheus queries sequentially, until `due` in monotonic seconds.
 
     Parsed bodies have at most `most` bytes together. An oversized response fails individually.
     """
@@ -170,7 +174,7 @@ def ask_all(
 def _make_client(
     session: Any, whom: LoadAware, credentials: Path, due: float, send: Send | None
 ) -> "tuple[PrometheusConnect, Any]":
-    """Return the client with the limiting adapter. Raises OSError and UnicodeError."""
+    """Return an HTTP client with limits on time and bytes. Raises OSError and UnicodeError."""
     from prometheus_api_client.prometheus_connect import (  # noqa: PLC0415 - see above
         PrometheusConnect,
     )
@@ -192,7 +196,7 @@ def _make_client(
 
 
 def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
-    """Return the header with the token; empty without a token.
+    """Return the Authorization header with the bearer token; empty without a token.
 
     Writers of the ConfigMap must not obtain the token by changing the address. Therefore the token
     is sent only to the mounted `server` address, over https. Raises OSError and UnicodeError.
@@ -215,7 +219,8 @@ def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
 
 
 def _origin_of(url: str) -> tuple[str | None, str | None, int]:
-    """Return scheme, host and port, parsed as requests does. Raises OSError."""
+    """Return scheme, host and port of a URL, parsed as the requests library does. Raises
+    OSError."""
     from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
     from urllib3.util import parse_url  # noqa: PLC0415
 
@@ -227,7 +232,9 @@ def _origin_of(url: str) -> tuple[str | None, str | None, int]:
 
 
 def _file_in(directory: Path, name: str) -> Path | None:
-    """Return the file; None if missing. Raises OSError for a link out of the directory."""
+    """Return a credentials file of the directory; None if missing. Raises OSError for a link
+    outside.
+    """
     path = directory / name
     if not path.exists():
         return None
@@ -242,7 +249,7 @@ def _make_adapter(due: float, send: Send | None) -> Any:
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
 
     class Read(requests.Response):
-        """Response whose body was read, as JSON of known shape."""
+        """HTTP response whose JSON body was read within the limits."""
 
         def json(self, **_: Any) -> Any:
             return {"data": {"result": _decode_vector(self.content)}}
@@ -310,11 +317,11 @@ _ANSWER, _SERIES = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Series)
 
 
 class _SaidError(Exception):
-    """Error: the Prometheus server responded without a vector."""
+    """Error: Prometheus returned an error response instead of a vector."""
 
 
 def _error_in(body: bytes) -> str:
-    """Return the error message in a body of Prometheus; empty for other bodies."""
+    """Return the error message in a response body of Prometheus; empty for other bodies."""
     import json  # noqa: PLC0415 - only here
 
     try:

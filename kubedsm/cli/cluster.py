@@ -40,13 +40,13 @@ async def connect_cluster(
 
 
 def names_scheduler(kubeconfig: Path | None, context: str | None) -> bool:
-    """Return True if the user selects a scheduler by --server, without selecting a cluster."""
+    """Return True if the user gave --server, but neither --kubeconfig nor --context."""
     source = click.get_current_context().get_parameter_source("server")
     return source is not ParameterSource.DEFAULT and kubeconfig is None and context is None
 
 
 async def describe_scheduler(server: str) -> Answering | None:
-    """Return the scheduler responding at `server`, regardless of the cluster."""
+    """Return the self-description of the scheduler at `server`, whichever cluster it schedules."""
     try:
         return await answering(server)
     except SilentError as error:
@@ -55,7 +55,7 @@ async def describe_scheduler(server: str) -> Answering | None:
 
 
 async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | None:
-    """Return the scheduler responding at `server`, if responsible for this cluster.
+    """Return the scheduler responding at `server`, if responsible for the selected cluster.
 
     Another cluster's scheduler is ignored, with a line on stderr. Raises ClickException if the
     clusters cannot be compared.
@@ -102,7 +102,8 @@ async def read_snapshot(
 
 
 async def wait_until_synced(runtime: "Runtime") -> None:
-    """Return when the runtime has listed everything. Raises OutcomeUnknown after a timeout."""
+    """Wait until all reflectors have listed their objects. Raises OutcomeUnknown after a
+    timeout."""
     try:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()

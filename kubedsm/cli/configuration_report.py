@@ -29,7 +29,9 @@ from kubedsm.terminal.fitted_table import FittedTable, table
 async def read_origins(
     path: str | None, name: ObjectName | None, kubeconfig: Path | None, context: str | None
 ) -> Origins:
-    """Read the configuration in the ConfigMap or the file; without either, the defaults."""
+    """Read the configuration from a ConfigMap or file (by default built-in), with the origin of
+    each value.
+    """
     text: str | bytes = b""
     source = ""
     if name is not None:
@@ -116,7 +118,8 @@ def print_report(
     *,
     settings: bool,
 ) -> None:
-    """Print the report; `settings`: tables begin with the effective values."""
+    """Print effective values and QoS targets with origins; `settings`: include the table of
+    values."""
     if output == "yaml":
         echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return
@@ -147,7 +150,7 @@ def print_report(
 
 
 def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
-    """Return QoS targets with the underlying response times."""
+    """Return a table of the workloads' QoS targets and the underlying response times."""
     headings = (
         "workload",
         "QoS factor",

@@ -49,7 +49,7 @@ def progress(doing: str, budget: float) -> Iterator[None]:
 
 
 def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:
-    """Configure logging: text or JSON lines, on stderr or stdout."""
+    """Configure logging as text or JSON lines, on stderr or stdout."""
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     if not json:
         renderer = structlog.dev.ConsoleRenderer(
@@ -81,7 +81,7 @@ def _escape_values(
 
 
 class Stop:
-    """Request for an orderly end, made by the first SIGINT or SIGTERM."""
+    """Request for graceful shutdown, made by the first SIGINT or SIGTERM."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -92,7 +92,7 @@ class Stop:
 
     @property
     def exit_code(self) -> int:
-        """Exit code reported by shells after termination by the signal."""
+        """Exit code that shells report for a process terminated by the received signal."""
         return 128 + self.by if self.by else 0
 
 

@@ -1,4 +1,6 @@
-"""Execution of planned migrations, as the scheduler or through the running scheduler."""
+"""Execution of planned migrations: by this process as the leader, or by the running scheduler on
+request.
+"""
 
 import asyncio
 import random
@@ -32,7 +34,9 @@ Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 @attrs.frozen
 class Errand:
-    """Migrations to execute, and the equivalent request to a running scheduler, if possible."""
+    """Migrations to execute (`begin`), and the equivalent request to a running scheduler, if
+    possible.
+    """
 
     begin: Begin
     proposal: str = ""
@@ -44,7 +48,8 @@ def ask_cluster(
     configuration: Configuration,
     decide: Callable[[Snapshot, Answering | None], Errand | None],
 ) -> int:
-    """Read the cluster, decide, and execute the resulting errand, if any; return the exit code.
+    """Read the cluster, compute migrations, and execute them if the user asked to; return the exit
+    code.
 
     `decide` gets this cluster's scheduler responding at `options.server`, if any.
     Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
@@ -91,7 +96,9 @@ def ask_cluster(
 
 
 async def _request(errand: Errand, requests: Requests, leads: str) -> int:
-    """Request the running scheduler to execute the migrations; `leads` explains why."""
+    """Request the running scheduler to execute the migrations; `leads`: why this process cannot
+    lead.
+    """
     if not errand.moves:
         raise click.ClickException(
             f"nothing was migrated next to a running scheduler: {leads};"
@@ -101,7 +108,7 @@ async def _request(errand: Errand, requests: Requests, leads: str) -> int:
 
 
 def _report_ends(ends: list[MoveOutcome]) -> int:
-    """Report each outcome, and return the exit code."""
+    """Print the outcome of each executed migration on stderr, and return the exit code."""
     for ended in ends:
         reason = f": {ended.reason}" if ended.reason else ""
         remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
@@ -119,7 +126,9 @@ class _Ends(Listener):
 async def carry_out(
     cluster: Cluster, configuration: Configuration, begin: Begin, clock: Clock, rng: random.Random
 ) -> list[MoveOutcome]:
-    """Act as the scheduler until the migrations end, and begin no others."""
+    """Run a scheduler that executes only these migrations; return their outcomes when all have
+    ended.
+    """
     quiet = attrs.evolve(
         configuration,
         suggester=attrs.evolve(configuration.suggester, mode="off"),

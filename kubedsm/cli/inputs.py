@@ -21,12 +21,12 @@ _TOKEN = re.compile(rb"[!-~]+")
 
 
 def configuration_at(path: str | None) -> Configuration:
-    """Return the configuration in the file, or the defaults. Raises DocumentError."""
+    """Load the configuration file, or return the defaults without a file. Raises DocumentError."""
     return load_file(path) if path else Configuration()
 
 
 def read_dump(path: str, *, decide: bool = True) -> dumps.Dump:
-    """Read a dump, and report malformed and missing objects.
+    """Read a dump of cluster objects, and warn about malformed and missing objects.
 
     decide: the dump must contain nodes, for a decision. Raises DocumentError.
     """
@@ -49,7 +49,7 @@ def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
 
 
 def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
-    """Construct the snapshot of a dump; report unmatched names in the configuration."""
+    """Construct the cluster snapshot of a dump; warn about configuration names without a match."""
     snapshot = mirror_of(dump, configuration).snapshot()
     for line in list_mismatches(snapshot, configuration):
         remark(line)
@@ -57,18 +57,18 @@ def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
 
 
 def start_deadline(seconds: float) -> Deadline:
-    """Return a deadline for a decision, `seconds` from now."""
+    """Return the deadline of a placement or migration decision, `seconds` from now."""
     started, seconds = time.monotonic(), max(seconds, 0.001)
     return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
 
 
 def start_batch_deadline(configuration: Configuration) -> Deadline:
-    """Return the scheduler's deadline for placing one batch, from now on."""
+    """Return the deadline for placing one batch of pods, as the scheduler would set now."""
     return start_deadline(max(configuration.batch.budget, configuration.solver.budget))
 
 
 def read_token(path: Path) -> str:
-    """Return the token in the file. Raises DocumentError, OSError."""
+    """Return the bearer token in the file. Raises DocumentError, OSError."""
     token = path.read_bytes().strip()
     if not _TOKEN.fullmatch(token):
         reason = "not a token: one line of printable characters, no spaces"

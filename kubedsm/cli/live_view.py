@@ -1,4 +1,4 @@
-"""Live view of `kubedsm watch`: a picture in the terminal, or one line per news."""
+"""Live view of `kubedsm watch`: a redrawn terminal picture, or one line per scheduler activity."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -27,7 +27,9 @@ REDRAW = 1.0
 
 
 async def show_updates(server: str, updates: Updates, output: str) -> None:
-    """Show the updates until cancelled: in place if the terminal can, else line by line."""
+    """Show the scheduler's state until cancelled: redrawn in place on a terminal, else line by
+    line.
+    """
     console = Console(highlight=False)
     if output == "text" and console.is_terminal and not console.is_dumb_terminal:
         await _Picture(server, console, SystemClock()).draw_updates(updates)
@@ -37,7 +39,8 @@ async def show_updates(server: str, updates: Updates, output: str) -> None:
 
 @attrs.define
 class _Picture:
-    """Picture of the latest update, redrawn periodically to update ages."""
+    """Terminal picture of the scheduler's latest state, redrawn periodically to keep ages
+    current."""
 
     server: str
     console: Console
@@ -49,7 +52,9 @@ class _Picture:
     _away: str = ""
 
     async def draw_updates(self, updates: Updates) -> None:
-        """Draw until cancelled; the screen is taken over with the first snapshot."""
+        """Redraw the picture until cancelled; the terminal screen is taken over with the first
+        snapshot.
+        """
         with ExitStack() as stack:
             live = Live(console=self.console, auto_refresh=False, screen=True)
             async with asyncio.TaskGroup() as tasks, aclosing(updates):
@@ -80,7 +85,7 @@ class _Picture:
 
 
 async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
-    """Print a line per news on stdout; the state of the connection goes to stderr."""
+    """Print a line per scheduler activity on stdout; connection changes go to stderr."""
     news, connected = NewsCursor(), False
     async with aclosing(updates):
         async for update in updates:

@@ -24,7 +24,7 @@ from kubedsm.terminal.fitted_table import table
 
 @attrs.frozen(slots=True)
 class Advice:
-    """Migration suggestion for a snapshot, with the execution order of its migrations."""
+    """Suggested migrations for one cluster snapshot, with their execution order."""
 
     snapshot: Snapshot
     suggestion: Suggestion
@@ -55,7 +55,7 @@ class Advice:
 
 
 def _limits(configuration: Configuration) -> dict[str, Any]:
-    """Return the suggestion limits within which optimality is proven, as JSON."""
+    """Return as JSON the configured limits that bound the suggested migrations."""
     suggester = configuration.suggester
     return {
         "maxMoves": suggester.max_moves,
@@ -101,7 +101,7 @@ def report_advice(
 
 
 def list_stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
-    """Return the legs in topological generations: each stage needs only earlier ones."""
+    """Group migration steps into stages (topological generations) that can execute concurrently."""
     stage: dict[str, int] = {}
     found: list[list[Leg]] = []
     for leg in legs:
@@ -120,7 +120,7 @@ def _describe_leg(leg: Leg) -> str:
 
 
 def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
-    """Return migrations, edge shares, rejected migrations and the QoS score."""
+    """Return tables of migrations, edge shares and rejected migrations, and the QoS score."""
     said, moves = advice.as_json(), advice.suggestion.moves
     parts: list[RenderableType] = []
     if said["moves"]:

@@ -47,7 +47,7 @@ _TRANSIENT = (OutcomeUnknown, ServerError, TooManyRequests, Unreachable)
 
 @attrs.frozen
 class Requests:
-    """Requests to the scheduler through the named ConfigMap."""
+    """Client that requests migrations from the scheduler through a ConfigMap annotation."""
 
     cluster: Cluster
     name: ObjectName
@@ -68,7 +68,7 @@ class Requests:
         return False
 
     async def send(self, proposal: str, moves: tuple[RequestedMove, ...] = ()) -> int:
-        """Request these migrations, or a proposal of the scheduler's own; return the exit code.
+        """Request these migrations, or the named proposal of the scheduler; return the exit code.
 
         The result of each migration is reported. Raises ClickException without acceptance, or for
         an oversized request.
@@ -103,7 +103,8 @@ class Requests:
             return None
 
     async def _put(self, request: MoveRequest, where: ObjectName) -> ConfigMap:
-        """Write the request to the ConfigMap, unless another client's request is present."""
+        """Write the migration request to the ConfigMap, unless another client's request is
+        present."""
         for _ in range(TRIES):
             found = await self._find(where)
             try:
@@ -161,7 +162,7 @@ class Requests:
             await self.clock.sleep(POLL)
 
     async def _withdraw(self, request: MoveRequest, where: ObjectName) -> None:
-        """Remove the request from the ConfigMap; schedulers ignore expired requests."""
+        """Remove the migration request from the ConfigMap; schedulers ignore expired requests."""
         try:
             for _ in range(TRIES):
                 found = await self._find(where)
@@ -177,7 +178,7 @@ class Requests:
 
 
 def _report_answer(answer: RequestAnswer) -> int:
-    """Report each migration, and return the exit code."""
+    """Print the outcome of each requested migration, and return the exit code."""
     for move in answer.moves:
         remark(str(move))
     if answer.state == "ended":

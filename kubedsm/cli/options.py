@@ -162,7 +162,9 @@ def combine(*options: Decorator) -> Decorator:
 
 
 def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
-    """Combine options into one command argument, constructed by `make`."""
+    """Merge several command options into one argument `parameter`, constructed by `make` from their
+    values.
+    """
     names = signature(make).parameters
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,7 +180,8 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
 
 @attrs.frozen(slots=True)
 class Election:
-    """Settings of leader election. Raises UsageError for settings refused by kube-scheduler."""
+    """Leader-election options. Raises UsageError for values that kube-scheduler would
+    refuse, too."""
 
     leader_elect: bool
     lease_duration: float
@@ -204,7 +207,8 @@ class Election:
                 raise click.UsageError(f"{flag}-resource-{option}: {value!r} is not such a name")
 
     def join(self, cluster: "Cluster", clock: "Clock") -> "tuple[Elector | None, Cluster]":
-        """Return a candidate, and the cluster behind the candidate's write gate.
+        """Return a leader-election candidate, and the cluster client behind the candidate's write
+        gate.
 
         Without leader election there is no candidate, and the cluster is always open.
         """
@@ -265,7 +269,9 @@ leader_election = collect(
 
 @attrs.frozen(slots=True)
 class PageOptions:
-    """Address of the page, and permitted hosts and token for browsers."""
+    """Options of the dashboard page: listening address, permitted host names, and token for
+    browsers.
+    """
 
     access: "Access"
     #: None for the command's usual address
@@ -278,7 +284,7 @@ def read_page_options(
     page_token_file: Path | None,
     page_hosts: tuple[str, ...],
 ) -> PageOptions | None:
-    """Validate the page options; None for no page. Raises UsageError."""
+    """Validate the dashboard page's options; None if no page is requested. Raises UsageError."""
     if page_address is None and page_token_file is not None:
         raise click.UsageError("--page-token-file is about --page-address: loopback needs no token")
     if page_hosts and page_address is None and not page:
@@ -301,7 +307,7 @@ def read_page_options(
 
 
 def page(usual_address: str) -> Decorator:
-    """Add the options of the page; the command gets `page: PageOptions | None`."""
+    """Add the dashboard page's options; the command receives `page: PageOptions | None`."""
     return collect(
         "page",
         read_page_options,
@@ -370,7 +376,8 @@ class MigrationOptions:
     output: str
 
     def load_configuration(self) -> "Configuration":
-        """Check the options, and read the configuration. Raises UsageError, DocumentError."""
+        """Check option combinations, and load the configuration. Raises UsageError,
+        DocumentError."""
         from kubedsm.cli.console import log_to
         from kubedsm.cli.inputs import configuration_at
 

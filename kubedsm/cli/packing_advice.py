@@ -1,4 +1,6 @@
-"""Packing advice for one snapshot: the packing, its JSON and its tables."""
+"""Packing advice for one snapshot: migrations that free capacity for pending pods, as JSON and
+tables.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(slots=True)
 class PackAdvice:
-    """Packing of a snapshot, and the pods that remain pending."""
+    """Migrations that free capacity in a snapshot, and the pods that remain pending."""
 
     snapshot: Snapshot
     packed: Packed
@@ -42,7 +44,9 @@ class PackAdvice:
     scheduled: tuple[Binding, ...] = ()
 
     async def carry_out(self, runtime: "Runtime") -> None:
-        """Execute the packing regardless of cost: the user has approved the cost."""
+        """Execute the packing migrations regardless of disruption cost, since the user approved
+        them.
+        """
         packed, policy = self.packed, self.configuration.policy
         parts = list(split_parts(packed.legs, packed.awaited, packed.evicted))
         found = suggestion_of(self.snapshot, policy, packed, parts)
@@ -52,7 +56,7 @@ class PackAdvice:
 
     @property
     def words(self) -> str:
-        """Return a sentence with result and proof status."""
+        """Describe in a sentence the pods placed, migrated and evicted, and proven optimality."""
         packed = self.packed
         if packed.better:
             return (
@@ -101,7 +105,7 @@ class PackAdvice:
 
 
 def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
-    """Pack the snapshot, within the optimiser's time limit.
+    """Compute migrations that free capacity for the snapshot's pending pods, within the time limit.
 
     Pods that the scheduler can place without a migration are placed first.
     """

@@ -31,7 +31,7 @@ _INDENT = 2
 
 @attrs.frozen(slots=True)
 class OfflinePlacement:
-    """Decision on a dump's pending pods of this scheduler."""
+    """Placement decision for the pending pods of a dump that name this scheduler."""
 
     snapshot: Snapshot
     decision: Decision
@@ -76,7 +76,7 @@ class OfflinePlacement:
 def place_pods(
     dump: Dump, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> OfflinePlacement:
-    """Decide, in a single batch, on a dump's pending pods of this scheduler."""
+    """Place all pending pods of a dump that name this scheduler, in a single batch."""
     ours = configuration.scheduler_name
     snapshot = snapshot_of(dump, configuration)
     batch = snapshot.schedulable(snapshot.pods.values())
@@ -92,7 +92,7 @@ def place_pods(
 
 
 def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:
-    """Return bindings, pods without a node, edge shares and the QoS score."""
+    """Return tables of bindings, unplaced pods and edge shares, and the QoS score."""
     decision = placement.decision
     bindings = [(str(pod), node, tier.value) for pod, node, tier in decision.bindings]
     unplaced = list(explain_unplaced(placement))
@@ -114,7 +114,9 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
 
 
 def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
-    """Return a paragraph per group of unplaced pods: kube-scheduler's message, then the nodes."""
+    """Return a paragraph per group of unplaced pods: kube-scheduler's message, then rejections by
+    nodes.
+    """
     decision, snapshot = placement.decision, placement.snapshot
     free = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings}).free
     pods = defaultdict[tuple[str, ...], list[str]](list)
@@ -143,7 +145,7 @@ def _explain_nodes(
 
 
 def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:
-    """Return a clause for each resource that is insufficient on all of the given nodes."""
+    """Return a clause for each resource of which every given node has too little."""
     for name, needed in pod.requests.items():
         left = [max(0, each.amount(name)) for each in free]
         if needed and max(left) < needed:
@@ -153,7 +155,7 @@ def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:
 
 
 def _free_amount(name: str, amount: int) -> str:
-    """Return the amount; bytes are rounded down to whole Mi."""
+    """Format a free resource amount; bytes are rounded down to whole Mi."""
     if name in ("memory", "ephemeral-storage"):
         return f"{amount // _MEBI}Mi"
     return _amount(name, amount)

@@ -62,7 +62,8 @@ def rbac(
 
 
 def _list_unused(configuration: "Configuration") -> set[str]:
-    """Return the names of features disabled by the configuration."""
+    """Return the names of features that the configuration disables: their RBAC rights are
+    unnecessary."""
     unused = set()
     if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
         unused |= {"migrations", "requests"}
@@ -94,7 +95,7 @@ def _feature_json(feature: Feature) -> dict[str, Any]:
 
 
 def _write_roles(features: Sequence[Feature], name: str, namespace: str) -> str:
-    """Return roles and their bindings as YAML; a comment on each rule names the features."""
+    """Return RBAC roles and bindings as YAML; comments name the features that need each rule."""
     documents: list[str] = []
     for kind, own in (("ClusterRole", False), ("Role", True)):
         granted = [rule for rule in rules(features) if rule.own is own]

@@ -1,4 +1,4 @@
-"""The command `kubedsm run`."""
+"""The command `kubedsm run`, which runs the scheduler."""
 
 import sys
 from pathlib import Path

@@ -44,7 +44,8 @@ from kubedsm.solvers.available import explain_missing
 
 
 async def serve(options: RunOptions, stop: Stop) -> None:
-    """Connect, schedule, and end in good order once `stop` is requested."""
+    """Connect to the cluster and run the scheduler; shut down gracefully once `stop` is
+    requested."""
     configuration = configuration_at(options.config_path)
     source: Path | ObjectName | None = options.config_map
     if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change
@@ -136,7 +137,8 @@ async def _serve_page(
     clock: Clock,
     find_leader: Callable[[], Leadership],
 ) -> AsyncIterator[tuple[str, web.Application | None]]:
-    """Serve the page at a separate address, and yield the URL; or yield the application.
+    """Serve the dashboard page at an own address and yield its URL; or yield the application for
+    another server.
 
     Raises AddressUnavailableError.
     """
@@ -153,7 +155,7 @@ async def _serve_page(
 
 @contextmanager
 def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
-    """Log the end of the block: cause, uptime, and completed work."""
+    """Log cause, uptime and completed binds and migrations when the block ends."""
     began, why = clock.monotonic(), "an error"
     try:
         yield
@@ -175,7 +177,9 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
 async def _read_config_map(
     cluster: Cluster, name: ObjectName, default: Configuration
 ) -> Configuration:
-    """Return the configuration in the ConfigMap, or the default without the right to read it."""
+    """Return the configuration in the ConfigMap, or the defaults if RBAC denies reading the
+    ConfigMap.
+    """
     try:
         text, source = await read_document_in(cluster, name)
     except Forbidden as error:
@@ -188,7 +192,7 @@ async def _read_config_map(
 
 
 async def _freeze_listed_objects(synced: asyncio.Event) -> None:
-    """Exempt listed objects from garbage collection.
+    """Exempt the objects of the initial lists from Python's garbage collection, for shorter pauses.
 
     Occasional full collections would traverse them, for 90 ms with 50,000 pods, and free none.
     """

@@ -24,7 +24,9 @@ R = TypeVar("R", bound=Report)
 def print_timed(
     decide: Callable[[], R], tables: Callable[[R, float], RenderableType], output: str
 ) -> R:
-    """Decide, print the report with the elapsed milliseconds as JSON or tables, and return it."""
+    """Compute a decision, print its report with the elapsed milliseconds (JSON or tables), and
+    return the decision.
+    """
     started = time.perf_counter()
     report = decide()
     elapsed = 1000 * (time.perf_counter() - started)
@@ -36,12 +38,12 @@ def print_timed(
 
 
 def list_unproven(certificates: Iterable[Certificate]) -> list[Text]:
-    """Return a line per goal without proven optimality, with the bound."""
+    """Return a line per optimisation goal without proven optimality, with the remaining bound."""
     return [Text(each.words) for each in certificates if not each.proven]
 
 
 def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Share]) -> FittedTable:
-    """Return the edge share of each workload, before and after."""
+    """Return a table of each workload's edge share before and after the decision."""
     rows = (
         (str(workload), *(f"{share.edge}/{share.total}" for share in (before[workload], later)))
         for workload, later in after.items()

@@ -1,4 +1,4 @@
-"""Configuration currently in effect.
+"""Holder of the configuration currently in effect, with its time and generation.
 
 Rules. Each use of a setting reads `current` again, without a copy. Documents are applied
 atomically: after an invalid document the last valid configuration stays in effect. `replace` is
@@ -18,7 +18,7 @@ _TOLD = 10
 
 
 def as_given(configuration: Configuration) -> Configuration:
-    """Identity transformation of a configuration."""
+    """Return the configuration unchanged: the default adjustment of CurrentConfiguration."""
     return configuration
 
 
@@ -45,11 +45,11 @@ class CurrentConfiguration:
         return not self.refusal
 
     def observe(self, observer: Callable[[Configuration], None]) -> None:
-        """Call the observer with the former configuration after each change."""
+        """Register a callback, invoked with the former configuration after each change."""
         self._observers.append(observer)
 
     def replace(self, text: str | bytes, source: str, now: float) -> list[str]:
-        """Apply the document; return the keys that changed.
+        """Validate a new configuration document and put it into effect; return the changed keys.
 
         Raises DocumentError, which names the source, and keeps the reason in `refusal`.
         """
@@ -75,7 +75,8 @@ class CurrentConfiguration:
         return changed
 
     def refuse(self, reason: str) -> None:
-        """Keep the reason why the last document is not in effect."""
+        """Record why the latest configuration document was refused; the former one stays in
+        effect."""
         self.refusal = " ".join(reason.split())
 
     def _check_live(self, given: Configuration, source: str) -> None:
@@ -89,7 +90,7 @@ class CurrentConfiguration:
 
 
 def list_changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
-    """Return the dotted keys with differences between two documents."""
+    """Return the dotted keys whose values differ between two configuration documents."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             changed
@@ -100,6 +101,7 @@ def list_changed_keys(before: object, after: object, prefix: str = "") -> list[s
 
 
 def in_a_line(changed: list[str]) -> str:
-    """Return the first changed keys, and the number of the others, on a line."""
+    """Format changed configuration keys on one line: the first few, and the number of the
+    others."""
     more = f" and {len(changed) - _TOLD} more" if len(changed) > _TOLD else ""
     return ", ".join(changed[:_TOLD]) + more

@@ -51,7 +51,8 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Prefix the location of validation errors with keys, such as `services.shop`."""
+    """Context manager: prefix the location in validation errors with keys, such as
+    `services.shop`."""
     try:
         yield
     except DocumentError as error:
@@ -61,7 +62,8 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Attach the source (a file or ConfigMap) to validation errors without a source."""
+    """Context manager: add the source (a file or ConfigMap) to validation errors without a
+    source."""
     try:
         yield
     except DocumentError as error:
@@ -70,7 +72,7 @@ def reading(source: object) -> Iterator[None]:
 
 
 def source_of(path: object) -> str:
-    """Return the name of a file in messages."""
+    """Return the name of a file for messages; `-` is standard input."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
@@ -100,7 +102,9 @@ def key_shown(key: object) -> str:
 
 
 def content(path: str | Path, most: int = -1) -> bytes:
-    """Read a document file, up to one byte more than `most` bytes. Raises DocumentError."""
+    """Read a document file or standard input; with a limit, up to `most` + 1 bytes. Raises
+    DocumentError.
+    """
     size = most if most < 0 else most + 1
     with reading(path):
         try:
@@ -122,7 +126,7 @@ def _standard_input(size: int) -> bytes:
 
 
 def convert_to(value: Any, shape: type[T]) -> T:
-    """Convert a value to a type. Raises DocumentError."""
+    """Convert a parsed document value to a Python type by msgspec. Raises DocumentError."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -131,7 +135,7 @@ def convert_to(value: Any, shape: type[T]) -> T:
 
 
 def json_as(text: bytes, shape: type[T]) -> T:
-    """Decode JSON of a program to a type. Raises DocumentError."""
+    """Decode JSON text written by a program to a Python type. Raises DocumentError."""
     try:
         return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:
@@ -145,14 +149,17 @@ _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?
 
 
 def split_location(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Split an error of msgspec into reason and path; the path of the whole value is empty."""
+    """Split a msgspec error message into reason and path; the path of the whole document is
+    empty."""
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
     return reason[:1].lower() + reason[1:], path.removeprefix(".")
 
 
 def what_it_is(said: Any) -> str:
-    """Return the document type in words; empty for unrecognised documents."""
+    """Describe the type of a document, such as a kubeconfig or a cluster dump; empty if not
+    recognised.
+    """
     if not isinstance(said, Mapping):
         return ""
     kind = said.get("kind")
@@ -172,7 +179,9 @@ def what_it_is(said: Any) -> str:
 
 
 def explain_mistake(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
-    """Return a message if the document has another recognised type; else empty."""
+    """Return an error message if the document is of another recognised type than `wanted`; else
+    empty.
+    """
     found = what_it_is(said)
     if not found or found == wanted or found in also:
         return ""
@@ -180,6 +189,6 @@ def explain_mistake(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
 
 
 def refuse_others(said: Any, wanted: str, also: Iterable[str] = ()) -> None:
-    """Raise DocumentError if the document has another recognised type."""
+    """Raise DocumentError if the document is of another recognised type than `wanted`."""
     if why := explain_mistake(said, wanted, also):
         raise DocumentError(why)

@@ -1,4 +1,4 @@
-"""Kinds of configuration fields: parsing, validation, serialisation and JSON Schema.
+"""Types of configuration fields: parsing, validation, serialisation and JSON Schema.
 
 A section is an attrs class, `@attrs.frozen(field_transformer=validate_fields)`, with fields
 declared by `setting` or `subsection`. `read_section` converts parsed YAML or JSON to a section;
@@ -53,12 +53,12 @@ class Kind:
 
 
 def setting(default: Any, kind: Kind) -> Any:
-    """Declare a field of a section. A field with default None may be absent."""
+    """Declare a configuration field of type `kind`; a field with default None may be absent."""
     return attrs.field(default=default, metadata={_KIND: kind})
 
 
 def subsection(cls: type[attrs.AttrsInstance]) -> Any:
-    """Declare a field with a nested section."""
+    """Declare a configuration field that holds a nested section."""
     return setting(cls(), section(cls))
 
 
@@ -258,7 +258,7 @@ LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:
-    """Field kind: single value, or list of at least `least` distinct values; stored as a tuple."""
+    """Field kind: one value, or a list of at least `least` distinct values; stored as a tuple."""
 
     def read_several(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -285,7 +285,7 @@ def several(one: Kind, *, least: int = 1) -> Kind:
 
 
 def by_name(name: Kind, one: Kind) -> Kind:
-    """Field kind: mapping from names to values."""
+    """Field kind: mapping with keys of kind `name`, and values of kind `one`."""
 
     def read_by_name(value: object) -> dict[Any, Any]:
         values = {}

@@ -27,7 +27,7 @@ def list_unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> li
 
 
 def why_unmatched(key: str, snapshot: Snapshot) -> str:
-    """Return the message about an unmatched key of `services`, with a similar key if any."""
+    """Return a warning about an unmatched key of `services`, and suggest a similar key if any."""
     ours = snapshot.census.shares
     theirs = {pod.workload for pod in snapshot.pods.values()} - ours.keys()
     if any(key in keys_for(workload) for workload in theirs):
@@ -41,7 +41,8 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
 
 
 def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
-    """Return the most similar matching key; empty without similar keys."""
+    """Return the most similar `services` key that would match a workload; empty if none is
+    similar."""
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":
@@ -60,7 +61,7 @@ def _nearest_name(name: str, names: Iterable[str]) -> str:
 
 
 def missing_tiers(nodes: Iterable[Node], tiers: Tiers) -> dict[Tier, str]:
-    """Return consequence and remedy for each tier without nodes."""
+    """Return a warning with consequence and remedy for each tier without nodes."""
     there = {node.tier for node in nodes}
     missing = [tier for tier in Tier if tier not in there]
     if len(missing) == len(Tier):
@@ -80,7 +81,7 @@ def _label_command(tier: Tier, tiers: Tiers) -> str:
 
 
 def list_mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
-    """Yield every mismatch, a line each."""
+    """Yield one line per mismatch between configuration and cluster."""
     yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
     keys = list_unmatched(configuration.services, snapshot.census.shares)
     yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])

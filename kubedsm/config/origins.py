@@ -66,7 +66,7 @@ def _list_items(said: object) -> list[tuple[object, object]]:
 
 @attrs.frozen
 class Origins:
-    """Origin of each value of a configuration."""
+    """Origin of each configuration value: the source with its line, or the default."""
 
     configuration: Configuration
     source: str
@@ -75,7 +75,7 @@ class Origins:
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Locate the values of a configuration in its document text."""
+        """Locate the configuration's values by line in the source document."""
         return cls(configuration, source, list_key_lines(text))
 
     @property
@@ -101,7 +101,8 @@ class Origins:
         return DEFAULT if line is None else f"{self.source}:{line}"
 
     def of_service(self, workload: Workload, *fields: str) -> str:
-        """Return the deciding entry of `services` for these fields of the workload."""
+        """Return the origin of the `services` entry that sets one of these fields for the
+        workload."""
         deciding = entries_for(self.configuration.services, workload)
         for name in fields:
             if name in deciding:

@@ -41,7 +41,9 @@ _KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*")
 
 @attrs.frozen(field_transformer=validate_fields)
 class Service:
-    """QoS target of a workload; absent fields are inherited from less specific entries."""
+    """Entry of `services`: QoS target of matching workloads; less specific entries supply absent
+    fields.
+    """
 
     qos: float | None = setting(None, number(0, 1))
     #: seconds
@@ -58,7 +60,7 @@ class Service:
 
 
 def keys_for(workload: Workload) -> tuple[str, str, str, str]:
-    """Return the matching keys of a workload, the most specific first."""
+    """Return the `services` keys that match a workload, the most specific first."""
     namespace, name = workload.namespace, workload.name
     return f"{namespace}/{name}", f"{namespace}/*", f"*/{name}", EVERY_SERVICE
 
@@ -66,7 +68,7 @@ def keys_for(workload: Workload) -> tuple[str, str, str, str]:
 def entries_for(
     services: Mapping[str, Service], workload: Workload
 ) -> dict[str, tuple[str, Service]]:
-    """Return the most specific `services` entry for each field of the workload, with its key."""
+    """Return, by field, the most specific `services` entry for a workload, with its key."""
     deciding: dict[str, tuple[str, Service]] = {}
     for key in keys_for(workload):
         entry = services.get(key)

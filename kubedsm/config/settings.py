@@ -1,4 +1,4 @@
-"""Configuration: an immutable value, validated as a whole, and the YAML representation."""
+"""Configuration of the scheduler: an immutable, validated value, read from and written to YAML."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -103,7 +103,9 @@ class Configuration:
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def promise(self, workload: Workload) -> QosTarget:
-        """Return the QoS target (factor and weight) of the workload, also for latency targets."""
+        """Return the workload's QoS target (QoS factor and weight), derived from a latency target
+        if configured.
+        """
         return self._look_up(workload)[1]
 
     def _look_up(self, workload: Workload) -> tuple[Service, QosTarget]:
@@ -176,7 +178,7 @@ class Configuration:
         return self._entry_of(workload).latency_target
 
     def rate(self, workload: Workload) -> float | None:
-        """Return the configured requests/s of the workload."""
+        """Return the workload's configured request rate in requests/s."""
         return self._entry_of(workload).rate
 
     @property
@@ -189,7 +191,7 @@ class Configuration:
 
 
 def load(text: str | bytes, source: str) -> Configuration:
-    """Parse the configuration from YAML or JSON; an empty document means defaults.
+    """Parse and validate the configuration from YAML or JSON; an empty document means defaults.
 
     Raises DocumentError, which names the source.
     """
@@ -198,7 +200,8 @@ def load(text: str | bytes, source: str) -> Configuration:
 
 
 def parse_document(text: str | bytes) -> object:
-    """Parse a document; empty text is a mapping without keys.
+    """Parse YAML or JSON to a mapping of configuration keys, without validation; empty text has no
+    keys.
 
     Raises DocumentError.
     """
@@ -209,12 +212,12 @@ def parse_document(text: str | bytes) -> object:
 
 
 def load_file(path: str | Path) -> Configuration:
-    """Load the configuration in a file. Raises DocumentError including the file."""
+    """Load and validate a configuration file. Raises DocumentError that names the file."""
     return load(*text_at(path))
 
 
 def text_at(path: str | Path) -> tuple[str | bytes, str]:
-    """Read a configuration file; return the document text, and the name of its source.
+    """Read a configuration file; return the document text, and the source's name for messages.
 
     For a manifest of a ConfigMap: the text of its key. Raises DocumentError.
     """
@@ -232,7 +235,8 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
-    """Return a copy with values, in YAML, under dotted keys such as `suggester.period`.
+    """Return a configuration copy with new YAML values under dotted keys such as
+    `suggester.period`.
 
     Raises DocumentError.
     """
@@ -249,7 +253,7 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a document, for editors."""
+    """Return the JSON Schema of a configuration document, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": KIND,

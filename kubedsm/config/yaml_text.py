@@ -55,7 +55,7 @@ def parse_all_yaml(text: str | bytes) -> list[Any]:
 
 
 def _parse_documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
-    """Yield each document with the starting position."""
+    """Yield each YAML document in the text, with its starting position."""
     try:
         parser = _PARSER(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):

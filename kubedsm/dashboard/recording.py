@@ -1,4 +1,4 @@
-"""Bounded recording of the page: a snapshot, and all changes since.
+"""Bounded recording of the dashboard page's rows: a snapshot, and all changes since.
 
 A reconnected viewer gets all missed changes in a single message.
 """
@@ -27,7 +27,9 @@ class _Line(NamedTuple):
 
 
 class Recording:
-    """Bounded recording of page messages; the oldest changes are merged into the snapshot."""
+    """Bounded recording of changes to the page's rows; the oldest changes are merged into the
+    snapshot.
+    """
 
     def __init__(self, begins: Snapshot, room: int = ROOM, span: float = SPAN) -> None:
         self._room = room
@@ -38,11 +40,13 @@ class Recording:
 
     @property
     def version(self) -> int:
-        """Version of the latest recorded message."""
+        """Version number of the latest recorded change."""
         return self._kept[-1].changes.version if self._kept else self._begins.version
 
     def add(self, changes: Changes) -> bytes:
-        """Record and encode the next changes; above the limits, the oldest changes are dropped."""
+        """Record and encode changed rows; above the size limits, merge the oldest changes into the
+        snapshot.
+        """
         kept = _Line(changes, encode_message(changes))
         self._kept.append(kept)
         self._bytes += len(kept.line)
@@ -62,25 +66,28 @@ class Recording:
         self._begins = apply_changes(self._begins, [kept.changes for kept in over])
 
     def lines(self, version: int | None = None) -> Iterator[bytes]:
-        """Yield the complete recording, or only messages after the version if all are available."""
+        """Yield the recording as JSON lines: all, or only changes after the version if still
+        available.
+        """
         if version is None or not self._begins.version <= version <= self.version:
             yield encode_message(self._begins)
             version = self._begins.version
         yield from reversed([kept.line for kept in self._later(version)])
 
     def _later(self, version: int) -> Iterator[_Line]:
-        """Return the changes after the version, in descending order."""
+        """Iterate over the recorded changes after the version, newest first."""
         return takewhile(lambda kept: kept.changes.version > version, reversed(self._kept))
 
     def since(self, version: int) -> Changes | None:
-        """Return the combined changes since the version; None if unavailable, or too many."""
+        """Return the changed rows since the version; None if no longer available, or too many."""
         if not max(self._begins.version, self.version - MISSED) <= version <= self.version:
             return None
         return join_changes(reversed([kept.changes for kept in self._later(version)]))
 
 
 def join_changes(changes: Iterable[Changes]) -> Changes | None:
-    """Combine changes, with the last state of each row; None without changes."""
+    """Merge successive row changes into one, with the last state of each row; None without
+    changes."""
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:
@@ -90,7 +97,7 @@ def join_changes(changes: Iterable[Changes]) -> Changes | None:
 
 
 def apply_changes(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
-    """Return the snapshot after applying the changes in sequence."""
+    """Apply successive row changes to a snapshot of the page; return the new snapshot."""
     rows = {table: dict(some) for table, some in snapshot.rows.items()}
     version, at = snapshot.version, snapshot.at
     for each in changes:

@@ -1,4 +1,4 @@
-"""Rows of the cluster as displayed to viewers, and the messages for their transmission.
+"""Rows of the dashboard page (nodes, pods, workloads, ...), and the JSON messages that carry them.
 
 Rows are flat and hold plain values; fields with default values are omitted. Times are seconds since
 the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and then the changes; a
@@ -130,7 +130,8 @@ class MoveRow(_Row, frozen=True):
 
 
 class NewsRow(_Row, frozen=True):
-    """Row of the page's news: a decision, a migration, an Event, or a change of state."""
+    """Row of recent activity on the page: a decision, a migration, an Event, or a change of
+    state."""
 
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]
@@ -199,7 +200,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit
 
 
 class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
-    """Message with the rows that differ from the previous version; None for deleted rows."""
+    """Message with the rows changed since the page's previous version; None for a deleted row."""
 
     version: int
     at: float
@@ -216,7 +217,7 @@ def encode_message(message: Message) -> bytes:
 
 
 class _Tables(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Decoding schema of the page's tables; unknown tables of later versions are ignored."""
+    """Schema for decoding the page's tables; unknown tables of later versions are ignored."""
 
     nodes: dict[str, NodeRow | None] = {}
     pods: dict[str, PodRow | None] = {}

@@ -70,7 +70,7 @@ def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
 
 
 def _list_modules(contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield the entry module and all modules it imports, by name in the import map."""
+    """Yield the entry JavaScript module and all modules it imports, by import-map name."""
     found, known = [_FIRST], {_FIRST}
     for name in found:
         text = contents[name].decode()

@@ -63,7 +63,7 @@ _NUMBER = re.compile(r"\d+")
 
 @attrs.frozen(slots=True)
 class Notice:
-    """Event about a pod or a ConfigMap, waiting to be written."""
+    """Event about a pod or ConfigMap, queued for writing, with an optional pod condition."""
 
     about: Pod | ConfigMap
     reason: str
@@ -80,7 +80,7 @@ class Notice:
 
     @property
     def gist(self) -> str:
-        """Condition and text without frequently changing node counts."""
+        """Condition and text without node counts, to recognise repetitions of an Event."""
         return f"{self.condition} {_NUMBER.sub('', self.text)}" if self.condition else self.text
 
     def is_same(self, other: "Notice") -> bool:
@@ -93,7 +93,7 @@ class Notice:
 
 @attrs.frozen(slots=True)
 class Retiered:
-    """Pending update of tier labels and annotations, for a pod whose node changed tier."""
+    """Queued update of tier labels and annotations on a pod whose node changed its tier."""
 
     topic: ClassVar[str] = "tier"
     about: Pod
@@ -137,7 +137,8 @@ def entry_key(entry: Entry) -> Key:
 
 
 def merge_counters(entry: Entry, older: Entry | None) -> Entry:
-    """Return the entry; add the older counter if both entries are equivalent."""
+    """Return the newer Event, with the older Event's repetition count added if both are
+    equivalent."""
     if not (isinstance(entry, Notice) and isinstance(older, Notice)):
         return entry
     same = (entry.reason, entry.gist) == (older.reason, older.gist)
@@ -146,7 +147,7 @@ def merge_counters(entry: Entry, older: Entry | None) -> Entry:
 
 @attrs.define(eq=False)
 class EventRecorder:
-    """Queue of unwritten Events, conditions and tier labels, written in the background.
+    """Queue of unwritten Events, pod conditions and tier labels, written in the background.
 
     `why` explains a placement in one line, if possible. `followed` contains pods of running plans,
     whose binds are reported on completion. `binds_idle` is set without bind requests in flight.
@@ -184,7 +185,7 @@ class EventRecorder:
     def record_event(
         self, reason: str, about: Pod | ConfigMap, text: str, *, topic: str = "", **fields: Any
     ) -> None:
-        """Enqueue an Event, replacing an unwritten Event of the same topic."""
+        """Queue an Event for writing; replaces an unwritten Event of the same pod and topic."""
         topic = topic or TOPICS[reason]
         warning = reason.endswith(_WARNING_SUFFIXES)
         once = reason in _COUNTED or topic == _COLLECTING
@@ -195,7 +196,9 @@ class EventRecorder:
         self.record_event("Scheduled", pod, "", node=node)
 
     def record_unschedulable(self, pod: Pod, text: str, reason: str = "Unschedulable") -> None:
-        """Report an unschedulable pod; repetitions of a reason increment a counter."""
+        """Queue Event and PodScheduled condition of an unschedulable pod; repetitions increment a
+        counter.
+        """
         self.record_event("FailedScheduling", pod, text, condition=reason)
 
     def record_migration(self, pod: Pod, text: str, *, completed: bool) -> None:
@@ -207,7 +210,7 @@ class EventRecorder:
         self.record_event("MigrationFailed", pod, note_orphan(reason))
 
     def record_inherited_migration(self, pod: Pod, target: str, completed: bool) -> None:
-        """Report the completion of a migration started by an earlier leader."""
+        """Queue an Event about the completion of a migration that an earlier leader started."""
         self.record_migration(
             pod, note_earlier_migration(target, completed=completed), completed=completed
         )
@@ -226,11 +229,13 @@ class EventRecorder:
     def update_tier_labels(
         self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> None:
-        """Reconcile the tier labels of a pod after a tier change of the node."""
+        """Queue an update of the pod's tier labels after the node's tier has changed."""
         self._enqueue(Retiered(pod, labels, annotations))
 
     def forget(self, change: Change) -> None:
-        """Drop the entries of a deleted pod, except for migration and preemption outcomes."""
+        """Drop the queued Events of a deleted pod, except for outcomes of migrations and
+        preemptions.
+        """
         if change.pod_before is None:
             return
         self._events.series.forget_object(change.pod_before.uid)
@@ -249,7 +254,7 @@ class EventRecorder:
         self._make_ready(key)
 
     def _make_ready(self, key: Key) -> None:
-        """Enqueue the entry immediately, or postpone until the due time."""
+        """Queue the newest Event of the key for writing now, or at its due time."""
         entry = self._newest.get(key)
         if entry is None or key in self._writing:
             return
@@ -261,7 +266,7 @@ class EventRecorder:
             self._arrived.set()
 
     def _due_time(self, key: Key, entry: Entry) -> float:
-        """Return the earliest permitted time of writing, in monotonic seconds."""
+        """Return the earliest permitted time for writing the Event, in monotonic seconds."""
         if key not in self._written or not isinstance(entry, Notice) or not entry.once:
             return 0.0
         written, at = self._written[key]
@@ -287,7 +292,7 @@ class EventRecorder:
                 tasks.create_task(self._write_forever())
 
     async def await_flush(self) -> None:
-        """Wait for all entries, except postponed retries."""
+        """Wait until all queued Events and conditions are written, except postponed retries."""
         while self._ready or self._writing:
             await self._events.clock.sleep(FLUSH_POLL)
 
@@ -312,7 +317,7 @@ class EventRecorder:
                 self._make_ready(key)  # for a newer entry, received meanwhile
 
     async def _write_newest(self, key: Key) -> None:
-        """Write the newest entry of the key, unless obsolete."""
+        """Write the newest queued Event, condition or tier label of the key, unless obsolete."""
         entry, failures = self._newest.pop(key), self._failures.pop(key, 0)
         if self._is_obsolete(entry) or self._is_namespace_ending(entry):
             return
@@ -348,14 +353,18 @@ class EventRecorder:
         return True
 
     def _is_obsolete(self, entry: Entry) -> bool:
-        """Return True if the pod is scheduled, or part of a running plan."""
+        """Return True for an unschedulable condition whose pod is meanwhile scheduled, deleted, or
+        in a running plan.
+        """
         if not isinstance(entry, Notice) or not entry.condition:
             return False
         pod = self._mirror.pod(entry_key(entry)[0])
         return pod is None or not pod.waits_for_node or pod.uid in self._followed
 
     async def _write(self, entry: Entry) -> bool:
-        """Write the entry; return True if visible to users. Raises ClusterError before a retry."""
+        """Write a queued Event, condition or tier label; return True if users can see it. Raises
+        ClusterError before a retry.
+        """
         if isinstance(entry, Retiered):
             timeout = self._events.timeout
             await self._await_rate()
@@ -387,13 +396,13 @@ class EventRecorder:
         return await self._events.write(occurred) or is_shown
 
     async def _await_rate(self) -> None:
-        """Wait for permission of the rate limiter."""
+        """Wait until the rate limiter permits another write."""
         pause = self._rate.take(self._events.clock.monotonic())
         if pause:
             await self._events.clock.sleep(pause)
 
     async def _write_condition(self, pod: Pod, reason: str, text: str) -> bool:
-        """Set the PodScheduled condition; return False without permission."""
+        """Set the pod's PodScheduled condition to False; return False if RBAC denies the write."""
         await self._await_rate()
         now = self._events.clock.wall()
         try:

@@ -42,7 +42,7 @@ def is_namespace_ending(error: Exception) -> bool:
 
 @attrs.define
 class Series:
-    """Occurrences aggregated into one Event; `name` is empty before the first write."""
+    """Repetitions aggregated into one Kubernetes Event; `name` is empty before the first write."""
 
     prefix: str
     #: monotonic time of the last occurrence
@@ -67,7 +67,9 @@ class EventSeries:
     def count_occurrence(
         self, uid: str, reason: str, gist: str, times: int, now: float
     ) -> Series | None:
-        """Increment the counter of the matching series; return None above the rate limit."""
+        """Count an Event in the object's matching series; return None above the object's rate
+        limit.
+        """
         about = self._objects.setdefault(uid, _Object())
         if not about.bucket.take_now(now):
             return None
@@ -81,7 +83,7 @@ class EventSeries:
         return series
 
     def forget_object(self, uid: str) -> None:
-        """Forget the series of a deleted object, or of a resolved problem."""
+        """Forget the Event series of a deleted object, or of a resolved problem."""
         self._objects.pop(uid, None)
 
     def __len__(self) -> int:
@@ -118,7 +120,9 @@ class EventWriter:
     lost: int = attrs.field(default=0, init=False)
 
     async def write(self, occurred: Occurrence) -> bool:
-        """Write an occurrence within the series; return True if visible to users."""
+        """Create an Event, or increment the counter of its series; return True if users can see the
+        Event.
+        """
         about = occurred.about
         series = self.series.count_occurrence(
             about.uid, occurred.reason, occurred.gist, occurred.times, self.clock.monotonic()
@@ -126,7 +130,7 @@ class EventWriter:
         return series is not None and await self._write(occurred, series)
 
     async def write_alone(self, occurred: Occurrence) -> bool:
-        """Write an occurrence as a separate Event; return True if visible to users."""
+        """Create a separate Event outside of any series; return True if users can see the Event."""
         return await self._write(occurred, Series("", self.clock.monotonic()))
 
     async def _write(self, occurred: Occurrence, series: Series) -> bool:
@@ -142,14 +146,14 @@ class EventWriter:
         return True
 
     def record_loss(self, kind: str, subject: str, error: Exception, **fields: str) -> None:
-        """Log and count a dropped Event, except in a terminating namespace."""
+        """Log and count an Event that could not be written, except in a terminating namespace."""
         if not is_namespace_ending(error):
             self.lost += 1
             key = "pod" if kind in ("Pod", "ConfigMap") else "workload"
             self.said.log(log.warning, "event lost", error, **{key: subject}, **fields)
 
     async def _update_counter(self, about: writes.Regarding, series: Series) -> bool:
-        """Increment the counter of an Event; return False for an expired Event."""
+        """Increment the counter of an existing Event; return False if the Event has expired."""
         try:
             await writes.count_event(
                 self.cluster,
@@ -195,14 +199,14 @@ class WorkloadEvents:
     _arrived: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def add_migration(self, ended: MoveOutcome) -> None:
-        """Collect a completed or failed migration."""
+        """Collect the end of a migration, completed or failed, for the workload's next Event."""
         workload = ended.move.pod.workload
         if workload.kind in reads.APPS_RESOURCES:
             self._ended.setdefault(workload, []).append(ended)
             self._arrived.set()
 
     def add_note(self, workload: Workload, note: Note) -> None:
-        """Collect a note about the workload, replacing an earlier note."""
+        """Queue an Event on the workload, replacing an earlier unwritten note."""
         if workload.kind in reads.APPS_RESOURCES:
             self._notes[workload] = note
             self._arrived.set()

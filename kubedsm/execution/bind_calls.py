@@ -1,4 +1,4 @@
-"""Bind calls: sent exactly once, with tier labels; plans are notified about the outcome."""
+"""Bind calls to the API server: sent exactly once, with tier labels; plans receive the outcome."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ IsPending = Callable[[], bool]
 
 
 def observation(pod: Pod, *, live: bool = False) -> PodSeen:
-    """Return the observation of a pod, as an event of the corresponding plan."""
+    """Convert a pod's observed state to the plan event PodSeen."""
     return PodSeen(
         pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
     )
@@ -47,7 +47,9 @@ TIER_LABEL = "kubedsm.io/tier"
 
 @attrs.define(eq=False, repr=False, slots=False)
 class BindCalls:
-    """Bind calls and live reads, up to `at_once` binds in flight, `timeout` seconds for each."""
+    """API calls for binding and reading pods: up to `at_once` binds in flight, `timeout` seconds
+    each.
+    """
 
     _cluster: Cluster
     _mirror: ClusterMirror
@@ -67,7 +69,7 @@ class BindCalls:
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
-        """Detect owners that release labelled pods, and stop labelling the pods of these owners.
+        """Detect a ReplicaSet that releases pods with a tier label, and label no more of its pods.
 
         A selector may exclude the label, or some label value, without prior indication. A restored
         pod, detached before, has no owner until adoption by the ReplicaSet.
@@ -81,7 +83,9 @@ class BindCalls:
             self._unlabelled.add(before.workload)
 
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
-        """Bind the pod once fewer than `at_once` binds are in flight, unless the step is over."""
+        """Bind the plan step's pod, once fewer than `at_once` binds are in flight, unless the step
+        has ended.
+        """
         self._under_way += 1
         self.none_under_way.clear()
         try:
@@ -116,7 +120,7 @@ class BindCalls:
             report(CallRefused(step.id, str(error)))
 
     async def read_pod(self, step: Step) -> Pod | PodGone | None:
-        """Read the step's pod live; None for an unreadable pod."""
+        """Read the plan step's pod from the API server; None if unreadable, PodGone if deleted."""
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
             return PodGone(step.pod)
@@ -133,7 +137,7 @@ class BindCalls:
 
 
 def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return labels and annotations for a pod on a node of the given tier.
+    """Return the tier labels and annotations for a pod bound to a node of the given tier.
 
     A deletion cost chosen by users remains: any value except the scheduler's for the labelled tier.
     A tier label of the pod template remains as well, because the owner's selector may require the
@@ -151,7 +155,7 @@ def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, s
 
 @attrs.define
 class TierKeeper:
-    """Reconciler of tier labels: finds pods whose label differs from the tier of their node.
+    """Reconciler of tier labels on pods: the label must equal the tier of the pod's node.
 
     Only the leader reconciles labels: nothing is reported before the first `mark_all`.
     """
@@ -163,7 +167,8 @@ class TierKeeper:
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
-        """Reconcile the labels of all pods, and afterwards of pods on nodes with changing tiers."""
+        """Reconcile the tier labels of all pods now, and later of pods on nodes that change
+        tier."""
         self._active = True
         for node in self._mirror.nodes():
             self._mark_pods(node)

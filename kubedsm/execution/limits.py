@@ -1,4 +1,5 @@
-"""Limits of binds and migrations in flight, cooldowns of workloads, and limits of a dry run."""
+"""Limits of concurrent binds and migrations, cooldowns of workloads, and restrictions of a
+dry run."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -19,7 +20,7 @@ FORGOTTEN = 600.0
 
 @attrs.frozen(slots=True)
 class Limits:
-    """Limits of binds and migrations in flight, and deadlines of API calls in seconds."""
+    """Limits of concurrent binds and migrations, and deadlines of API calls in seconds."""
 
     binds_in_flight: int = 64
     request_timeout: float = 10.0
@@ -33,7 +34,9 @@ DRY_RUN = Limits(bind_deadline=1e9)
 
 
 def suggest_only(configuration: Configuration) -> Configuration:
-    """Return the configuration of a dry run: migrations and evictions are only suggested."""
+    """Return the configuration for a dry run: migrations and evictions are suggested, never
+    executed.
+    """
     packing = "suggest" if configuration.packing_mode == "apply" else configuration.packing_mode
     suggester = configuration.suggester
     if suggester.mode == "apply":
@@ -48,7 +51,8 @@ def suggest_only(configuration: Configuration) -> Configuration:
 
 @attrs.frozen(slots=True)
 class Underway:
-    """Migration in progress, as counted by the migration limits."""
+    """Migration in progress: workload, source and target node, as counted by the migration
+    limits."""
 
     workload: Workload
     source: str
@@ -61,7 +65,7 @@ class Underway:
 def is_admissible(
     migration: Underway, running: Collection[Underway], limits: MigrationSettings
 ) -> bool:
-    """Return whether the limits admit another migration next to the running migrations.
+    """Return True if the limits admit another migration in addition to the running migrations.
 
     A recreating migration relies on the other replicas of the workload, and therefore runs alone. A
     slow migration counts only for the limits within the same namespace.
@@ -80,7 +84,7 @@ def is_admissible(
 
 
 class Cooldowns:
-    """Cooldowns of workloads after migrations, prolonged after repeated failures."""
+    """Cooldown periods of workloads after migrations, longer after repeated failures."""
 
     def __init__(self, configuration: CurrentConfiguration) -> None:
         self._configuration = configuration
@@ -91,7 +95,7 @@ class Cooldowns:
         return len(self._ends)
 
     def begin(self, workload: Workload, now: float, *, failed: bool) -> None:
-        """Begin the cooldown of a workload whose plan has ended."""
+        """Begin the cooldown period of a workload whose migration has ended."""
         self._ends = {of: end for of, end in self._ends.items() if now < end + FORGOTTEN}
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._ends})
         until = now + self._configuration.current.migration.cooldown
@@ -103,5 +107,5 @@ class Cooldowns:
         self._ends[workload] = until
 
     def list_resting(self, now: float) -> frozenset[Workload]:
-        """Return the workloads in their cooldown."""
+        """Return the workloads in a cooldown period, which must not be migrated."""
         return frozenset(workload for workload, until in self._ends.items() if until > now)

@@ -1,4 +1,4 @@
-"""API calls of migration steps, and preceding decisions about live objects.
+"""API calls of migration steps (detach, evict, restore), preceded by checks of live objects.
 
 Each method runs as a task of the placement manager, retries until its step is over, and reports to
 the plan. After every `await` the cluster may have changed, so each call is preceded by a check
@@ -48,7 +48,7 @@ REFUSED = Doubling(RETRY, most=16.0)
 
 @attrs.frozen(slots=True)
 class Accepted:
-    """Live state of a pod whose migration may begin. Times are in seconds."""
+    """Pod and owner, as read live, of a migration that may begin. Times are in seconds."""
 
     min_ready: float
     grace: float
@@ -68,7 +68,9 @@ class MigrationCalls:
     on_collected: Callable[[Pod, str], None]
 
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
-        """Check the migration against live objects; return the reason of a refusal."""
+        """Check against live objects that the migration may begin; report acceptance, or the reason
+        of a refusal.
+        """
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
@@ -90,7 +92,9 @@ class MigrationCalls:
     async def detach(
         self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Detach the pod in the present state; the API server refuses after concurrent changes."""
+        """Detach the pod from its ReplicaSet; the API server refuses if the pod has changed since
+        the read.
+        """
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
@@ -118,7 +122,7 @@ class MigrationCalls:
     async def await_replacement(
         self, step: Step, _: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Report a replacement that can never appear, immediately instead of at the deadline.
+        """Report early that no replacement pod can appear, instead of waiting for the deadline.
 
         The old pod may be deleted meanwhile: the owner is known from the start of the migration.
         """
@@ -138,7 +142,8 @@ class MigrationCalls:
     async def evict(
         self, step: Step, pod: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Evict the pod, and retry while a budget refuses and the step is not overdue.
+        """Evict the pod; retry while a PodDisruptionBudget refuses, until the migration step's
+        deadline.
 
         A refusal by 403, from RBAC or a webhook, is final. The remaining Ready pods are counted
         live before each attempt, because counters in status may be stale.
@@ -178,11 +183,11 @@ class MigrationCalls:
             self.said.log(log.warning, event, error, pod=str(pod))
 
     def _too_late(self, step: Step, pause: float) -> bool:
-        """Return whether the step is overdue before another attempt."""
+        """Return True if the migration step's deadline expires within `pause` seconds."""
         return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
 
     async def read_mark(self, pod: Pod) -> MoveMark | Literal[False] | None:
-        """Return the migration annotation of a detached pod.
+        """Read the migration annotation of a pod detached from its ReplicaSet by a migration.
 
         None if the pod is not detached now. False if the annotation is forged: its owner exists and
         has not released the pod. Raises ClusterError, WireError.
@@ -196,7 +201,7 @@ class MigrationCalls:
     async def restore(
         self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Restore a detached pod to the owner, or evict the pod, until either is observed."""
+        """Return a detached pod to its ReplicaSet, or evict the pod; retry until observed."""
         reason, refused = "", ""
         for pause in map(REFUSED.delay_after, itertools.count()):
             if not is_pending():
@@ -220,7 +225,7 @@ class MigrationCalls:
             await self.clock.sleep(pause)
 
     async def _restore_once(self, found: LivePod, refused: str) -> str:
-        """Evict, reattach or abandon a detached pod once; return the reason of a refused eviction.
+        """Evict, reattach or abandon a detached pod once; return why an eviction was refused.
 
         `refused`: that reason of the last attempt. After a refusal the pod is better reattached, or
         left to the garbage collector, than left detached for ever.
@@ -306,7 +311,9 @@ def _owners_reason(owner: LiveOwner) -> str:
 
 
 def _label_of_ours(owner: LiveOwner) -> str:
-    """Return the scheduler's label that conflicts with selector or template of the owner."""
+    """Return KubeDSM's label that the owner's selector or template uses and prevents migration;
+    else empty.
+    """
     for label in (MIGRATING_LABEL, TIER_LABEL):
         if label in owner.selected_labels:
             return label
@@ -322,7 +329,9 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
 
 
 class Fate(enum.Enum):
-    """Action for a detached pod whose migration has ended: evict, reattach, collect or wait."""
+    """Action for a detached pod after its migration: evict, reattach to the ReplicaSet, collect or
+    wait.
+    """
 
     EVICT = "evict"
     #: leave the pod to the garbage collector, without PodDisruptionBudgets
@@ -332,7 +341,7 @@ class Fate(enum.Enum):
 
 
 def fate(owner: LiveOwner, *, eviction_refused: bool) -> Fate:
-    """Choose the action for a detached pod after its migration has ended.
+    """Choose how to restore a pod detached from its ReplicaSet after the migration has ended.
 
     Evict the pod if the owner has sufficient Ready pods or is deleted; otherwise reattach. If the
     owner is gone and a budget refuses the eviction, the garbage collector gets the pod: without the

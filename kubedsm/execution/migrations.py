@@ -1,4 +1,4 @@
-"""Migrations under way: groups, admission by the limits, reservations, claims, and outcomes.
+"""Migrations in progress: groups, admission by the limits, capacity reservations, and outcomes.
 
 A migration group is a single plan. Migrations start subject to the limits. A group without started
 migrations is cancelled when new pods arrive.
@@ -31,7 +31,9 @@ WAITS_FOR_REPLACEMENT = frozenset({
 
 @attrs.frozen(slots=True)
 class Group:
-    """Migration group: migrations whose benefit exceeds the disruption only together."""
+    """Migration group, executed as one plan: only together do the migrations outweigh their
+    disruption.
+    """
 
     orders: tuple[MoveOrder, ...]
     #: corresponding entries of the decision record
@@ -53,7 +55,7 @@ class _Group:
 
 @attrs.define(slots=True, eq=False)
 class Migration:
-    """Migration in progress, as a member of a migration group."""
+    """Migration in progress, as a member of a migration group: pod, target and state."""
 
     order: MoveOrder
     planned: MoveOutcome
@@ -67,7 +69,9 @@ class Migration:
 
     @property
     def present(self) -> MoveOutcome:
-        """Return the planned migration with the current pod, as read at its admission."""
+        """Return the planned migration with the current pod, as read when the migration was
+        admitted.
+        """
         if self.pod is None:
             return self.planned
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
@@ -75,7 +79,7 @@ class Migration:
 
 @attrs.define(eq=False, repr=False, slots=False)
 class Migrations:
-    """Migrations under way, and cooldowns of their workloads."""
+    """Registry of the migrations in progress, and of cooldown periods of their workloads."""
 
     _mirror: ClusterMirror
     _configuration: CurrentConfiguration
@@ -110,15 +114,17 @@ class Migrations:
     # Restrictions of new suggestions.
 
     def moving_each(self) -> list[Workload]:
-        """Return the workload of each migration under way."""
+        """Return the workload of each migration in progress, with repetitions."""
         return [underway.workload for underway in self._list_underway()]
 
     def resting(self) -> frozenset[Workload]:
-        """Return the workloads in their cooldown."""
+        """Return the workloads in a cooldown period after a migration."""
         return self._cooldowns.list_resting(self._clock.monotonic())
 
     def arriving(self) -> dict[NodeName, Resources]:
-        """Return the future capacity usage of migrations without a reservation, by node."""
+        """Return, by target node, the resources needed by migrations that have no capacity
+        reservation yet.
+        """
         arriving: dict[NodeName, Resources] = {}
         for move in self._moves.values():
             if not move.ended and move.accepted is None:
@@ -127,7 +133,8 @@ class Migrations:
         return arriving
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
-        """Return the targets of the plans' migrations without a reservation."""
+        """Return the target nodes of the plans' migrations that have no capacity
+        reservation yet."""
         return {
             NodeName(move.order.target)
             for move in self._moves.values()
@@ -146,15 +153,15 @@ class Migrations:
         return self._moves.get(move)
 
     def under_way(self, plan_ids: Iterable[str]) -> bool:
-        """Return whether any of the plans is in progress."""
+        """Return True if any of the given plans is in progress."""
         return any(plan_id in self.groups for plan_id in plan_ids)
 
     def for_others(self, plan_id: str) -> bool:
-        """Return whether the plan frees capacity for waiting pods."""
+        """Return True if the plan's migrations free capacity for other, pending pods."""
         return plan_id in self.groups and self.groups[plan_id].group.for_others
 
     def touches(self, step: Step, nodes: Container[NodeName]) -> bool:
-        """Return whether source or target of the step's migration are among the nodes."""
+        """Return True if the step's migration starts or ends on one of the nodes."""
         known = self._moves.get(step.move)
         if known is None:
             return False
@@ -162,7 +169,9 @@ class Migrations:
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
     def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
-        """Yield the plans without started migrations, with the waiting start steps."""
+        """Cancel groups in which no migration has started; yield plan ids, and start steps not yet
+        admitted.
+        """
         for plan_id, group in list(self.groups.items()):
             if not (group.begun or group.group.for_others):
                 group.cancelled = True
@@ -172,11 +181,12 @@ class Migrations:
     # Start.
 
     def queue_start(self, step: Step) -> None:
-        """Queue a start step until the limits admit it."""
+        """Queue the first step of a migration until the migration limits admit the start."""
         self._waiting[step.move] = step
 
     def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
-        """Yield the admitted migrations with start steps and pods; None for a deleted pod.
+        """Yield each queued migration that the limits now admit, with its first step and pod (None
+        if deleted).
 
         Namespaces with fewer migrations in progress come first, then steps in order of arrival.
         """
@@ -200,7 +210,9 @@ class Migrations:
                 yield move, step, pod
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
-        """Reserve the target's capacity and claim the replacement, or return why not."""
+        """Reserve capacity on the target node and claim the replacement pod; return the reason if
+        refused.
+        """
         move = self._moves[step.move]
         group = self.groups[move.plan_id]
         reason = self._reserve_target(step, pod)
@@ -235,7 +247,7 @@ class Migrations:
     # End.
 
     def end_step(self, plan: Plan, step: Step, soon: float) -> float | None:
-        """Record the end of a step; return the seconds until other migrations may start.
+        """Record the end of a migration step; return the seconds until other migrations may start.
 
         Zero at the end of the migration. If only termination of the old pod remains, the migration
         counts as slow for the limits after `soon` seconds.
@@ -273,7 +285,7 @@ class Migrations:
             self._on_released(replacement)
 
     def _end_group(self, plan: Plan) -> None:
-        """Forget the ended migrations of a plan, and begin the cooldowns of their workloads."""
+        """Remove a plan's ended migrations, and begin the cooldown periods of their workloads."""
         ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
@@ -286,7 +298,7 @@ class Migrations:
             self._cooldowns.begin(workload, self._clock.monotonic(), failed=has_failed)
 
     def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
-        """Return whether the migration failed, except by an earlier deletion of the pod."""
+        """Return True if the migration failed, unless the pod was deleted before the start."""
         lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
         if not lost:
             return False

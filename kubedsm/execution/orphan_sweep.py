@@ -1,4 +1,4 @@
-"""Orphan sweep: restores detached pods without a corresponding plan.
+"""Orphan sweep: restores pods detached from their ReplicaSet by a migration that no plan continues.
 
 A terminated scheduler process may leave orphans. But every user with permission to patch pods can
 forge the migration label. Therefore each pod is checked before any action, with limited concurrency
@@ -42,13 +42,13 @@ class Plans(Protocol):
     """Protocol of the plan runner, as the orphan sweep uses it."""
 
     def follows(self, pod: Uid) -> bool:
-        """Return True if a running plan is about the pod."""
+        """Return True if a running plan has a step about the pod."""
 
     def begin(self, plan: Plan) -> None:
-        """Begin a plan that restores a detached pod."""
+        """Begin a plan that restores a pod detached from its ReplicaSet."""
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
-        """Run work outside of plans as a background task."""
+        """Run a coroutine that belongs to no plan as a background task."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -78,7 +78,7 @@ class OrphanSweep:
     _reports: Counter[str] = attrs.field(factory=Counter, init=False)
 
     def sweep(self, plans: Plans) -> None:
-        """Check every pod with the migration label."""
+        """Inspect every pod with the migration label for an interrupted migration."""
         labelled = {p.uid: p for p in self._mirror.pods() if MIGRATING_LABEL in p.labels}
         self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in labelled}
         self._handled = {uid: of for uid, of in self._handled.items() if uid in labelled}
@@ -89,7 +89,8 @@ class OrphanSweep:
             self.inspect(pod, plans)
 
     def inspect(self, pod: Pod, plans: Plans) -> None:
-        """Queue a pod with the migration label for restoring, or ignore a forged label."""
+        """Queue an orphan (a pod left detached by a migration) for restoring; ignore forged
+        labels."""
         if pod.terminating or pod.uid in self._handled or plans.follows(pod.uid):
             return
         if not pod.detached or pod.uid in self._forged:
@@ -99,7 +100,7 @@ class OrphanSweep:
             self._admit(pod.namespace, plans)
 
     def end_restoring(self, step: Step, plans: Plans) -> None:
-        """Record the end of the restoring of a pod."""
+        """Record that the plan for restoring a detached pod has ended."""
         uid = Uid(step.pod)
         pod, found = self._mirror.pod(uid), self._restoring.pop(uid, None)
         if found is not None and step.state is StepState.DONE:
@@ -114,7 +115,8 @@ class OrphanSweep:
         self._release_slot(uid, plans)
 
     def _is_replaced(self, old: Pod, mark: MoveMark) -> bool:
-        """Return whether the old pod terminates, and a Ready replacement is on the target."""
+        """Return True if the old pod terminates, and a Ready replacement runs on the target
+        node."""
         known = self._mirror.pod(old.uid)
         others = self._mirror.pods_on(NodeName(mark.target))
         return (known is None or known.terminating) and any(
@@ -126,7 +128,7 @@ class OrphanSweep:
         )
 
     def _release_slot(self, uid: Uid, plans: Plans) -> None:
-        """Admit another pod of the namespace after `PACE` seconds."""
+        """Permit restoring another detached pod of the namespace, after `PACE` seconds."""
         if uid in self._handled:
             plans.spawn_task("orphans", partial(self._admit_later, uid, plans))
 
@@ -147,7 +149,9 @@ class OrphanSweep:
             self._waiting.pop(namespace, None)
 
     async def _check_orphan(self, uid: Uid, plans: Plans) -> None:
-        """Begin the restoration of a pod detached by a migration."""
+        """Check a detached pod's migration annotation; if genuine, begin a plan that restores the
+        pod.
+        """
         try:
             mark = await self._read_mark(uid, plans)
         except Exception:  # not when cancelled: nothing begins any more then
@@ -162,7 +166,9 @@ class OrphanSweep:
         plans.begin(restore_plan(uid))
 
     async def _read_mark(self, uid: Uid, plans: Plans) -> MoveMark | None:
-        """Return the genuine migration annotation of a pod still detached, otherwise None."""
+        """Read the pod's migration annotation; None if forged, unreadable, or the pod is not
+        orphaned.
+        """
         pod = self._mirror.pod(uid)
         if pod is None:
             return None

@@ -1,4 +1,4 @@
-"""Placement manager: carries out plans. Effects become API calls, observations become events.
+"""Placement manager: executes plans by API calls, and feeds watch observations back as plan events.
 
 Capacity is reserved in the mirror from the decision of a bind, or the start of a migration. The
 reservation passes to the pod when the watch confirms the binding. The reservation is released only
@@ -67,7 +67,7 @@ MigrationCall = Callable[[Step, Pod, Accepted | None, IsPending, Report], Corout
 
 @attrs.define(slots=True)
 class Running:
-    """Plan in progress, with a bounded history of its steps."""
+    """Plan in progress, with a bounded history of state changes."""
 
     plan: Plan
     begun: float
@@ -79,7 +79,7 @@ class Running:
     )
 
     def is_slow(self, now: float) -> bool:
-        """Return whether the plan is too slow for others to await the completion."""
+        """Return True if the plan is slow: new suggestions no longer wait for its end."""
         return now - self.progressed >= STALLED or now - self.begun >= LONGEST
 
     def __str__(self) -> str:
@@ -92,7 +92,9 @@ class Running:
 
 @contextmanager
 def plan_logged(plan_id: str | None) -> Iterator[None]:
-    """Add the plan to every log line, including tasks begun inside; None removes the plan."""
+    """Context manager: add the plan id to every log line, including tasks started inside; None
+    removes the id.
+    """
     before = contextvars.bind_contextvars(plan=plan_id)
     if plan_id is None:
         contextvars.unbind_contextvars("plan")
@@ -104,7 +106,7 @@ def plan_logged(plan_id: str | None) -> Iterator[None]:
 
 @attrs.define(eq=False, repr=False, slots=False)
 class PlacementManager:
-    """Runner of all plans: binds, migrations, and the restoring of detached pods.
+    """Executor of all plans: binds, migrations, and the restoring of detached pods.
 
     `followed`: plan of each pod, read by other parts and written here only.
     `on_bound`: called at the end of each bind outside migrations; its pod may be deleted.
@@ -156,7 +158,7 @@ class PlacementManager:
                         self.report(plan_id, TimePassed(), due or 0.0)
 
     async def sweep(self, synced: asyncio.Event) -> None:
-        """Restore every detached pod without a plan: immediately, and repeatedly."""
+        """Restore pods detached by interrupted migrations: immediately, and then periodically."""
         await synced.wait()
         self._sweeping = True
         while True:
@@ -165,7 +167,7 @@ class PlacementManager:
             await self._clock.sleep(SWEEP)
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
-        """Run work outside of plans as a background task."""
+        """Run a coroutine that belongs to no plan as a background task."""
 
         async def run() -> None:
             with self._supervisor.catch_errors(part, **context):
@@ -183,7 +185,7 @@ class PlacementManager:
     # Plans.
 
     def place(self, bindings: Sequence[Binding]) -> None:
-        """Reserve capacity for all bindings, and begin their binds.
+        """Reserve node capacity for all bindings of pods to nodes, and begin the binds.
 
         The caller decided on a snapshot of the same event-loop turn. Otherwise possibly raises
         ReservationError, without any reservation.
@@ -214,7 +216,7 @@ class PlacementManager:
         self.report(plan.id, Begun())
 
     def cancel_unstarted(self, reason: str) -> None:
-        """Cancel migration groups without started migrations."""
+        """Cancel the migration groups in which no migration has started."""
         unstarted = self.migrations.cancel_unstarted() if self.migrations.groups else ()
         for plan_id, starts in unstarted:
             self.report(plan_id, Cancelled(reason))
@@ -224,7 +226,7 @@ class PlacementManager:
     def abort_steps(
         self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
     ) -> None:
-        """Cancel unstarted migrations, and abort pending steps of the given kinds.
+        """Cancel migrations not yet started, and abort the plans' pending steps of the given kinds.
 
         `nodes`: only migrations from or to the nodes.
         """
@@ -239,13 +241,13 @@ class PlacementManager:
                     self.report(plan_id, CallRefused(step.id, reason))
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
-        """Cancel unstarted migrations, and roll back migrations from or to the nodes."""
+        """Cancel migrations not yet started, and roll back running ones, from or to the nodes."""
         reason = "a site is cut off"
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def at_rest(self) -> bool:
-        """Return whether only slow plans are in progress.
+        """Return True if no plan in progress is recent enough to delay new suggestions.
 
         Suggestions exclude the workloads and reserved capacity of slow plans.
         """
@@ -260,12 +262,12 @@ class PlacementManager:
 
     @property
     def under_way(self) -> int:
-        """Return the number of plans under way."""
+        """Return the number of plans in progress."""
         return len(self._plans)
 
     @property
     def histories(self) -> list[str]:
-        """Return the histories of the plans under way as text."""
+        """Return the state-change histories of the plans in progress as text."""
         return [str(running) for running in self._plans.values()]
 
     def follows(self, pod: Uid) -> bool:
@@ -274,7 +276,9 @@ class PlacementManager:
     # Events.
 
     def observe(self, change: Change) -> None:
-        """Report a changed pod to the corresponding plan; recognise replacements and orphans."""
+        """Report a changed pod to its plan; recognise replacement pods, and pods of interrupted
+        migrations.
+        """
         pod, gone = change.pod_after or change.pod_before, change.pod_after is None
         if pod is None:
             return
@@ -292,7 +296,7 @@ class PlacementManager:
             self._orphans.inspect(pod, self)
 
     def report(self, plan_id: str, event: PlanEvent, due: float = 0.0) -> None:
-        """Deliver an event to a plan, and process the consequences.
+        """Deliver an event to a plan, and execute the resulting effects, such as API calls.
 
         due: by rounding, the clock may show a moment before this deadline.
         """
@@ -364,7 +368,7 @@ class PlacementManager:
                 self._end_step(running, step)
 
     def _call_migration(self, plan_id: str, step: Step, pending: IsPending, report: Report) -> None:
-        """Make the API call of a migration's step, or observe the pod if the step has no call."""
+        """Make the API call of a migration step; for a step without a call, observe the pod."""
         calls: Mapping[StepKind, MigrationCall] = {
             StepKind.DETACH: self._calls.detach,
             StepKind.AWAIT_REPLACEMENT: self._calls.await_replacement,
@@ -386,7 +390,7 @@ class PlacementManager:
         )
 
     async def _run_step(self, plan_id: str, step: Step, work: Work) -> None:
-        """Carry out a step in a task, unless the plan or the step has changed since."""
+        """Execute a plan step as a background task, unless plan or step have changed meanwhile."""
         running = self._plans.get(plan_id)
         if running is None or running.plan.steps[step.id].state is not step.state:
             return
@@ -400,7 +404,7 @@ class PlacementManager:
             self.report(plan_id, OutcomeLost(step.id))
 
     def _is_pending(self, plan_id: str, step: Step) -> bool:
-        """Return whether the step still awaits the API call."""
+        """Return True if the plan step still waits for the outcome of its API call."""
         running = self._plans.get(plan_id)
         return running is not None and running.plan.steps[step.id].state is StepState.ASKED
 
@@ -439,7 +443,7 @@ class PlacementManager:
                 self._spawn(self._run_step(migration.plan_id, step, start))
 
     async def _admit_later(self, wait: float) -> None:
-        """Admit other migrations when a pod takes long to terminate."""
+        """Admit queued migrations after `wait` seconds, since a pod takes long to terminate."""
         await self._clock.sleep(wait)
         self._admit()
 

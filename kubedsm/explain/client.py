@@ -1,4 +1,4 @@
-"""Client of the running scheduler's diagnostics, and facts about a pod from its Events."""
+"""Client of the running scheduler's diagnostics port, and facts about a pod from its Events."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -69,7 +69,8 @@ class _Decided(msgspec.Struct):
 
 
 async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:
-    """Request an explanation from the running scheduler; None without scheduler or knowledge.
+    """Request an explanation from the running scheduler; None if no scheduler runs, or the subject
+    is unknown.
 
     Raise RequestRefusedError, or SilentError.
     """
@@ -78,13 +79,13 @@ async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] 
 
 
 async def explain_pending(server: str) -> list[PodFacts] | None:
-    """Return the facts about all pods that wait. Raise as `explain` does."""
+    """Request the facts about all pending pods. Raise the same errors as `explain`."""
     waiting = await _get(server, "pending", _Pending)
     return None if waiting is None else waiting.pending
 
 
 async def answering(server: str) -> Answering | None:
-    """Return the description of the scheduler responding at `server`, if any.
+    """Return the self-description of the scheduler responding at `server`, if any.
 
     Raise SilentError.
     """
@@ -95,7 +96,8 @@ async def answering(server: str) -> Answering | None:
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[Effect] | None:
-    """Return the recorded effects of migrations decided since `at`, seconds since the epoch.
+    """Return the effects on response times of migrations decided since `at`, in seconds since the
+    epoch.
 
     Only pods of the namespace count. None if no scheduler answers.
     """
@@ -109,13 +111,17 @@ async def effects_since(server: str, at: float, namespace: str) -> list[Effect] 
 
 
 async def promises_at(server: str) -> list[QosTargetFacts] | None:
-    """Request the QoS target of each workload from the scheduler at `server`; None without any."""
+    """Request the workloads' QoS targets from the scheduler at `server`; None if no scheduler
+    responds.
+    """
     found = await _get_if_understood(server, "promises", _QosTargets)
     return None if found is None else found.promises
 
 
 async def _get_if_understood(server: str, what: str, form: type[T], **query: str) -> T | None:
-    """Return the response; None from a process that refuses the request, or is silent."""
+    """Return the diagnostics response; None if the process refuses the request, or does not
+    respond.
+    """
     try:
         return await _get(server, what, form, **query)
     except (RequestRefusedError, SilentError):
@@ -145,7 +151,8 @@ async def _get(server: str, what: str, form: type[T], **query: str) -> T | None:
 
 
 async def facts_from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> PodFacts:
-    """Return the facts about a pod: decisions by its Events, verdicts of nodes as they are now.
+    """Return facts about a pod: decisions from its Events, and present Filter verdicts of all
+    nodes.
 
     Raise ClusterError, and WireError if the Events cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Explanation of a decision: a batch of new pods or migrations, and the outcome."""
+"""Explanation of a decision: placement of a batch or suggested migrations, and the outcome."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,9 @@ from kubedsm.planner.plurals import counted
 def explain_decision(
     entry: Entry, basis: Basis | None, states: Sequence[str]
 ) -> Explanation[DecisionFacts]:
-    """Explain a recorded decision; states: of its migrations, such as `moving`."""
+    """Explain a recorded decision; `states`: current state of each of its migrations, such as
+    `moving`.
+    """
     title = f"Outcome of decision {entry.number}"
     lines, sections = (
         tuple(_describe_decision(entry, states)),

@@ -1,4 +1,5 @@
-"""Record of recent decisions; of the newest also the snapshot that each was decided on.
+"""Bounded record of recent placement and migration decisions; the newest include their input
+snapshot.
 
 Snapshots are immutable values, so an explanation is worked out on request and costs nothing before.
 """
@@ -71,11 +72,13 @@ class Entry:
         )
 
     def concerns(self, name: str) -> bool:
-        """Return whether the decision is about a pod of that name, or namespace/name."""
+        """Return True if the decision is about the pod with the name, or namespace/name."""
         return any(is_named(pod, name) for _, pod in self.about())
 
     def about(self) -> Iterator[tuple[Uid, str]]:
-        """Yield the pods concerned by the decision, including replacement pods."""
+        """Yield uid and name of each pod that the decision places or migrates, and of replacement
+        pods.
+        """
         for choice in self.pods:
             yield choice.uid, choice.pod
         yield from ((pod.uid, str(pod)) for move in self.moves for pod in move.pods)
@@ -88,7 +91,7 @@ def is_named(pod: str, name: str) -> bool:
 
 @attrs.frozen(slots=True)
 class Basis:
-    """Input and resulting edge shares of a decision."""
+    """Input snapshot of a decision, and edge shares before and after the decision."""
 
     snapshot: Snapshot
     shares_before: Mapping[Workload, Share]
@@ -99,7 +102,7 @@ class Basis:
 
 
 class Chosen(NamedTuple):
-    """Node chosen for a pod, or for the pod that it replaces."""
+    """Node that a decision chose for a pod, or for the migrated pod that the pod replaces."""
 
     entry: Entry
     #: pod of the decision's snapshot
@@ -125,7 +128,7 @@ class DecisionRecord(Listener):
     _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
-        """Record the decision on a batch; `messages`: reasons of its unschedulable pods.
+        """Record the placement decision for a batch; `messages`: why pods are unschedulable.
 
         A batch that placed no pod replaces an earlier one about the same pods.
         """
@@ -158,7 +161,9 @@ class DecisionRecord(Listener):
     def suggestion(
         self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]
     ) -> None:
-        """Record a suggestion; it replaces the last one if both propose the same migrations."""
+        """Record suggested migrations; replaces the previous suggestion if the migrations are the
+        same.
+        """
         last = next((e for e in self.newest_first() if e.kind is Kind.SUGGESTION), None)
         if last is not None and last.moves == tuple(moves):
             self._drop(last.number)
@@ -181,7 +186,7 @@ class DecisionRecord(Listener):
         }
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        """Record the outcome of a migration, under the pod that was decided on."""
+        """Record a migration's outcome, under the originally decided pod."""
         if ended.id in self._progress:
             self._progress[ended.id].ended = self._clock.wall()
         entry = self._update(ended.id, lambda known: attrs.evolve(ended, move=known.move))
@@ -189,7 +194,7 @@ class DecisionRecord(Listener):
             self._placed_by[ended.replacement.uid] = entry.number
 
     def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
-        """Record the progress of migrations that were decided here."""
+        """Record the progress of migrations that this process decided."""
         if plan.restores_only or not any(step.move for step in steps):
             return
         now = self._clock.wall()
@@ -202,22 +207,24 @@ class DecisionRecord(Listener):
             self._progress[step.move].observe(step, now)
 
     def progress_of(self, migration: str, pods: Mapping[Uid, Pod]) -> Progress:
-        """Return the progress of a migration; `pods`: those that exist, to name them."""
+        """Return the step-by-step progress of a migration; `pods`: existing pods, for their
+        names."""
         progress = self._progress.get(migration, Progress())
         progress.name_pods(migration, pods)
         return progress
 
     def state_of(self, outcome: MoveOutcome) -> str:
-        """Return the state of a migration: its outcome, or "moving" while it is in progress."""
+        """Return a migration's state as a word: the outcome, or "moving" while in progress."""
         begun = outcome.id in self._progress and self._progress[outcome.id].began
         return "moving" if begun and outcome.outcome is Outcome.PLANNED else outcome.outcome.value
 
     def move_helped(self, move: str, effect: Effect) -> None:
-        """Record the effect of a migration, as far as known."""
+        """Record the effect of a migration on response times, as far as known."""
         self._update(move, lambda known: attrs.evolve(known, effect=effect))
 
     def _update(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
-        """Replace the outcome of a migration; return its decision if that is still kept."""
+        """Replace the recorded outcome of a migration; return the decision if still in the
+        record."""
         entry = self._entries.get(self._placed_by.get(move, 0))
         if entry is not None:
             moves = tuple(now(known) if known.id == move else known for known in entry.moves)
@@ -225,19 +232,21 @@ class DecisionRecord(Listener):
         return entry
 
     def packing_found(self, told: Mapping[Uid, str]) -> None:
-        """Record the result of packing for each unschedulable pod."""
+        """Record for each unschedulable pod whether capacity packing found migrations to free
+        capacity.
+        """
         self._packing = told
 
     def packing_came_to(self, uid: Uid, told: str) -> None:
-        """Record the outcome of packing for the pod."""
+        """Record the outcome of capacity packing for the pod as a sentence."""
         self._packing = {**self._packing, uid: told}
 
     def packing_for(self, uid: Uid) -> str:
-        """Return the last result of packing for the pod; empty if there is none."""
+        """Return the last result of capacity packing for the pod; empty if none is recorded."""
         return self._packing.get(uid, "")
 
     def moves_of(self, plan_ids: Container[str]) -> list[MoveOutcome]:
-        """Return the recorded migrations of the given plans."""
+        """Return the recorded migrations with the given plan ids."""
         moves = (move for entry in self._entries.values() for move in entry.moves)
         return [move for move in moves if move.id.partition("/")[0] in plan_ids]
 
@@ -245,15 +254,18 @@ class DecisionRecord(Listener):
         return iter(reversed(self._entries.values()))
 
     def entry(self, number: int) -> Entry | None:
-        """Return the recorded decision of the number; None if no longer available."""
+        """Return the recorded decision with the number; None if no longer in the record."""
         return self._entries.get(number)
 
     def basis(self, entry: Entry) -> Basis | None:
-        """Return the input of a recorded decision; None if no longer available."""
+        """Return the input snapshot and edge shares of a decision; None if no longer in the
+        record."""
         return self._bases.get(entry.number)
 
     def find_choice(self, uid: Uid, move: str | None = None) -> Chosen | None:
-        """Return the last choice for the pod; `move`: its migration in progress."""
+        """Return the node last chosen for the pod; `move`: id of the migration that created the
+        pod.
+        """
         entry = self._entries.get(self._placed_by.get(uid if move is None else move, 0))
         if entry is None:
             return None
@@ -268,7 +280,7 @@ class DecisionRecord(Listener):
         return None
 
     def moves(self) -> dict[str, list[tuple[float, MoveOutcome]]]:
-        """Return the migrations of each pod, by uid, with decision times; oldest first.
+        """Return each pod's migrations with decision times, by pod uid, oldest first.
 
         The migration that created a pod is among its migrations.
         """
@@ -280,7 +292,9 @@ class DecisionRecord(Listener):
         return moves
 
     def migration(self, key: str) -> tuple[Entry, MoveOutcome] | None:
-        """Return a migration by its key, with its decision, if that is still kept."""
+        """Return a migration and its decision by the migration's key; None if no longer in the
+        record.
+        """
         for entry in self.newest_first():
             for outcome in entry.moves:
                 if outcome.key == key:
@@ -320,7 +334,7 @@ class DecisionRecord(Listener):
 
 
 def _keys(entry: Entry) -> Iterator[str]:
-    """Yield the keys of a decision: pods that it places, and its migrations."""
+    """Yield the lookup keys of a decision: uids of placed pods, and ids of migrations."""
     for choice in entry.pods:
         yield choice.uid
     for move in entry.moves:

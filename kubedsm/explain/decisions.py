@@ -1,4 +1,4 @@
-"""Recorded decisions, joined with the current state of the pods.
+"""Lookup of recorded decisions, combined with the current state of the pods.
 
 Nodes are judged by the input of the decision, with the other pods of the decision where it placed
 them: capacity that the rest of a batch took is a reason, too.
@@ -32,7 +32,9 @@ from kubedsm.plugins.plugin import Rejection
 
 @attrs.frozen(slots=True)
 class Recalled:
-    """Everything recorded about a pod, as a value that any thread can explain."""
+    """Recorded decision, migrations and current state of one pod, as an immutable value for any
+    thread.
+    """
 
     uid: Uid
     name: str
@@ -48,7 +50,7 @@ class Recalled:
     packing: str = ""
 
     def header(self) -> PodFacts:
-        """Return the facts without verdicts of nodes."""
+        """Return the facts about the pod, without the Filter and Score verdicts of nodes."""
         pod, chosen, entry = self.pod, self.chosen, self.chosen.entry
         here = None
         if self.basis is not None:
@@ -76,7 +78,7 @@ class Recalled:
 
 @attrs.define
 class Decisions:
-    """Lookup of recorded decisions by pod."""
+    """Lookup of recorded decisions by pod, combined with the current cluster mirror."""
 
     record: DecisionRecord
     mirror: ClusterMirror
@@ -85,7 +87,7 @@ class Decisions:
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
 
     def find_pods(self, name: str) -> dict[Uid, str]:
-        """Return the existing or recorded pods of that name, or namespace/name.
+        """Return the existing or recorded pods with the name, or namespace/name.
 
         If pods had the same name one after the other, the existing or the newest one counts.
         """
@@ -100,7 +102,9 @@ class Decisions:
         return {uid: full_name for full_name, uid in sorted(found.items())}
 
     def recall(self, uid: Uid, name: str) -> Recalled | None:
-        """Return what is recorded about the decision on a pod; None if nothing is."""
+        """Return the recorded decision on a pod with the pod's current state; None without a
+        decision.
+        """
         return self._recall_pod(uid, name, self.record.moves())
 
     def _recall_pod(
@@ -123,7 +127,8 @@ class Decisions:
         )
 
     def facts_of_pod(self, uid: Uid, name: str) -> Callable[[], PodFacts]:
-        """Return a function that works out the facts about an existing or recorded pod.
+        """Return a function that computes the facts about an existing or recorded pod, in any
+        thread.
 
         The function is callable by every thread. Without a recorded decision
         about the current node, verdicts are about the present state of nodes.
@@ -157,7 +162,9 @@ class Decisions:
         return work_out
 
     def pending(self) -> "PendingPods":
-        """Return the request for all pending pods: opted-in pods first, oldest first."""
+        """Return a planner request for facts about all pending pods: opted-in pods first, then by
+        age.
+        """
         snapshot = self.mirror.snapshot()
         ours = snapshot.scheduler_name
         waiting = [pod for pod in list_pending(snapshot) if not pod.terminating]
@@ -173,7 +180,7 @@ class Decisions:
         return PendingPods(tuple((pod.uid, find_recorded(pod)) for pod in waiting))
 
     def summary(self, pod: Pod) -> str:
-        """Return a single-line reason for the pod's node; empty for unrecorded decisions."""
+        """Explain on one line why the pod is on its node; empty if the decision is not recorded."""
         chosen = self.record.find_choice(pod.uid, self.mirror.claimed.get(pod.uid))
         basis = self.record.basis(chosen.entry) if chosen is not None else None
         if chosen is None or basis is None:
@@ -219,7 +226,7 @@ class Decisions:
         return self._explainer[1]
 
     def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
-        """Return the facts about each pod. Every thread may call the function."""
+        """Compute the facts about each recalled pod, in any thread."""
         policy = self.policy()
         explainers: dict[int, Explainer] = {}
 
@@ -243,7 +250,7 @@ class Decisions:
 def _reason(
     recalled: Recalled, policy: KubeDSM, basis: Basis, nodes: Sequence[NodeVerdict]
 ) -> Words:
-    """Explain in one clause why the pod's node was selected."""
+    """Explain in short clauses why the decision selected the pod's node."""
     chosen, pod = recalled.chosen, recalled.pod
     promises = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:
@@ -279,7 +286,7 @@ def _reason(
 
 
 def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
-    """Return the snapshot of a decision after placing every pod accordingly."""
+    """Return a decision's input snapshot, with every pod placed or migrated as decided."""
     targets = {each.uid: each.node for each in entry.pods if each.node is not None}
     targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
     return basis.snapshot.with_placed(targets)
@@ -287,7 +294,7 @@ def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
 
 @attrs.frozen(slots=True)
 class PendingPods:
-    """Request for the facts about pending pods; `recorded`: recorded facts per pod."""
+    """Planner request for facts about pending pods; `recorded`: facts known from decisions."""
 
     name = "explanation"
     urgent = False
@@ -296,7 +303,7 @@ class PendingPods:
     recorded: tuple[tuple[Uid, PodFacts], ...]
 
     def solve(self, known: PlanningContext) -> bytes:
-        """Return the facts as JSON, potentially megabytes."""
+        """Return the facts about the pending pods as JSON, possibly megabytes."""
         return msgspec.json.encode({"pending": list(self._facts(known))})
 
     def _facts(self, known: PlanningContext) -> Iterator[PodFacts]:

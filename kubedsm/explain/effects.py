@@ -1,4 +1,6 @@
-"""Effect of a migration on its service's mean response time: expected and measured, in seconds."""
+"""Effect of a migration on the mean response time of its service: expected and measured, in
+seconds.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,7 +17,7 @@ T = TypeVar("T")
 
 
 class Around(msgspec.Struct, Generic[T], frozen=True):
-    """Measured value before and after a migration."""
+    """Pair of values measured before and after a migration."""
 
     before: T
     after: T
@@ -30,14 +32,16 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, answers: Mapping[Tier, Answers]) -> Self:
-        """Average over tiers by request rate. Raise ZeroDivisionError without requests."""
+        """Average the tiers' response times, weighted by request rate. Raise ZeroDivisionError
+        without requests.
+        """
         rate = sum(each.rate for each in answers.values())
         whole = sum(each.rate * each.seconds for each in answers.values()) / rate
         return cls(whole, **{tier.value: each.seconds for tier, each in answers.items()})
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Expected and measured effect of one migration."""
+    """Expected and measured effect of one migration on the service's mean response time."""
 
     #: from the edge share and the tiers' response times known when the migration began
     expected: Around[float]
@@ -50,14 +54,18 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> float | None:
-        """Measured change of the mean response time, an equal part for each migration."""
+        """Measured change of the mean response time in seconds, divided by the number of joint
+        migrations.
+        """
         if self.measured is None:
             return None
         return (self.measured.after.all - self.measured.before.all) / self.together
 
     @property
     def expected_change(self) -> float:
-        """Expected change of the mean response time, an equal part for each migration."""
+        """Expected change of the mean response time in seconds, divided by the number of joint
+        migrations.
+        """
         return (self.expected.after - self.expected.before) / self.together
 
     def __str__(self) -> str:
@@ -79,7 +87,9 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float]:
-    """Return the expected mean response time now, and with `more` pods added to the edge."""
+    """Return the expected mean response time in seconds now, and with `more` pods added at the
+    edge.
+    """
 
     def mean(part: float) -> float:
         return part * times.edge + (1 - part) * times.cloud

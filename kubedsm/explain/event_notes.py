@@ -1,4 +1,4 @@
-"""Renderer for Events: user-visible notes about binds and migrations on Kubernetes objects."""
+"""Texts of Kubernetes Events on pods and workloads about binds and migrations."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from kubedsm.planner.plurals import counted
 
 
 class Note(NamedTuple):
-    """Reason and message of an Event."""
+    """Reason and message of a Kubernetes Event."""
 
     reason: str
     text: str
@@ -22,7 +22,7 @@ def note_bind(pod: Pod, node: NodeName, why: str) -> str:
 
 
 def note_migration(ended: MoveOutcome) -> str:
-    """Describe the end of a migration, for the migrated pod."""
+    """Return the Event text about a migration's end, for the migrated pod."""
     move, target = ended.move, ended.move.target
     if ended.outcome is not Outcome.COMPLETED:
         return f"Migration to {target} {ended.outcome}: {ended.reason}"
@@ -31,7 +31,7 @@ def note_migration(ended: MoveOutcome) -> str:
 
 
 def note_earlier_migration(target: str, *, completed: bool) -> str:
-    """Describe the completion of a migration begun by a previous leader."""
+    """Return the Event text about a completed migration that a previous leader began."""
     outcome = f"Migrated to {target}" if completed else f"Migration to {target} not completed"
     return f"{outcome}; begun by an earlier leader"
 
@@ -41,7 +41,8 @@ def note_orphan(reason: str) -> str:
 
 
 def note_left_to_collector(refused: str) -> str:
-    """Describe a detached pod whose owner is gone, and whose eviction is refused."""
+    """Return the Event text about a detached pod whose owner is gone and whose eviction is
+    refused."""
     return f"Its owner was deleted during its migration; left to garbage collection: {refused}"
 
 
@@ -50,7 +51,7 @@ def note_forged_label() -> str:
 
 
 def note_migrations(ends: Iterable[MoveOutcome]) -> Iterator[Note]:
-    """Yield the notes for a workload, about completed and about unsuccessful migrations."""
+    """Yield the Event texts for a workload: completed migrations, and unsuccessful migrations."""
     done, lost = list[str](), list[str]()
     for ended in ends:
         move = ended.move

@@ -1,4 +1,5 @@
-"""Verdicts of all nodes on a pod, and the hypothetically selected node.
+"""Evaluation of all nodes for one pod: Filter and Score verdicts, and the node that would be
+chosen.
 
 `feasible` is kube-scheduler's verdict. KubeDSM's own tier rule is reported separately: nodes
 rejected only by the tier rule are feasible and never selected. Without any tier, kube-scheduler's
@@ -53,7 +54,7 @@ class NodeScore(NamedTuple):
 
 
 def has_tiers(snapshot: Snapshot) -> bool:
-    """Return whether any node has a tier; without one, kube-scheduler's rules decide alone."""
+    """Return True if any node has a tier; without tiers, only kube-scheduler's rules apply."""
     return any(node.tier is not None for node in snapshot.nodes.values())
 
 
@@ -64,12 +65,12 @@ def list_pending(snapshot: Snapshot) -> list[Pod]:
 
 
 class Explainer:
-    """Evaluator of a snapshot's nodes for a single pod, assuming no other pending pods."""
+    """Evaluator of a snapshot's nodes for one pod, as if no other pod were pending."""
 
     def __init__(
         self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
     ) -> None:
-        """Prepare the evaluation of a snapshot under a policy.
+        """Prepare the evaluation of a snapshot's nodes under a placement policy.
 
         looked_at: sampled cloud nodes of the decision; None for the complete cloud.
         """
@@ -81,7 +82,9 @@ class Explainer:
         self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
 
     def explain(self, pod: Pod, as_of: str | None = None) -> PodFacts:
-        """Return the facts about a pod of the snapshot; `as_of`: see `PodFacts.nodes_as_of`."""
+        """Return the facts about a pod of the snapshot; `as_of`: time of the node verdicts, if not
+        current.
+        """
         case = self._without_pod(pod)
         if pod.scheduler_name != self._snapshot.scheduler_name:
             facts = self._of_another(pod, case)
@@ -107,7 +110,9 @@ class Explainer:
         )
 
     def _of_another(self, pod: Pod, case: "_Case") -> PodFacts:
-        """Return the facts of another scheduler's pod: nodes by kube-scheduler's rules alone."""
+        """Return the facts about a pod of another scheduler, with verdicts by kube-scheduler's
+        rules.
+        """
         return msgspec.structs.replace(
             facts_of_other_scheduler(pod, self._snapshot.scheduler_name),
             nodes=tuple(
@@ -124,7 +129,7 @@ class Explainer:
         return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
 
     def nodes(self, uid: Uid) -> tuple[NodeVerdict, ...]:
-        """Evaluate all nodes for the pod of the snapshot. Raise KeyError for an unknown pod."""
+        """Return every node's verdict on the snapshot's pod. Raise KeyError for an unknown pod."""
         return self._judge_nodes(self._without_pod(self._snapshot.pods[uid]))
 
     def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
@@ -147,7 +152,7 @@ class Explainer:
         return Feasibility.of(self._snapshot)
 
     def _without_pod(self, pod: Pod) -> "_Case":
-        """Return the pod as pending, and the cluster without the pod."""
+        """Prepare evaluating a pod as pending, on the cluster without the pod."""
         feasibility = self._vacate_node(pod)
         snapshot = _with_pod_waiting(self._snapshot, pod)
         pod = snapshot.pods[pod.uid]
@@ -222,7 +227,7 @@ class Explainer:
         return scores
 
     def load_score(self, uid: Uid) -> float | None:
-        """Return the load score of the node that the pod of the snapshot is on, if known."""
+        """Return the measured-load score of the node that the snapshot's pod is on, if known."""
         pod, node = self._snapshot.pods[uid], self._snapshot.placed.get(uid)
         return None if node is None else self._load_scores(pod, [node]).get(node)
 
@@ -234,7 +239,7 @@ class Explainer:
         return Loads.of(attrs.evolve(goal, normalise=False), self._snapshot)
 
     def _load_scores(self, pod: Pod, names: Sequence[NodeName]) -> dict[NodeName, float]:
-        """Return the load score of each node with enough measurements."""
+        """Return the measured-load score of each node with enough measurements."""
         if self._loads is None:
             return {}
         positions = self._loads.nodes.positions
@@ -243,7 +248,7 @@ class Explainer:
         return {name: score for name, score in scores if not math.isnan(score)}
 
     def _count_company(self, case: "_Case") -> dict[NodeName, int]:
-        """Count the existing replicas on each node; empty if irrelevant.
+        """Count on each node the other replicas of the pod's workload; empty if spreading is off.
 
         With a single zone, replicas of the zone are not counted.
         """
@@ -258,7 +263,7 @@ class Explainer:
         return {name: spread.company(workload, name) for name in case.usable}
 
     def _choose_node(self, case: "_Case") -> NodeName | None:
-        """Return the hypothetically selected node in the absence of other pending pods."""
+        """Return the node that the policy would choose if no other pod were pending."""
         snapshot = case.snapshot
         nodes = snapshot.nodes
         if not self._tiers:
@@ -275,7 +280,7 @@ class Explainer:
 
 @attrs.frozen(slots=True)
 class _Case:
-    """Pod to be evaluated as pending, with the cluster excluding the pod."""
+    """Pod under evaluation, treated as pending, and the cluster without the pod."""
 
     pod: Pod
     snapshot: Snapshot
@@ -287,7 +292,7 @@ class _Case:
 
 
 def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    """Return the snapshot with the pod pending, and opted in."""
+    """Return the snapshot with the pod pending, and assigned to this scheduler."""
     waiting = attrs.evolve(
         pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
     )
@@ -298,7 +303,7 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
 def _describe_change(
     pod: Pod, rejection: Rejection | None, node: Node, free: Resources, *, tierless: bool
 ) -> str | None:
-    """Describe the required change for feasibility of the node."""
+    """Describe the change that would make the rejecting node feasible for the pod."""
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):

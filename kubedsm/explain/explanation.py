@@ -16,7 +16,8 @@ _NAMED = 8
 
 
 class Link(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reference to another explainable subject, or to a moment."""
+    """Reference from an explanation to another pod, node, workload, migration, decision, or
+    time."""
 
     kind: Literal["pod", "node", "workload", "move", "decision", "moment"]
     #: key of the subject: for decisions the number, for moments the seconds since the epoch
@@ -74,7 +75,8 @@ def decision_link(number: int, text: str = "decision") -> Link:
 
 
 def moment(at: float | str) -> Link | str:
-    """Link a moment (seconds since the epoch, or RFC 3339); return other text unchanged."""
+    """Return a link to a time (seconds since the epoch, or RFC 3339); return other text
+    unchanged."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if isinstance(at, str) else at
     except ValueError:
@@ -88,7 +90,7 @@ def rfc3339(at: float) -> str:
 
 
 def join_links(links: Sequence[Link], most: int = _NAMED) -> Words:
-    """Join the first links of a list for a sentence, and count the others."""
+    """Join the first links of a list with commas, and count the others."""
     words: list[str | Link] = []
     for link in links[:most]:
         words += [", ", link] if words else [link]

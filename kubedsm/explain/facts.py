@@ -1,4 +1,4 @@
-"""Typed facts of an explanation, in the representation for JSON documents."""
+"""Typed facts of an explanation, as encoded in JSON documents."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MigrationFacts(msgspec.Struct, frozen=True):
-    """Migration of a pod; migrations known only from Events have correspondingly few fields."""
+    """Facts about a pod's migration; migrations known only from Events have fewer fields."""
 
     at: str
     pod: str
@@ -61,7 +61,7 @@ class MigrationFacts(msgspec.Struct, frozen=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
-    """Placement of a pod: decision, decision time, and the verdicts of all nodes."""
+    """Facts about a pod's placement: decision, decision time, and every node's verdict."""
 
     pod: str
     #: in name order
@@ -102,7 +102,7 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodChoice(msgspec.Struct, frozen=True):
-    """Selected node for a pod of a batch."""
+    """Node that a decision selected for one pod of a batch."""
 
     pod: str
     node: NodeName | None
@@ -120,7 +120,7 @@ class Qos(msgspec.Struct, frozen=True):
 
 
 class DecisionFacts(msgspec.Struct, frozen=True, rename="camel"):
-    """One decision: a batch of new pods, or a suggestion of migrations."""
+    """Facts about one decision: a batch of new pods, or suggested migrations."""
 
     number: int
     at: str
@@ -141,7 +141,7 @@ class WorkloadPods(msgspec.Struct, frozen=True):
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """Capacity and pods of one node; cpu in millicores, memory in bytes."""
+    """Facts about a node: capacity and pods; cpu in millicores, memory in bytes."""
 
     node: str
     tier: Tier | None
@@ -156,7 +156,8 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 class TierTimes(msgspec.Struct, frozen=True):
-    """Response times in seconds; None if unknown, or not needed."""
+    """Mean response times at the edge and in the cloud, in seconds; None if unknown or not
+    needed."""
 
     edge: float | None = None
     cloud: float | None = None

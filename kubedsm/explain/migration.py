@@ -51,7 +51,9 @@ def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
 
 @attrs.frozen(slots=True)
 class MigrationExplainer:
-    """A migration with all available information, as immutable values for every thread."""
+    """Explainer of one migration, with all available information as immutable values for any
+    thread.
+    """
 
     entry: Entry
     outcome: MoveOutcome

@@ -27,7 +27,8 @@ class Outcome(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class MoveOutcome:
-    """A migration, or a single leg of a migration with a stopover in the cloud."""
+    """Decided migration and its outcome; of a detour through the cloud, one of the two
+    migrations."""
 
     #: of the order in the plan; empty for proposed migrations
     id: str
@@ -77,6 +78,6 @@ def move_as_json(move: Move) -> dict[str, Any]:
 
 
 def plan_outcome(id_: str, leg: Leg) -> MoveOutcome:
-    """Return the initial outcome of a migration, or migration leg, before execution."""
+    """Return the outcome `planned` for a migration not yet executed."""
     move = attrs.evolve(leg.move, source=leg.source, target=leg.target)
     return MoveOutcome(id_, move, Outcome.PLANNED)

@@ -42,7 +42,7 @@ class Names(NamedTuple):
 
 @attrs.define
 class Progress:
-    """Progress of a migration by steps.
+    """Progress of a migration: its steps, with request and completion times.
 
     Times are seconds since the epoch, 0 for unfinished steps.
     """
@@ -58,7 +58,7 @@ class Progress:
     replacement: str = ""
 
     def observe(self, step: Step, now: float) -> None:
-        """Record a requested or finished step."""
+        """Record that a migration step was requested or has finished."""
         if step.state is StepState.ASKED:
             self.requested[step.id] = now
         elif step.state in (StepState.DONE, StepState.FAILED):
@@ -68,7 +68,7 @@ class Progress:
 
     @property
     def current(self) -> Step | None:
-        """Migration step in progress."""
+        """Migration step in progress, if any."""
         states = (StepState.ASKED, StepState.VERIFYING)
         return next((step for step in self.steps if step.state in states), None)
 
@@ -77,7 +77,7 @@ class Progress:
         return any(step.state not in TERMINAL for step in self.steps)
 
     def name_pods(self, migration: str, pods: Mapping[Uid, Pod]) -> None:
-        """Record the names of pods mentioned by the steps."""
+        """Store the names of the pods that the migration's steps are about."""
         for step in self.steps:
             pod = pods.get(Uid(step.pod))
             if pod is not None and step.replacement_of == migration:
@@ -86,12 +86,12 @@ class Progress:
                 self.pod = str(pod)
 
     def count_steps(self) -> tuple[int, int]:
-        """Return the number of finished steps, and of all steps, excluding rollback steps."""
+        """Return the numbers of finished and of all migration steps, excluding rollback steps."""
         steps = [step for step in self.steps if step.kind is not StepKind.RESTORE]
         return sum(step.state in TERMINAL for step in steps), len(steps)
 
     def describe_current(self, names: Names) -> tuple[str, float]:
-        """Return the description of the current step, and the request time."""
+        """Return the description and the request time of the migration step in progress."""
         step = self.current
         if step is None:
             return "", 0.0
@@ -100,7 +100,7 @@ class Progress:
         return words + overdue, self.requested.get(step.id, 0.0)
 
     def describe_steps(self, names: Names) -> Iterator[tuple[float, str]]:
-        """Yield the finished steps, oldest first: completion time and description."""
+        """Yield completion time and description of the finished migration steps, oldest first."""
         for at, step in self.over:
             if step.state is StepState.DONE:
                 yield at, _DONE[step.kind].format(**names._asdict())

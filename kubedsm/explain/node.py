@@ -66,7 +66,7 @@ def node_state(node: Node, away: Away) -> NodeState:
 
 @attrs.frozen(slots=False)
 class NodeExplainer:
-    """A node with all available information, as immutable values for every thread."""
+    """Explainer of one node, with all available information as immutable values for any thread."""
 
     node: Node
     snapshot: Snapshot
@@ -176,7 +176,9 @@ class NodeExplainer:
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"
 
     def _list_rejected(self) -> Iterator[tuple[Words, ...]]:
-        """Yield recently rejected pods at decision time, a single pod per workload."""
+        """Yield pods that the node rejected in recent decisions, one per workload and Filter
+        plugin.
+        """
         seen = set[tuple[Workload, str]]()
         for entry, basis in self.decided or ():
             if self.node.name not in basis.snapshot.nodes:
@@ -197,7 +199,7 @@ class NodeExplainer:
 
 
 def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
-    """Return recent recorded decisions with their inputs, to find pods that the node rejected."""
+    """Return recent decisions with their input snapshots, to find pods that a node rejected."""
     based = ((entry, record.basis(entry)) for entry in record.newest_first())
     return list(islice(((e, b) for e, b in based if b is not None), _SEARCHED))
 

@@ -1,4 +1,4 @@
-"""Explanation of a pod: the reason for the assigned node, or for pending."""
+"""Explanation of a pod: why the scheduler chose the pod's node, or why the pod is pending."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,8 @@ _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 def pod_state(pod: Pod, node: str | None) -> str:
-    """Return the state of a pod; `node`: the assigned or reserved node."""
+    """Return the pod's state as a word, such as `waiting`; `node`: the assigned or reserved
+    node."""
     if pod.finished:
         return "finished"
     if node is not None:
@@ -53,7 +54,9 @@ def facts_of_other_scheduler(pod: Pod, ours: str) -> PodFacts:
 
 
 def _opt_in(pod: Pod, ours: str) -> str:
-    """Describe opting in: the schedulerName of existing pods is immutable."""
+    """Describe how a pod's owner can use this scheduler: schedulerName is immutable on existing
+    pods.
+    """
     owner = f"{pod.workload.kind} {pod.workload}"
     if pod.workload.kind == "Pod":
         return f"recreate the pod with spec.schedulerName: {ours}"
@@ -160,7 +163,7 @@ def _link_decision(facts: PodFacts) -> Words:
 
 
 def _migration_line(move: MigrationFacts, pod: str) -> Words:
-    """Describe a migration with the pod as replacement, or of the pod."""
+    """Describe the migration that created the pod as replacement, or that migrated the pod."""
     removes = move.pod == pod
     why = f": {move.reason or move.purpose}"
     if not move.id:

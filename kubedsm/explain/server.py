@@ -1,4 +1,4 @@
-"""Diagnostics of the running scheduler on its loopback port: decisions and explanations.
+"""Diagnostics server of the running scheduler on a loopback port: decisions and explanations.
 
 All routes are read-only.
 """
@@ -44,7 +44,7 @@ class Diagnostics:
         leader: Callable[[], str | None] = lambda: None,
         mandatory: web.Application | None = None,
     ) -> None:
-        """Prepare the diagnostics routes.
+        """Prepare the HTTP routes of the diagnostics server.
 
         `mandatory`: application with additional routes. `leader`: returns None for a leading
         process, otherwise the leading host, or "" for unknown.

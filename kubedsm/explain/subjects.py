@@ -1,4 +1,4 @@
-"""Explainable subjects, and lookup of explanations in the running scheduler."""
+"""Subjects of explanations (pod, node, workload, migration, decision), and their explanation."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ _OWNERS = {
 
 
 class SubjectError(ValueError):
-    """The name cannot be resolved; the message is one line."""
+    """Error: the name of a pod, node, workload, migration or decision cannot be resolved."""
 
 
 class Subject(NamedTuple):
@@ -95,7 +95,7 @@ def find_workload(snapshot: Snapshot, name: str) -> Workload | None:
 
 @attrs.define(eq=False)
 class Explanations:
-    """Explanations by the running scheduler, one at a time.
+    """Explanations computed by the running scheduler, one request at a time.
 
     Facts are collected on the event loop. A thread computes the explanation concurrently with
     scheduling.
@@ -112,7 +112,8 @@ class Explanations:
     async def explain(
         self, subject: Subject, *, leading: bool, only_recorded: bool = False
     ) -> Explanation[Any] | None:
-        """Return the explanation; None if the subject is unknown. Raise SubjectError.
+        """Explain a pod, node, workload, migration or decision; None if unknown. Raise
+        SubjectError.
 
         `leading`: this process makes the decisions. `only_recorded`: without recorded decisions a
         pod of ours counts as unknown.
@@ -132,7 +133,9 @@ class Explanations:
         *,
         only_recorded: bool = False,
     ) -> Callable[[], Explanation[Any]] | None:
-        """Collect the facts; return a function for computing the explanation in any thread."""
+        """Collect facts on the event loop; return a function that computes the explanation in any
+        thread.
+        """
         decisions, record, name = self.decisions, self.decisions.record, subject.name
         snapshot, configuration = decisions.mirror.snapshot(), self._configuration()
         match subject.kind:

@@ -22,13 +22,15 @@ def is_feasible(node: NodeVerdict) -> bool:
 
 
 def count_rejections(rules: Iterable[str]) -> str:
-    """Describe how many nodes each Filter plugin rejects, most nodes first."""
+    """Describe the number of nodes that each Filter plugin rejects, in descending order."""
     ordered = sorted(Counter(rules).items(), key=lambda item: (-item[1], item[0]))
     return " and ".join(f"{rule} rejects {counted(number, 'node')}" for rule, number in ordered)
 
 
 def verdict_sections(nodes: Sequence[NodeVerdict], when: str) -> Iterator[Section]:
-    """Yield the tables of verdicts; `when`: description of the moment."""
+    """Yield tables of node verdicts, by Filter plugin and by node; `when`: time of evaluation as
+    text.
+    """
     headings = ("nodes", "verdict", "required change")
     rows = [_group_row(rule, why, alike) for (rule, why), alike in _group_verdicts(nodes)]
     if rows:
@@ -65,7 +67,7 @@ def _join_reasons(node: NodeVerdict) -> str:
 def _group_verdicts(
     nodes: Iterable[NodeVerdict],
 ) -> list[tuple[tuple[str, str], list[NodeVerdict]]]:
-    """Group by plugin and reasons: feasible nodes first, then the largest groups."""
+    """Group node verdicts by Filter plugin and reasons: feasible first, then the largest groups."""
     found = defaultdict[tuple[str, str], list[NodeVerdict]](list)
     for node in nodes:
         found[rejected_by(node), _join_reasons(node)].append(node)
@@ -80,7 +82,8 @@ def _group_row(rule: str, why: str, alike: Sequence[NodeVerdict]) -> tuple[Words
 
 
 def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
-    """Return the commonly required change, or the first few changes, each with a node."""
+    """Return the change that makes the group's nodes feasible; if different, the first few
+    by node."""
     changes = dict.fromkeys(node.change for node in alike if node.change)
     if len(changes) <= 1:
         return next(iter(changes), "")
@@ -91,7 +94,7 @@ def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
 
 
 def _rank_nodes(nodes: Iterable[NodeVerdict]) -> list[NodeVerdict]:
-    """Sort feasible nodes first, in the order of preference for a single pod."""
+    """Sort node verdicts: feasible nodes first, in the order of preference for a single pod."""
     return sorted(
         nodes,
         key=lambda node: (

@@ -50,7 +50,8 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
 
 @attrs.frozen(slots=True)
 class WorkloadExplainer:
-    """A workload with all available information, as immutable values for every thread."""
+    """Explainer of one workload, with all available information as immutable values for any
+    thread."""
 
     snapshot: Snapshot
     configuration: Configuration
@@ -86,7 +87,8 @@ class WorkloadExplainer:
         return Explanation(title, tuple(lines), tuple(self._list_sections(missing)), facts)
 
     def _describe_source(self) -> str:
-        """Describe the configuration entry of the QoS target."""
+        """Describe the `services` entry that sets the workload's QoS target, or else the
+        default."""
         entries = entries_for(self.configuration.services, self.workload)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:

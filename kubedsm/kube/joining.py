@@ -89,7 +89,7 @@ async def join(
 
 
 def _patience_for(error: ClusterError | WireError, *, in_pod: bool) -> float:
-    """Return how many seconds an error may be retried, by cause."""
+    """Return the number of seconds during which to retry after the error."""
     if isinstance(error, MissingRightError):
         return PATIENCE if in_pod else 0.0
     if in_pod:

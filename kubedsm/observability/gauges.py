@@ -1,4 +1,4 @@
-"""Gauges derived from a reading of the scheduler's state."""
+"""Prometheus gauges computed from a reading of the scheduler's state."""
 
 import platform
 from collections import Counter
@@ -24,7 +24,7 @@ LABELS = ("namespace", "kind", "workload")
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """Yield every gauge metric, and counters maintained elsewhere."""
+    """Yield all gauge metrics of the scheduler, and counters that other components maintain."""
     snapshot = reading.snapshot
     yield from _queue_families(reading)
     yield from workload_families(snapshot.census.shares, reading.policy.qos_targets_in(snapshot))
@@ -59,7 +59,7 @@ def _queue_families(reading: Reading) -> Iterator[Metric]:
 
 
 def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
-    """Choose the workloads with metric series: round-robin over namespaces, by name.
+    """Choose which workloads get metric series, up to a limit: round-robin over namespaces.
 
     The selection is stable between scrapes, and fair to small namespaces.
     """
@@ -72,12 +72,14 @@ def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
 
 
 def qos_gap(share: Share, promised: float) -> float:
-    """Return the missing fraction of a workload's edge pods."""
+    """Return the shortfall of a workload's edge share against its QoS target, as a fraction of the
+    pods.
+    """
     return max(0.0, promised - share.ratio)
 
 
 def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) -> Iterator[Metric]:
-    """Yield edge shares and QoS targets of workloads."""
+    """Yield gauge metrics of edge shares and QoS targets by workload."""
     share = GaugeMetricFamily(
         "kubedsm_workload_edge_share", "Part of a workload's pods at the edge.", labels=LABELS
     )
@@ -123,7 +125,9 @@ def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) ->
 
 
 def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
-    """Yield measured response times, and workloads with a slower edge."""
+    """Yield gauge metrics of measured response times, and of workloads with slower response at the
+    edge.
+    """
     measured = snapshot.measured
     seconds = GaugeMetricFamily(
         "kubedsm_response_time_seconds",

@@ -1,4 +1,4 @@
-"""Named liveness and readiness checks, formatted as Kubernetes' own: `[+]synced ok`."""
+"""Liveness and readiness checks, printed in Kubernetes' format: `[+]synced ok`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -38,7 +38,7 @@ class Health:
         return not any(check.failed for check in self.checks)
 
     def text(self, *, verbose: bool) -> str:
-        """Return `ok`, or all checks in case of failures, remarks, or verbose output."""
+        """Return `ok`, or a line per check in case of failures, remarks, or verbose output."""
         if self.well and not verbose and not any(check.remark for check in self.checks):
             return "ok"
         verdict = "passed" if self.well else "failed"
@@ -47,7 +47,8 @@ class Health:
 
 
 def alive(failing: Mapping[str, float]) -> Health:
-    """Check liveness of the process. `failing`: seconds of continuous failure per loop."""
+    """Check liveness of the scheduler; `failing`: seconds of continuous failure by
+    background loop."""
     return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 
@@ -67,7 +68,7 @@ def joining() -> Health:
 def ready(
     missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
 ) -> Health:
-    """Check readiness of the process. `missing`: kinds of unlisted objects."""
+    """Check readiness of the scheduler; `missing`: kinds of objects not listed yet."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
     return Health(
         "readyz", (synced, _check_leadership(leadership), _check_configuration(configuration))
@@ -82,12 +83,14 @@ def _check_leadership(leadership: Leadership) -> Check:
 
 
 def _check_configuration(state: CurrentConfiguration) -> Check:
-    """Check the configuration: a refused document is a remark, without effect on readiness."""
+    """Return the configuration check: a refused document is a remark, and does not affect
+    readiness.
+    """
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)
 
 
 def readiness(runtime: Runtime, leadership: Leadership) -> Health:
-    """Check whether the process decides, or could decide at once if elected."""
+    """Check that the scheduler is synced, and leads or could lead immediately if elected."""
     unknown = [kind for kind, watch in runtime.followed.watches.items() if not watch.synced]
     return ready([] if runtime.synced.is_set() else unknown, leadership, runtime.configuration)

@@ -48,7 +48,7 @@ MOST_ATTEMPTS = 15
 
 @attrs.frozen
 class Families:
-    """Precomputed metrics, formatted together with a registry."""
+    """Collection of precomputed metrics, exposed like a Prometheus registry."""
 
     families: tuple[Metric, ...]
 

@@ -1,4 +1,4 @@
-"""Cluster client with measurement of each request and response."""
+"""API client wrapper that measures the duration of each request."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +17,7 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 @attrs.frozen(slots=True)
 class Answered:
-    """Completed API request with duration; watches are complete after receiving the headers."""
+    """Completed API request with its duration; a watch is complete after the response headers."""
 
     request: Request
     #: status, or NO_ANSWER
@@ -40,7 +40,7 @@ class Answered:
 
 
 def _below_group(path: str) -> list[str]:
-    """Return the path components from the resource on; none for paths such as /version."""
+    """Return the API path's components from the resource on; empty for paths such as /version."""
     parts = path.strip("/").split("/")
     groups = {"api": 2, "apis": 3}.get(parts[0], len(parts))
     below = parts[groups:]
@@ -58,14 +58,14 @@ def _names_one(path: str) -> bool:
 
 @attrs.frozen
 class MeasuredCluster:
-    """Cluster client that reports each finished request to `on_answered`."""
+    """API client wrapper that reports each completed request to `on_answered`."""
 
     cluster: Cluster
     clock: Clock
     on_answered: Callable[[Answered], None]
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request, measured; see `Cluster.request`."""
+        """Send an API request and report its duration; see `Cluster.request`."""
         began, code = self.clock.monotonic(), NO_ANSWER
         try:
             response = await self.cluster.request(request, timeout=timeout)
@@ -79,7 +79,8 @@ class MeasuredCluster:
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch, measured until the headers arrive; see `Cluster.stream`."""
+        """Open a watch stream, and report the time until the headers arrive; see
+        `Cluster.stream`."""
         return self._open_stream(request, timeout)
 
     @asynccontextmanager

@@ -25,7 +25,9 @@ class Leadership:
 
     @property
     def leader(self) -> str:
-        """Leading host, in a cluster a pod; empty if unknown, or for the leading process."""
+        """Host of the leading process (in a cluster, its pod); empty if unknown, or for this
+        process.
+        """
         return "" if self.leading else host_of(self.holder)
 
     @property

@@ -1,4 +1,4 @@
-"""Endpoints for the kubelet and Prometheus: /healthz, /livez, /readyz and /metrics.
+"""Monitoring server for the kubelet and Prometheus: /healthz, /livez, /readyz and /metrics.
 
 A separate thread derives metrics from a value, concurrently with scheduling. Scrapes run one at a
 time, and share a reading for a second.
@@ -34,7 +34,7 @@ FRESH = 1.0
 
 @asynccontextmanager
 async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None]:
-    """Report liveness without readiness, before initialization of the runtime.
+    """Serve health endpoints during startup: live, but not ready.
 
     Raise AddressUnavailableError as `Monitoring` does.
     """
@@ -134,7 +134,7 @@ def _make_runner(
 async def _start_listening(
     runner: web.AppRunner, address: tuple[str, int] | None
 ) -> tuple[str, str]:
-    """Return the URL, or the reason why there is none; raise if the address was requested."""
+    """Start the monitoring server; return its URL, or why the default address is unavailable."""
     try:
         return await listen(runner, *(address or ADDRESS), METRICS), ""
     except AddressUnavailableError as error:

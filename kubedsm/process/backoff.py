@@ -7,19 +7,21 @@ import attrs
 
 @attrs.frozen(slots=True)
 class Doubling:
-    """Exponential delays, doubling from `first` to `most` seconds."""
+    """Delays of an exponential back-off, doubling from `first` to `most` seconds."""
 
     first: float
     most: float
 
     def delay_after(self, failures: int) -> float:
-        """Return the delay of the next retry after a number of earlier consecutive failures."""
+        """Return the delay in seconds before the next retry, after a number of consecutive
+        failures.
+        """
         # Limits the exponent: the maximum delay is reached much earlier.
         return min(self.most, self.first * 2.0 ** min(failures, 16))
 
 
 class Backoff:
-    """Exponential delays with up to 50% jitter.
+    """Exponential back-off that counts consecutive failures, with up to 50% jitter.
 
     The jitter desynchronises clients after a simultaneous failure.
     """
@@ -54,7 +56,8 @@ class TokenBucket:
     _full: float = attrs.field(default=float("-inf"), init=False)
 
     def take(self, now: float) -> float:
-        """Take a token, possibly in advance; return the seconds until availability."""
+        """Take a token, possibly in advance; return the seconds until the token becomes
+        available."""
         self._full = max(self._full, now) + self.every
         return max(0.0, self._full - now - self.burst * self.every)
 

@@ -37,7 +37,9 @@ class SystemClock:
 
 @attrs.frozen
 class VirtualClock(SystemClock):
-    """Reproducible clock: wall time starts at a constant and follows the event loop."""
+    """Reproducible clock for simulations: wall time starts at a constant and follows the event
+    loop.
+    """
 
     epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
@@ -46,6 +48,6 @@ class VirtualClock(SystemClock):
 
 
 def deadline_in(seconds: float, clock: Clock) -> Deadline:
-    """Return the deadline of a scheduling decision starting immediately."""
+    """Return the deadline of a scheduling decision, some seconds from now."""
     started = clock.monotonic()
     return Deadline(lambda: (clock.monotonic() - started) / seconds, seconds)

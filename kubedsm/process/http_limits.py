@@ -1,4 +1,4 @@
-"""HTTP listeners with limits for connections, request size and inactivity.
+"""HTTP servers with limits on connections, request size and inactivity.
 
 aiohttp has no such limits. `LIMITS` has one row per kind of listener. At a limit, a new connection
 replaces the longest waiting connection. Hence clients with immediate requests, such as kubelet
@@ -78,7 +78,7 @@ class AddressUnavailableError(Problem):
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit for open files to the hard limit, following Go programs."""
+    """Raise the process's soft limit of open files to the hard limit, as Go programs do."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -87,7 +87,7 @@ def raise_file_limit() -> None:
 
 
 def connections_allowed(limits: Limits, open_files: int) -> int:
-    """Return the maximum number of connections, given the process limit for open files."""
+    """Return the maximum number of HTTP connections, given the process's limit of open files."""
     if open_files == resource.RLIM_INFINITY:
         return limits.connections
     available = open_files - min(RESERVED_FILES, open_files // 2)
@@ -102,7 +102,7 @@ async def listen(
     limits: Limits,
     tls: ssl.SSLContext | None = None,
 ) -> str:
-    """Serve the runner at the address within the limits; return the URL with the actual port.
+    """Start an HTTP server at the address within the limits; return the URL with the actual port.
 
     An empty host means all addresses. Raises AddressUnavailableError and leaves nothing open.
     """
@@ -120,7 +120,7 @@ async def listen(
 
 
 class _Listener(web.BaseSite):
-    """TCP site with connection accounting."""
+    """Listening TCP socket of an HTTP server, with limits on its connections."""
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ class _ServerLog(logging.Logger):
 
 
 class _AcceptErrors:
-    """Exception handler of the event loop, with throttled messages about failing accepts."""
+    """Event-loop exception handler that throttles log lines about failing socket accepts."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ _FORBIDDEN_NAME = re.compile(r'"[^"]*"(?= is forbidden\b)')
 
 
 def cause_of(message: str, *names: str) -> str:
-    """Return the message without `names`, numbers and timestamps, for comparisons.
+    """Return an error message without names, numbers and timestamps, to recognise the same cause.
 
     The first word is retained: HTTP responses begin with the status.
     """
@@ -39,7 +39,7 @@ class _Line:
 
 
 class SaidByCause:
-    """Suppressor of log lines with a cause already logged within `PERIOD`."""
+    """Log throttle that suppresses lines with a cause already logged within `PERIOD` seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class SaidByCause:
     def log(
         self, write: Callable[..., object], event: str, error: Exception | str, **about: str
     ) -> None:
-        """Log by the given logger method, unless recently logged for the same cause."""
+        """Log an error by the given logger method, unless the same cause was recently logged."""
         names = [name for value in about.values() for name in value.split("/")]
         more = self.count_suppressed(event, cause_of(str(error), *names))
         if more is not None:
@@ -56,7 +56,9 @@ class SaidByCause:
             write(event, **about, error=str(error), **counted)
 
     def count_suppressed(self, event: str, cause: str) -> int | None:
-        """Return the number of suppressed lines; None if the current line is to be suppressed."""
+        """Return the number of lines suppressed before this line; None if this line is suppressed,
+        too.
+        """
         now = self._clock.monotonic()
         line = self._lines.get((event, cause)) or self._begin_line((event, cause), now)
         if now < line.until:

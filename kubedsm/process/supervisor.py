@@ -1,4 +1,4 @@
-"""Supervisor: catches, logs and counts exceptions, and restarts background loops.
+"""Supervisor of background loops: catches, logs and counts exceptions, and restarts loops.
 
 A programming error or an unexpected object affects a single pod, plan or decision, never the
 process. Every caught exception increments a counter, produces an error in the log, and fails tests.
@@ -51,7 +51,9 @@ class Supervisor:
 
     @contextmanager
     def catch_errors(self, part: str, **context: object) -> Iterator[list[Exception]]:
-        """Catch an exception into the yielded list, and log the exception with context."""
+        """Context manager: catch an exception, log it with context, and append it to the yielded
+        list.
+        """
         caught: list[Exception] = []
         try:
             yield caught
@@ -62,7 +64,7 @@ class Supervisor:
     def notify_observers(
         self, part: str, observers: Iterable[Callable[[T], object]], change: T, **context: object
     ) -> None:
-        """Call all observers of a change, regardless of exceptions."""
+        """Call every observer of a change; log exceptions and continue."""
         for observer in observers:
             try:
                 observer(change)
@@ -72,7 +74,9 @@ class Supervisor:
     def isolate_failures(
         self, part: str, action: Callable[[list[T]], object], items: list[T]
     ) -> list[T]:
-        """Apply the action to all items, bisecting after exceptions; return the failing items."""
+        """Apply the action to all items at once; after an exception, bisect, and return the failing
+        items.
+        """
         try:
             action(items)
         except Exception as error:  # noqa: BLE001 - as above
@@ -87,7 +91,7 @@ class Supervisor:
         return failed if middle else items
 
     async def keep(self, part: str, loop: Work) -> None:
-        """Run a background loop; restart with back-off after exceptions."""
+        """Run a background loop forever, restarted with back-off after exceptions."""
         backoff, state = Backoff(self._rng), _Loop(part)
         self._loops.append(state)
         try:
@@ -110,11 +114,13 @@ class Supervisor:
             self._loops.remove(state)
 
     def list_parts(self) -> set[str]:
-        """Return the names of the supervised loops."""
+        """Return the names of the supervised background loops."""
         return {loop.part for loop in self._loops}
 
     def list_failing(self) -> dict[str, float]:
-        """Return the repeatedly failing loops, with the seconds since the first failure."""
+        """Return the background loops that fail repeatedly, with the seconds since the first
+        failure.
+        """
         now, failing = self._clock.monotonic(), dict[str, float]()
         for loop in self._loops:
             works = loop.restarted is not None and now - loop.restarted >= WORKED_AFTER

@@ -1,4 +1,5 @@
-"""Ends of scheduling attempts: unschedulable, postponed, internal error, bind verified or failed.
+"""Outcomes of scheduling attempts: unschedulable, postponed, internal error, bind verified or
+failed.
 
 Each end requeues the pod if necessary, and is counted, logged, and reported in Events.
 """
@@ -32,7 +33,7 @@ Rejections = Mapping[NodeName, Rejection]
 
 @attrs.define(eq=False)
 class Batch:
-    """Log line of a batch, written at the completion of its last bind."""
+    """Binds of one batch of pods, and the log line written when the last bind ends."""
 
     #: "pod on node" of each bind in flight
     in_flight: dict[Uid, str] = attrs.field(factory=dict, init=False)
@@ -65,7 +66,7 @@ class Attempts:
     def park_unschedulable(
         self, snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]
     ) -> dict[Uid, str]:
-        """Park the unschedulable pods; return their messages.
+        """Move unschedulable pods to the unschedulable queue; return a message for each.
 
         Called in the event-loop turn of the snapshot: each pod is queued with its rejecting plugins
         before the mirror handles the next change.
@@ -93,13 +94,13 @@ class Attempts:
         return messages
 
     def requeue_late(self, pods: Iterable[Pod]) -> None:
-        """Requeue pods that the decision postponed to the next batch."""
+        """Requeue pods that the placement decision postponed to the next batch."""
         for pod in pods:
             self.queue.back_off(pod)
             self._end_attempt(pod, "late", "waits for the next batch")
 
     def requeue_failed(self, pods: Iterable[Pod]) -> None:
-        """Requeue pods after an internal error of their scheduling decision."""
+        """Back off pods whose placement decision raised an internal error."""
         for pod in pods:
             self.queue.back_off(pod)
             self._end_attempt(pod, "error", INTERNAL_ERROR)
@@ -112,18 +113,18 @@ class Attempts:
         self.listener.pod_waits(pod, message, plugins)
 
     def begin_binds(self, batch: Batch, bindings: Sequence[Binding]) -> None:
-        """Register binds before the beginning: API refusals may arrive immediately."""
+        """Register a batch's binds before the API calls, since refusals may arrive immediately."""
         for pod, node, _ in bindings:
             batch.in_flight[pod.uid] = f"{pod} on {node}"
             self._batches[pod.uid] = batch
 
     def cancel_binds(self, bindings: Sequence[Binding]) -> None:
-        """Count binds as failed, after a failed reservation of capacity."""
+        """Count binds as failed because node capacity could not be reserved."""
         for binding in bindings:
             self._count_bind(binding.pod.uid, done=False)
 
     def end_bind(self, pod: Pod | None, step: Step) -> None:
-        """Record a verified or failed bind, and back off after a failure; None: pod deleted."""
+        """Record a verified or failed bind; back off the pod after a failure. None: pod deleted."""
         bound = step.state is StepState.DONE
         self._count_bind(Uid(step.pod), done=bound)
         if pod is None:

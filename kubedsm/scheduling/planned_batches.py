@@ -1,4 +1,4 @@
-"""Batches for the planner process: optimisation here would block the event loop excessively.
+"""Placement of large batches by the planner process, to keep the event loop responsive.
 
 One batch at a time. Its pods are parked in the queue during planning; other pods are scheduled. A
 response may be outdated: a placement requires an unchanged pending pod and a feasible node in the
@@ -31,7 +31,7 @@ class PlannedBatches:
     planner: Planner
 
     async def run(self) -> None:
-        """Plan batches sequentially, until cancelled."""
+        """Have the planner process place batches, one after the other, until cancelled."""
         while True:
             await self.scheduler.planning_begun.wait()
             if self.scheduler.planned is not None:
@@ -70,7 +70,7 @@ class PlannedBatches:
         scheduler.end_batch(batch, planned.pods, seconds, decision)
 
     async def _request(self, request: PlaceRequest) -> PlaceResponse | None:
-        """Send a placement request to the planner; return None without a response.
+        """Request a batch's placement from the planner process; return None without a response.
 
         After a programming error, fallback scheduling finds the pod that causes the error.
         """
@@ -84,7 +84,8 @@ class PlannedBatches:
 
 @attrs.define
 class Application:
-    """Application of a planner response to the present mirror, in chunks of several pods.
+    """Application of the planner's placement decision to the present mirror, in chunks of several
+    pods.
 
     A chunk is validated and reserved in one turn of the event loop. Between chunks other tasks run.
     """
@@ -102,7 +103,7 @@ class Application:
     _messages: dict[Uid, str] = attrs.field(factory=dict, init=False)
 
     async def apply(self, response: PlaceResponse) -> bool:
-        """Apply the planner's decision; return True if it stayed valid.
+        """Bind pods as the planner decided; return False if changes invalidated the decision.
 
         After an invalidation, the remaining pods are replanned.
         """
@@ -152,13 +153,14 @@ class Application:
         self._placed += valid
 
     def _await_capacity(self, pods: Sequence[Pod]) -> None:
-        """Let the pods wait for terminating pods, unless capacity was freed meanwhile."""
+        """Let the pods wait for capacity of terminating pods, unless capacity was freed
+        meanwhile."""
         if self.request.leaving <= self.scheduler.changes.stopping():
             for pod in _list_planning(self.scheduler, pods):
                 self.scheduler.queue.await_capacity(pod)
 
     def _park_unschedulable(self, pods: Sequence[Pod]) -> None:
-        """Filter again on the present nodes: later changes requeue the pods by queueing hints."""
+        """Filter the unplaced pods on the present nodes, and park them as unschedulable."""
         snapshot = self.scheduler.snapshot(self.stage.view)
         feasibility = Feasibility.of(snapshot)
         by_class: dict[EquivalenceClass, Rejections] = {}
@@ -173,13 +175,14 @@ class Application:
 
 
 def _list_planning(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
-    """Return the present state of pods that remain parked for the planner."""
+    """Return the present state of the pods that are still parked for the planner process."""
     present = (scheduler.queue.in_planning(pod.uid) for pod in pods)
     return [pod for pod in present if pod is not None]
 
 
 def _is_feasible(snapshot: Snapshot, feasibility: Feasibility, binding: Binding) -> bool:
-    """Return whether the node has the decided tier and accepts the pod at present."""
+    """Return True if the node still has the tier of the decision, and accepts the pod at
+    present."""
     node = snapshot.nodes.get(binding.node)
     return (
         node is not None

@@ -93,12 +93,12 @@ class Preemptor:
 
     @property
     def busy(self) -> bool:
-        """True if any pod is nominated."""
+        """True if any pod is nominated to a node."""
         return bool(self.nominations)
 
     @property
     def enabled(self) -> bool:
-        """Return whether preemption may begin; a preemption in progress always completes."""
+        """Return True if new preemptions may begin; a preemption in progress always completes."""
         return self.as_kube_scheduler or self.configuration.current.preemption == "enabled"
 
     def consider(self, uids: Iterable[Uid]) -> None:
@@ -110,7 +110,7 @@ class Preemptor:
             self._wake.set()
 
     async def run(self) -> None:
-        """Preempt sequentially for waiting pods, in serving order, until cancelled."""
+        """Preempt for waiting pods, one at a time by priority, until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -139,7 +139,9 @@ class Preemptor:
 
     @contextmanager
     def suspend_nomination(self, uid: Uid) -> Iterator[None]:
-        """Show the capacity reserved for this pod as free; no `await` is allowed inside."""
+        """Context manager: lift the pod's capacity reservation while the pod is scheduled, without
+        `await`.
+        """
         self.mirror.withdraw(uid, silently=True)
         try:
             yield
@@ -149,7 +151,7 @@ class Preemptor:
                 self.mirror.nominate(nomination.pod, nomination.node)
 
     def keep(self, pod: Pod, node: NodeName) -> None:
-        """Nominate a pod to a node on which the caller frees capacity.
+        """Nominate a pod to a node on which the caller (capacity packing) frees capacity.
 
         The nomination lasts until `give_back`, or until the pod is bound or deleted.
         """
@@ -160,7 +162,7 @@ class Preemptor:
             self._requeue(pod.uid)
 
     def give_back(self, uid: Uid) -> None:
-        """End the pod's nomination that began with `keep`."""
+        """End the pod's nomination that `keep` began, and release the reserved capacity."""
         self._kept.discard(uid)
         self._end_nomination(uid)
 
@@ -179,7 +181,7 @@ class Preemptor:
             self.mirror.nominate(nomination.pod, nomination.node)
 
     def _find_waiting(self, uid: Uid) -> Pod | None:
-        """Return the pod if it still waits for scheduling."""
+        """Return the pod's current state if the pod still waits for scheduling."""
         pod = self.mirror.pod(uid)
         taken = self.mirror.has_reservation(uid) or uid in self.mirror.claimed
         return pod if pod is not None and pod.waits_for_node and not taken else None
@@ -237,7 +239,8 @@ class Preemptor:
                 return
 
     async def _is_hopeless(self, pod: Pod) -> bool:
-        """Return whether no preemption helps the pod, without API requests.
+        """Return True if no preemption can help the pod, as computed by the planner without API
+        requests.
 
         Raises NoResponseError.
         """
@@ -268,7 +271,7 @@ class Preemptor:
         shunned: frozenset[NodeName] = frozenset(),
         node: NodeName | None = None,
     ) -> PreemptResponse | None:
-        """Find preemption victims for the pod; return None for a pod no longer waiting.
+        """Request preemption victims for the pod from the planner; None if the pod no longer waits.
 
         Capacity reserved for less important pods counts as free. Raises NoResponseError.
         """
@@ -294,7 +297,7 @@ class Preemptor:
         raise NoResponseError("the cluster changes faster than victims are found")
 
     def _is_valid(self, response: PreemptResponse, reserved: Mapping[NodeName, Resources]) -> bool:
-        """Return whether evicting the victims makes the node feasible in the present mirror."""
+        """Return True if the pod would fit on the node at present after evicting the victims."""
         if self._find_waiting(response.pod.uid) is None:
             return False
         snapshot = self.mirror.snapshot().with_free(reserved)
@@ -306,13 +309,14 @@ class Preemptor:
         return [n for n in self.nominations.values() if n.pod.pod_class.priority < priority]
 
     def _await_capacity(self, pod: Pod, node: NodeName) -> None:
-        """Take over the nomination of a less important pod to a node with terminating pods."""
+        """Nominate the pod to a node where a lower-priority pod already awaits terminating pods."""
         if any(n.node == node for n in self._list_less_important(pod)):
             self._nominate(pod, node)
             self._requeue(pod.uid)
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
-        """Nominate the pod, and end the nominations of less important pods to the node."""
+        """Nominate the pod to the node, and end the nominations of lower-priority pods to
+        the node."""
         for lesser in self._list_less_important(pod):
             if lesser.node == node:
                 self._end_nomination(lesser.pod.uid)
@@ -321,7 +325,7 @@ class Preemptor:
         self.mirror.nominate(pod, node)
 
     async def _evict(self, uid: Uid, node: NodeName) -> None:
-        """Evict victims from the node until the pod fits.
+        """Evict preemption victims from the node until the pod fits.
 
         Raises EvictionRefusedError and NoResponseError.
         """
@@ -348,7 +352,7 @@ class Preemptor:
                 self._leaving.add(victim.uid)
 
     async def _request_eviction(self, victim: Pod, *, dry_run: bool = False) -> bool:
-        """Evict one victim by the API; return False if the victim seems to be deleted already.
+        """Evict one victim by the API; return False if the victim appears to be deleted already.
 
         Raises EvictionRefusedError.
         """
@@ -372,7 +376,9 @@ class Preemptor:
         raise EvictionRefusedError(f"{victim}: {error}")
 
     def _shun(self, pod: Pod, node: NodeName, reason: str) -> None:
-        """Exclude the node from preemptions for this pod for a while, and report the reason."""
+        """Exclude the node for a while from preemptions in favour of the pod, and report the
+        reason.
+        """
         self._end_nomination(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No room is made on node {node}: {reason}"

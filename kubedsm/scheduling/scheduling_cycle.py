@@ -1,4 +1,4 @@
-"""Immediate scheduler: the scheduling cycle, from a batch of pods in the queue to recorded binds.
+"""Immediate scheduler: the cycle that pops a batch of pods, decides placement, and binds.
 
 `Scheduler.run` repeats the cycle that kube-scheduler's schedule_one.go runs for single pods:
 
@@ -64,7 +64,9 @@ Basis = tuple[int, frozenset[NodeName]]
 
 @attrs.frozen(slots=True)
 class Stage:
-    """Subset of a batch decided together, with its view of the cluster."""
+    """Pods of a batch that are decided together, and the part of the cluster visible to the
+    decision.
+    """
 
     #: None: the whole cluster
     view: View | None = None
@@ -86,7 +88,7 @@ Decide = Callable[[Stage, list[Pod]], StageDecision | None]
 
 @attrs.frozen(slots=True)
 class PlannedBatch:
-    """Batch whose placement the planner process computes at present."""
+    """Batch whose placement the planner process is computing."""
 
     pods: list[Pod]
     began: float
@@ -103,7 +105,9 @@ class PlannedBatch:
         return _list_preferred(self.pods)
 
     def interacts_with(self, pod: Pod, surroundings: Surroundings) -> bool:
-        """Return whether the best nodes of the pod and of the batch depend on each other."""
+        """Return True if the pod's and the batch's best nodes depend on each other: same workload
+        or affinity.
+        """
 
         def is_selected(selections: Iterable[Selection], other: Pod) -> bool:
             return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
@@ -118,7 +122,7 @@ class PlannedBatch:
 
 @attrs.define(eq=False, repr=False)
 class Scheduler:
-    """Scheduling cycle over batches of pods; runs once the mirror is synced."""
+    """Scheduling loop over batches of pods; starts once the mirror is synced."""
 
     mirror: ClusterMirror
     queue: SchedulingQueue
@@ -166,14 +170,16 @@ class Scheduler:
     # 1. Gather a batch.
 
     def _apply_configuration(self, _: Configuration) -> None:
-        """Reconsider queued pods, and end the window opened under the former configuration."""
+        """After a configuration change, requeue unschedulable pods, and close the current batch
+        window.
+        """
         self.policy = self.other_policy or self.configuration.current.policy
         with self.supervisor.catch_errors("configuration"):
             self.queue.reconsider()
             self._reconfigured.set()
 
     def _early_close(self) -> asyncio.Event:
-        """Return the event for closing the batch prematurely, before the end of the window.
+        """Return an event that closes the batch before the end of the batch window.
 
         Uncontended pods close the batch at the completion of all binds in flight: another batch
         would only queue behind them. Otherwise only a configuration change closes the batch.
@@ -190,7 +196,7 @@ class Scheduler:
         return self._reconfigured
 
     def _batch_limit(self) -> int:
-        """Return the size of the next batch.
+        """Return the maximum number of pods in the next batch.
 
         Pods that compete for nodes or QoS are decided together, even above the configured size.
         """
@@ -202,7 +208,8 @@ class Scheduler:
         return max(size, CONTENDED_LIMIT) if contended else size
 
     def _schedule_batch(self) -> None:
-        """Pop a batch and schedule it; a nominated pod is scheduled alone, before the others."""
+        """Pop a batch and schedule the pods; a nominated pod is scheduled alone, before the
+        others."""
         decide, limit = self.decide_inline, self.configuration.current.batch.size
         with self.supervisor.catch_errors("window"):
             limit = self._batch_limit()
@@ -228,7 +235,8 @@ class Scheduler:
     # 2. Take a snapshot, then filter and score.
 
     def _schedule(self, waiting: list[Pod], decide: Decide) -> None:
-        """Decide on the pods, reserve capacity and begin the binds: steps 2 to 4 of the cycle.
+        """Decide placement of the pods, reserve capacity and begin binds: steps 2 to 4 of the
+        cycle.
 
         No `await` occurs, so no event is processed in between.
         """
@@ -267,7 +275,8 @@ class Scheduler:
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)
 
     def stages(self) -> tuple[Stage, ...]:
-        """Return the decision stages; several stages during partitions of sites.
+        """Return the stages in which a batch is decided: one, or several while sites are
+        partitioned.
 
         Stand-ins for pods that continue serving at a partitioned site go to the cloud. Otherwise
         unschedulable pods may go to a partitioned site: better there than nowhere.
@@ -283,14 +292,17 @@ class Scheduler:
         return snapshot if view is None else view(snapshot)
 
     def basis(self) -> Basis:
-        """Return the basis of decisions: configuration revision and partitioned nodes.
+        """Return the state that placement decisions depend on: configuration generation and
+        partitioned nodes.
 
         Any change invalidates decisions in progress.
         """
         return self.configuration.generation, self.sites.away().nodes
 
     def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
-        """Decide within `INLINE_BUDGET`; return None if the planner may find a better decision."""
+        """Decide placement on the event loop within `INLINE_BUDGET`; return None if the planner may
+        do better.
+        """
         policy, snapshot = self.policy, self.snapshot(stage.view)
         budget = self.configuration.current.batch.budget
         if not isinstance(policy, KubeDSM):
@@ -304,7 +316,7 @@ class Scheduler:
         return decided and StageDecision(snapshot, *decided)
 
     def decide_fallback(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
-        """Return the best decision found within `INLINE_BUDGET` without a solver."""
+        """Return the best placement found within `INLINE_BUDGET` seconds without a solver."""
         policy = self.policy
         if not isinstance(policy, KubeDSM):
             return self.decide_inline(stage, pods)
@@ -325,13 +337,13 @@ class Scheduler:
         )
 
     def _list_leaving(self, pods: list[Pod]) -> frozenset[Uid]:
-        """Return terminating pods with edge capacity worth awaiting by the given pods."""
+        """Return terminating pods whose edge capacity the given pods may wait for."""
         limit = self.configuration.current.batch.edge_wait
         may_wait = limit and all(self.queue.can_await_capacity(pod.uid, limit) for pod in pods)
         return self.changes.stopping() if may_wait else frozenset()
 
     def _begin_planning(self, pods: list[Pod], began: float) -> None:
-        """Hand the batch to the planner process, or park the pods until completion of another."""
+        """Hand the batch to the planner process; while another is planned, only park the pods."""
         for pod in pods:
             self.queue.begin_planning(pod)
         if self.planned is None:
@@ -339,7 +351,8 @@ class Scheduler:
             self.planning_begun.set()
 
     def _list_independent(self, pods: list[Pod], planned: PlannedBatch) -> list[Pod]:
-        """Return the pods scheduled independently of the planned batch; park the others.
+        """Return the pods that can be scheduled independently of the batch in the planner; park the
+        others.
 
         Lower-priority pods must not take capacity from the planned batch. Replicas of the same
         workloads, and pods with mutual preferences, wait too: otherwise both decisions could choose
@@ -357,12 +370,15 @@ class Scheduler:
     # 3. Reserve and bind.
 
     def advance_sampling(self, sampled: LookedAt) -> None:
-        """Continue after the sampled cloud nodes, unless another batch has advanced meanwhile."""
+        """Start the next sample of cloud nodes after the last one, unless another batch already
+        did.
+        """
         if sampled.first == self.sampling_start:
             self.sampling_start = sampled.following
 
     def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
-        """Reserve capacity and begin the binds, in the event-loop turn of their snapshot."""
+        """Reserve node capacity and begin the binds, before the event loop can change the
+        snapshot."""
         self.attempts.begin_binds(batch, bindings)
         try:
             self.manager.place(bindings)
@@ -375,7 +391,7 @@ class Scheduler:
     def end_batch(
         self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision
     ) -> None:
-        """Record a completely decided batch, with the final decision."""
+        """Record metrics, log line and decision of a completely decided batch."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
             self.listener.optimality_unproven("batch", decision.certificates)
@@ -404,7 +420,7 @@ async def batch_window(
     closed: asyncio.Event,
     limit: Callable[[], int],
 ) -> None:
-    """Wait until the batch is complete, or `closed` is set.
+    """Wait until the batch of new pods is complete, or `closed` is set.
 
     A batch is complete after `idle` seconds without a new pod, at the age of `max` seconds, or with
     `limit()` pods. The limit is evaluated once the batch has `size` pods.
@@ -425,7 +441,7 @@ async def batch_window(
 
 
 def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
-    """Return the pod selections in the affinity preferences of these pods."""
+    """Return selections of the pods named in these pods' affinity and spread preferences."""
     found: set[Selection] = set()
     for preferences in {pod.pod_class.rules.preferences for pod in pods}:
         terms = (*preferences.affinity, *preferences.anti_affinity)

@@ -63,14 +63,14 @@ class QueueStatistics:
 
 
 class SortedPods:
-    """Priority queue of pods, sorted by serving order."""
+    """Priority queue of pods, sorted by descending priority, then by order of arrival."""
 
     def __init__(self) -> None:
         self.places: dict[Uid, Place] = {}
         self.in_order: list[Place] = []
 
     def add(self, pod: Pod) -> None:
-        """Insert the pod in serving order, or move the pod after a change of priority."""
+        """Insert the pod in queue order, or move the pod after a change of priority."""
         self.discard(pod.uid)
         place = self.places[pod.uid] = serving_order(pod), pod.uid
         insort(self.in_order, place)
@@ -83,7 +83,7 @@ class SortedPods:
 
 @attrs.define
 class _FailingBinds:
-    """Pods with a common failure cause, in order of failure."""
+    """Pods whose binds failed for the same cause, in order of failure."""
 
     pods: dict[Uid, None] = attrs.field(factory=dict)
     #: earliest time of the next retry
@@ -121,7 +121,7 @@ class SchedulingQueue:
 
     @property
     def busy(self) -> bool:
-        """Return whether any pod awaits the next scheduling cycle, or the planner."""
+        """Return True if any pod awaits the next scheduling cycle, or the planner process."""
         return bool(self._planning) or len(self) > 0
 
     @property
@@ -143,7 +143,7 @@ class SchedulingQueue:
     # Changes of the cluster.
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
-        """Apply a pod change to the queue, and requeue other pods by queueing hints."""
+        """Apply a changed pod to the queue, and requeue other pods by queueing hints."""
         before, after = change.pod_before, change.pod_after
         pod = after or before
         if pod is not None:
@@ -157,7 +157,9 @@ class SchedulingQueue:
             self.help(change, mirror)
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """Requeue unschedulable pods after a cluster change: queueing hints, and freed capacity."""
+        """After a cluster change, requeue unschedulable pods by queueing hints, and pods awaiting
+        capacity.
+        """
         if change.freed is not None:
             for uid in list(self._awaiting_capacity):
                 self.add(self._pods[uid])
@@ -172,7 +174,7 @@ class SchedulingQueue:
     # Queues.
 
     def add(self, pod: Pod) -> None:
-        """Add the pod to the activeQ, or move the pod to its present place."""
+        """Add the pod to the activeQ, or reposition the pod after a change."""
         if pod.uid not in self._active.places:
             self.remove(pod.uid)
             self._notify_arrival()
@@ -180,7 +182,7 @@ class SchedulingQueue:
         self._pods[pod.uid] = pod
 
     def update(self, pod: Pod) -> None:
-        """Replace a queued pod by its new state; requeue if its requirements changed."""
+        """Replace a queued pod's state; requeue the pod if its scheduling requirements changed."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
@@ -189,7 +191,7 @@ class SchedulingQueue:
             self.add(pod)
 
     def forget(self, uid: Uid) -> None:
-        """Drop a pod that is bound or deleted."""
+        """Remove a bound or deleted pod from the queue."""
         self.remove(uid)
         self._await_until.pop(uid, None)
         self._failures.pop(uid, None)
@@ -222,7 +224,7 @@ class SchedulingQueue:
                 self._flush_due(max(due or 0.0, self._clock.monotonic()))
 
     def ready(self, limit: int) -> list[Pod]:
-        """Return up to `limit` pods of the activeQ in serving order, without removing them."""
+        """Return up to `limit` pods of the activeQ in queue order, without removing them."""
         if self._backoff or self._unschedulable.asleep:
             self._flush_due(self._clock.monotonic())
         retried = self._unschedulable.awake
@@ -231,7 +233,7 @@ class SchedulingQueue:
         return [self._pods[uid] for _, uid in first]
 
     def pop(self, limit: int) -> list[Uid]:
-        """Remove and return up to `limit` pods of the activeQ in serving order."""
+        """Remove and return up to `limit` pods of the activeQ in queue order."""
         popped = [pod.uid for pod in self.ready(limit)]
         # Equivalence classes with retried pods double the number of permitted retries.
         class_of = self._unschedulable.class_of
@@ -242,14 +244,15 @@ class SchedulingQueue:
         return popped
 
     def add_unschedulable(self, pod: Pod, plugins: frozenset[str]) -> None:
-        """Park a pod that these plugins reject on every node, until a queueing hint applies."""
+        """Park a pod as unschedulable until a queueing hint of the rejecting plugins applies."""
         self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable.add(pod, plugins, self._clock.monotonic())
         self._changed.set()
 
     def back_off(self, pod: Pod, cause: str = "") -> None:
-        """Retry the pod after a back-off; sequentially with pods of a common failure cause.
+        """Retry the pod after a back-off; pods with the same failure cause are retried one at a
+        time.
 
         Failure causes are distinguished by namespace.
         """
@@ -260,7 +263,9 @@ class SchedulingQueue:
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
 
     def end_failures(self, uid: Uid) -> None:
-        """Requeue pods with the former failure cause of a successfully bound pod."""
+        """After a successful bind, requeue pods whose binds failed for the same cause as the pod's
+        before.
+        """
         if uid not in self._cause:
             return
         failing = self._failing[self._cause[uid]]
@@ -270,17 +275,19 @@ class SchedulingQueue:
             self.add(self._pods[other])
 
     def can_await_capacity(self, uid: Uid, limit: float) -> bool:
-        """Return whether the pod's accumulated waiting time is below `limit` seconds."""
+        """Return True if the pod has waited less than `limit` seconds in total for terminating
+        pods.
+        """
         now = self._clock.monotonic()
         return self._await_until.setdefault(uid, now + limit) - now >= RESOLUTION
 
     def await_capacity(self, pod: Pod) -> None:
-        """Retry the pod when capacity is freed, or when the pod may wait no longer."""
+        """Park the pod until capacity is freed, or its maximum waiting time ends."""
         self._add_to_backoff(pod, self._await_until[pod.uid])
         self._awaiting_capacity.add(pod.uid)
 
     def begin_planning(self, pod: Pod) -> None:
-        """Park the pod until the planner responds.
+        """Park the pod until the planner process responds.
 
         Changes requeue parked pods as usual.
         """
@@ -289,11 +296,11 @@ class SchedulingQueue:
         self._planning[pod.uid] = None
 
     def in_planning(self, uid: Uid) -> Pod | None:
-        """Return the pod's current state if it is still parked for the planner."""
+        """Return the pod's current state if the pod is still parked for the planner process."""
         return self._pods[uid] if uid in self._planning else None
 
     def requeue_planning(self) -> None:
-        """Move all pods that are parked for the planner to the activeQ."""
+        """Move all pods that are parked for the planner process to the activeQ."""
         for uid in list(self._planning):
             self.add(self._pods[uid])
 
@@ -308,14 +315,16 @@ class SchedulingQueue:
         self._changed.set()
 
     def _flush_due(self, now: float) -> None:
-        """Requeue pods with expired back-off or flush interval."""
+        """Requeue pods whose back-off or flush interval (as kube-scheduler's flush) has expired."""
         if self._unschedulable.wake_due(now):
             self._notify_arrival()
         for uid in [uid for uid, due in self._backoff.items() if due <= now]:
             self.add(self._pods[uid])
 
     def _assign_turn(self, pod: Pod, cause: str, earliest: float) -> float:
-        """Return the pod's retry time, after other pods with the common failure cause."""
+        """Return the pod's retry time in monotonic seconds, after other pods with the same failure
+        cause.
+        """
         self._clear_cause(pod.uid)
         self._cause[pod.uid] = (pod.namespace, cause)
         failing = self._failing.setdefault((pod.namespace, cause), _FailingBinds())
@@ -337,7 +346,7 @@ class SchedulingQueue:
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Unschedulable:
-    """Interchangeable unschedulable pods, and the plugins by which nodes reject them.
+    """Equivalence class of unschedulable pods, and the plugins by which nodes reject them.
 
     Namespace and labels count only for plugins that use them.
     """
@@ -359,12 +368,14 @@ class Unschedulable:
 
 
 def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
-    """Return whether the queueing hint applies to changes of the given kinds."""
+    """Return True if the plugin's queueing hint applies to any of the changed properties."""
     return not matters.isdisjoint(_HEARS[hint])
 
 
 def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Return True if the changed node rejected such pods before, and accepts them now."""
+    """Return True if the changed node accepts pods of the equivalence class, and rejected them
+    before.
+    """
     pod_class, freed = candidate.pod_class, change.freed
     before, after = change.node_before, change.node_after
     if after is not None:
@@ -383,7 +394,7 @@ def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Clust
 def count_helped(
     hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
 ) -> int:
-    """Return an upper bound on the unschedulable pods that a node may accept after the change.
+    """Return an upper bound on the unschedulable pods that may become schedulable by the change.
 
     more: some node may accept such pods already.
     """
@@ -397,7 +408,7 @@ def count_helped(
 
 
 def room_for(unschedulable: Unschedulable, free: Resources) -> int:
-    """Return the number of interchangeable pods within the free resources."""
+    """Return the number of pods of the equivalence class that fit into the free resources."""
     room = dict(free.items())
     requests = unschedulable.candidate.pod_class.requests.items()
     return max(0, min((room.get(name, 0) // n for name, n in requests if n > 0), default=EVERY))
@@ -406,7 +417,7 @@ def room_for(unschedulable: Unschedulable, free: Resources) -> int:
 def still_unschedulable(
     unschedulable: Unschedulable, node: Node, cluster: Cluster
 ) -> Unschedulable | None:
-    """Update the rejecting plugins for an additional node; None if the node accepts the pods."""
+    """Add the plugin by which a new node rejects the pods; return None if the node accepts them."""
     rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None
@@ -415,7 +426,7 @@ def still_unschedulable(
 
 @attrs.define(eq=False)
 class _RejectedClass:
-    """Equivalence class of unschedulable pods, with the number of permitted retries."""
+    """Equivalence class of unschedulable pods, and the number of pods that may be retried."""
 
     why: Unschedulable
     pods: SortedPods = attrs.field(factory=SortedPods)
@@ -444,7 +455,9 @@ class UnschedulablePods:
         self.asleep: dict[_RejectedClass, float] = {}
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
-        """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
+        """Add an unschedulable pod, with its rejecting plugins; suspends retries of the equivalence
+        class.
+        """
         why = Unschedulable.of(pod, plugins)
         rejected = self.classes.setdefault(why.candidate, _RejectedClass(why))
         rejected.why, rejected.awake = why, 0
@@ -463,7 +476,9 @@ class UnschedulablePods:
             self.asleep.pop(rejected, None)
 
     def help(self, change: Change, mirror: ClusterMirror) -> bool:
-        """Wake equivalence classes with positive queueing hints; return whether any exists."""
+        """Permit retries of equivalence classes whose queueing hints apply; return True if any
+        does.
+        """
         if change.known is not None:
             return self.wake_all()
         matters, woken, new = change.matters, False, change.node_after
@@ -485,13 +500,15 @@ class UnschedulablePods:
         return False
 
     def wake_all(self) -> bool:
-        """Make all unschedulable pods ready for a retry; return True if there are any."""
+        """Permit a retry of every unschedulable pod; return True if there are any."""
         for rejected in self.classes.values():
             self._wake(rejected, EVERY)
         return bool(self.classes)
 
     def wake_due(self, now: float) -> bool:
-        """Wake equivalence classes with an expired flush interval; return whether any exists."""
+        """Permit retries of equivalence classes with an expired flush interval; return True if any
+        has.
+        """
         due = [rejected for rejected, at in self.asleep.items() if at <= now]
         for rejected in due:
             self._wake(rejected, FLUSH_LIMIT)

@@ -1,4 +1,4 @@
-"""Site monitor: partitions of sites, and the stabilisation period after each.
+"""Monitor of edge sites: network partitions, and the stabilisation period after each.
 
 State is kept in memory only: after a restart a site that is back counts as stable.
 """
@@ -64,7 +64,8 @@ class Sites:
         self.configuration.observe(lambda _: self._invalidate())
 
     def observe(self, change: Change) -> None:
-        """Observe node changes: recompute site partitions, and log readiness changes."""
+        """Apply a changed node: recompute which sites are partitioned, and log readiness
+        changes."""
         if change.node_before != change.node_after:
             self._invalidate()
             _log_readiness(change.node_before, change.node_after)
@@ -74,7 +75,7 @@ class Sites:
         self._news.set()
 
     async def run(self, on_cut: Callable[[frozenset[NodeName]], None]) -> None:
-        """Report the nodes of each partition once, until cancelled."""
+        """Log and report newly partitioned nodes, once per partition, until cancelled."""
         await self.synced.wait()
         reported = frozenset[NodeName]()
         while True:
@@ -91,7 +92,7 @@ class Sites:
                 continue
 
     def away(self) -> Away:
-        """Return the partitioned and stabilising sites."""
+        """Return the sites that are partitioned or stabilising, with their nodes."""
         now = self.clock.monotonic()
         # During partitions, changes of pods at partitioned sites matter as well.
         changed = bool(self._away.cut) and self.mirror.changes != self._changes
@@ -101,7 +102,7 @@ class Sites:
         return self._away
 
     def stand_ins(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the pending replacements of pods that continue serving at a partitioned site.
+        """Return pending replacements of pods that still run at a partitioned site.
 
         Per workload, the oldest pending pods, up to the number of serving pods.
         """
@@ -192,5 +193,5 @@ def _log_readiness(before: Node | None, after: Node | None) -> None:
 
 
 def _readiness(node: Node) -> str:
-    """Return the status of the Ready condition, by the taints."""
+    """Return the node's Ready status, derived from its taints."""
     return next((_READINESS[t.key] for t in node.taints if t.key in _READINESS), "True")

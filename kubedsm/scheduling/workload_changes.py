@@ -1,4 +1,4 @@
-"""Observed changes of workloads: quiet periods, and pods that start or stop at present.
+"""Observed changes of workloads: time since the last change, and pods now starting or terminating.
 
 A workload changes when a pod is created or deleted, except by a migration. The suggester estimates
 the duration of benefits from quiet periods. Quiet periods are kept in memory only: after a restart
@@ -90,11 +90,12 @@ class WorkloadChanges:
             self._edge = QuietPeriods(now) if self._edge is None else self._edge.end_period(now)
 
     def quiet(self) -> Quiet:
-        """Return the quiet periods of all workloads, as observed so far."""
+        """Return how long each workload has been unchanged (its quiet period), as observed
+        so far."""
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
-        """Return whether starting or terminating pods should be Ready or deleted in a moment.
+        """Return True while starting or terminating pods are expected to be Ready or deleted soon.
 
         Pods of plans do not count: suggestions exclude their workloads in any case.
         """
@@ -103,20 +104,22 @@ class WorkloadChanges:
         return not all(uid in self.followed for uid in (*self._starting, *self.stopping()))
 
     def stopping(self) -> frozenset[Uid]:
-        """Return the terminating pods with an expected deletion within `SETTLING` seconds."""
+        """Return the terminating pods that should be deleted within `SETTLING` seconds."""
         now = self.clock.monotonic()
         self._stopping = {uid: due for uid, due in self._stopping.items() if now < due}
         return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
-        """Return the seconds until quiet periods are long enough for another suggestion."""
+        """Return the seconds until workloads are unchanged long enough for another migration
+        suggestion.
+        """
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))
 
 
 def _begin_at(known: QuietPeriods | None, created: float) -> QuietPeriods:
-    """Begin a quiet period at the creation time of a pod, unless a later change is known."""
+    """Begin a workload's quiet period at the creation of a pod, unless a later change is known."""
     if known is None:
         return QuietPeriods(created)
     return attrs.evolve(known, since=max(known.since, created))

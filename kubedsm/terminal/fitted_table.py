@@ -44,7 +44,7 @@ class Column:
 
 @attrs.frozen
 class FittedTable:
-    """Table with column widths computed at printing."""
+    """Terminal table whose column widths are computed for the terminal at printing."""
 
     columns: Sequence[Column]
     title: str | None = None
@@ -93,7 +93,9 @@ class FittedTable:
         return made
 
     def _choose_columns(self, least: Sequence[int], width: int) -> list[int]:
-        """Return the fitting columns, at minimum width."""
+        """Return the indices of the columns that fit into the width; least important ones are
+        dropped.
+        """
         shown = list(range(len(self.columns)))
         spare = [(column.use, at) for at, column in enumerate(self.columns)]
         for _, at in sorted((use, at) for use, at in spare if use is not None):
@@ -103,7 +105,9 @@ class FittedTable:
         return shown
 
     def _distribute(self, measured: Sequence[Measurement], width: int) -> list[int]:
-        """Distribute the terminal width over columns: minimum widths, then fair parts."""
+        """Distribute the terminal width over columns: minimum widths, then equal shares of the
+        rest.
+        """
         widths = [each.minimum for each in measured]
         left = width - self._frame(len(widths)) - sum(widths)
         # No further column can be left out: the widest are folded.
@@ -117,13 +121,14 @@ class FittedTable:
         return [max(1, each) for each in widths]
 
     def _frame(self, columns: int) -> int:
-        """Return the frame characters next to the cells of a row."""
+        """Return the width of a row's frame and padding characters, for a number of columns."""
         each, whole = _FRAME[self.look]
         return columns * each + whole
 
 
 def _measure(column: Column, console: Console) -> Measurement:
-    """Return the minimum width without broken numbers and names, and the width of whole lines."""
+    """Return a column's minimum width (unbroken numbers and names), and its width without
+    wrapping."""
     words = [column.least, *map(cell_len, column.heading.split())]
     lines = [column.least, cell_len(column.heading)]
     for cell in column.cells:

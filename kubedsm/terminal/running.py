@@ -1,4 +1,4 @@
-"""Execution of a command line: failures are reported in a single line, never as a traceback."""
+"""Runner of a command line: failures are reported on a single line, never as a traceback."""
 
 import difflib
 import errno
@@ -50,7 +50,7 @@ class Commands(click.Group):
 
 
 def nearest(given: str, known: Sequence[str]) -> str:
-    """Return a sentence suggesting the nearest known name; empty without suggestion."""
+    """Return a sentence that suggests the most similar known name; empty if none is similar."""
     found = difflib.get_close_matches(given, known, n=1)
     return f" Did you mean {found[0]}?" if found else ""
 
@@ -84,7 +84,7 @@ class _Ended(NamedTuple):
 
 
 def _classify(error: BaseException) -> _Ended | None:
-    """Return exit code and message for an exception; None for a programming error."""
+    """Return exit code and message for an expected exception; None for a programming error."""
     match error:
         case SystemExit():
             # rich exits this way after the reader of a pipe has disappeared.
@@ -148,7 +148,7 @@ def _replace_closed_streams() -> None:
 
 
 def reserve_stdout() -> None:
-    """Redirect file descriptor 1, the output of libraries and child processes, to stderr.
+    """Redirect file descriptor 1 (output of libraries and child processes) to stderr.
 
     `sys.stdout` retains the original output under another descriptor.
     """

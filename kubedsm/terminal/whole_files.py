@@ -21,7 +21,7 @@ _LONGEST = 200
 
 @contextmanager
 def _name_errors(path: Path) -> Iterator[None]:
-    """Convert errors while writing to errors that name the file, or the missing directory."""
+    """Context manager: convert OS errors to errors that name the file, or the missing directory."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def _name_errors(path: Path) -> Iterator[None]:
 
 
 class _TargetFile(io.FileIO):
-    """Unbuffered file; exceptions mention the target."""
+    """Unbuffered temporary file whose exceptions name the target file."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         super().__init__(descriptor, "wb")
@@ -45,7 +45,8 @@ class _TargetFile(io.FileIO):
 
 @contextmanager
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Yield a temporary file, whose content replaces the target unless an error ends the block.
+    """Context manager: yield a temporary file that replaces the target, unless an error ends the
+    block.
 
     Existing files keep their permissions; `mode`, minus the umask, applies to new files. Special
     files, such as /dev/stdout, are written directly. Raises OSError.
@@ -67,7 +68,8 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def _open_aside(target: Path, mode: int) -> tuple[int, Path | None]:
-    """Return an open descriptor, and the temporary path, if different from the target."""
+    """Open a temporary file next to the target; return descriptor and temporary path, if
+    different."""
     flags, kept = os.O_WRONLY | os.O_CLOEXEC, None
     if target.exists():
         # Unwritable files are not replaced either.
@@ -84,13 +86,13 @@ def _open_aside(target: Path, mode: int) -> tuple[int, Path | None]:
 
 
 def write_whole(path: Path, content: bytes | str, mode: int = 0o666) -> None:
-    """Write the content as a whole. Raises OSError."""
+    """Write a file atomically. Raises OSError."""
     with whole_file(path, mode) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def append_whole(path: Path, line: bytes) -> None:
-    """Append the whole line to the file, or leave the file unchanged. Raises OSError."""
+    """Append a line to the file completely, or leave the file unchanged. Raises OSError."""
     with _name_errors(path), path.open("ab", buffering=0) as file:
         before = file.tell()
         try:

@@ -1,4 +1,4 @@
-"""Access control of the page: known hosts, the token, and headers for browsers.
+"""Access control of the dashboard page: known host names, bearer token, and browser headers.
 
 Pages of other sites must not obtain information, even if their host name resolves to this machine
 (DNS rebinding). Requests must therefore use an address, `localhost` or a configured name. With a
@@ -54,7 +54,7 @@ class TokenFileError(Problem):
 
 
 class TokenFile:
-    """Token in a file, read again when the file changes, as a mounted Secret does."""
+    """Bearer token in a file, read again when the file changes, as a mounted Secret does."""
 
     def __init__(self, path: Path) -> None:
         """Read the token for the first time. Raise TokenFileError."""
@@ -63,7 +63,7 @@ class TokenFile:
         self._token = _read_token(path)
 
     def holds(self, token: str) -> bool:
-        """Return True for the current token; False for a missing or empty file."""
+        """Return True if the given token equals the file's; False for a missing or empty file."""
         seen = _read_version(self._path)
         if seen != self._seen:
             self._seen = seen
@@ -109,7 +109,8 @@ class Access:
     token: TokenFile | None = None
 
     def host_is_known(self, host: str) -> bool:
-        """Return whether a Host header has an address, or a name of this server."""
+        """Return True if a Host header contains an IP address, or a permitted name of this
+        server."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
@@ -121,14 +122,16 @@ class Access:
         return True
 
     def admits(self, request: web.Request) -> bool:
-        """Return True if the request has the current token, or no token is required."""
+        """Return True if the HTTP request has the current bearer token, or no token is required."""
         header = request.headers.get("Authorization", "")
         if self.token is None:
             return True
         return header.startswith(_BEARER) and self.token.holds(header.removeprefix(_BEARER).strip())
 
     def guard(self, app: web.Application, is_public: Callable[[web.Request], bool]) -> None:
-        """Refuse requests without access; public files need no token."""
+        """Refuse HTTP requests with an unknown host or without the token; public files need no
+        token.
+        """
 
         @web.middleware
         async def check_access(

@@ -1,4 +1,4 @@
-"""Page over HTTP: its files, the stream of updates, the recording, and explanations.
+"""Dashboard page over HTTP: static files, stream of updates, recording, and explanations.
 
 The page is read-only. Access rules are in `access`.
 """
@@ -41,7 +41,7 @@ _TYPES = {
 
 
 def read_static_files() -> dict[str, bytes]:
-    """Return the page's files by their paths below /page/."""
+    """Return the contents of the page's static files by path below /page/."""
     found = {}
     for entry in _STATIC.iterdir():
         for file in entry.iterdir() if entry.is_dir() else (entry,):
@@ -53,7 +53,9 @@ def read_static_files() -> dict[str, bytes]:
 def page_app(
     stream: Stream, clock: Clock, access: Access, questions: Iterable[web.RouteDef] = ()
 ) -> web.Application:
-    """Return the application of the page; additional routes are protected, too."""
+    """Return the aiohttp application of the dashboard page; the same access control guards extra
+    routes.
+    """
     contents = read_static_files()
     packed = {name: gzip.compress(content, mtime=0) for name, content in contents.items()}
 
@@ -91,7 +93,8 @@ def page_app(
 
 
 class _Viewers:
-    """Connected viewers: each receives the stream as fast as it reads.
+    """Connected browsers and terminals: each receives the stream of updates as fast as the viewer
+    reads.
 
     The listener disconnects viewers with unread messages. Small messages disappear in the kernel's
     buffers, hence streams also end after `stream.LASTS`, and reading viewers reconnect. Above the
@@ -104,7 +107,7 @@ class _Viewers:
         self._connected: list[web.Request] = []
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Send updates to a viewer until disconnection."""
+        """Stream the page's updates to one viewer until disconnection."""
         if len(self._connected) >= MOST:
             self._drop_viewer(self._connected[0])
         # Proxies must not buffer the stream: nginx obeys this header.
@@ -130,7 +133,9 @@ class _Viewers:
         request.task.cancel()
 
     async def _send_messages(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Send messages. Raise ConnectionError if the viewer is gone, or was dropped."""
+        """Send updates to one viewer. Raise ConnectionError if the viewer disconnected, or was
+        dropped.
+        """
         if request.transport is not None:
             connection = request.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
@@ -145,13 +150,17 @@ class _Viewers:
                     await response.write(event[begin : begin + PIECE])
 
     async def end(self, _: web.Application) -> None:
-        """Disconnect all viewers: the shutdown would wait for them."""
+        """Disconnect all viewers at shutdown: the server would otherwise wait for their endless
+        streams.
+        """
         for request in self._connected:
             request.task.cancel()
 
 
 class _RecordingFile:
-    """Recording as JSON lines, compressed in a thread, and once for all requests of a moment."""
+    """Download of the page's recording: JSON lines, compressed in a thread, shared by concurrent
+    requests.
+    """
 
     def __init__(self, stream: Stream, clock: Clock) -> None:
         self._stream = stream
@@ -194,7 +203,7 @@ async def page_of(
     access: Access | None = None,
     leadership: Callable[[], Leadership | None] = Leadership,
 ) -> AsyncIterator[str]:
-    """Serve the page of the runtime, whose listener is the scene; yield its URL.
+    """Serve the dashboard page of a runtime, with rows from `scene`; yield the page's URL.
 
     leadership: returns None for a runtime without decisions, which only follows the cluster. Raise
     AddressUnavailableError.
@@ -216,7 +225,7 @@ async def app_of(
     access: Access,
     leadership: Callable[[], Leadership | None] = Leadership,
 ) -> AsyncIterator[web.Application]:
-    """Yield the application of the page, for another server."""
+    """Yield the dashboard page's aiohttp application, to be mounted in another server."""
     stream = Stream(
         lambda: scene.look(runtime, leadership(), clock.wall()),
         scene.snapshot,

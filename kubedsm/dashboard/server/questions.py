@@ -35,7 +35,7 @@ class Questions:
         return [web.get("/page/why", self.why), web.get("/page/what-if", self.what_if)]
 
     async def why(self, request: web.Request) -> web.Response:
-        """Explain one pod, node, workload, migration or decision."""
+        """Handle a request to explain one pod, node, workload, migration or decision."""
         query = query_of(request, *_KINDS)
         if len(query) != 1:
             raise refuse_request(f"name one of {', '.join(_KINDS)}")
@@ -90,7 +90,7 @@ class Questions:
         return suggester
 
     def _describe_obstacle(self) -> str:
-        """Return the obstacle to planning; empty without an obstacle."""
+        """Return why this process cannot answer what-if requests; empty if possible."""
         leadership = self._leadership()
         if leadership is None:
             return "no scheduler runs here: start kubedsm run --page"
@@ -100,7 +100,7 @@ class Questions:
 
 
 def describe_standby(leadership: Leadership) -> str:
-    """Describe the missing planning capability of a standby, and the address of the leader."""
+    """Explain that a standby computes no plans, and how to reach the leader."""
     if not leadership.leader:
         return "this scheduler is a standby and plans nothing; the leader is not known"
     where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"

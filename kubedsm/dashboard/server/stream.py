@@ -27,7 +27,7 @@ _NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Stream:
-    """Periodic evaluation, recording, and transmission of changes to viewers.
+    """Periodic recomputation of the page's rows: records changes, and transmits them to viewers.
 
     `stirred` is set for short-lived changes, which require an immediate evaluation.
     """
@@ -57,7 +57,9 @@ class Stream:
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
-        """Evaluate and record changes periodically, until cancelled; errors are logged."""
+        """Recompute the page's rows and record changes periodically, until cancelled; errors are
+        logged.
+        """
         while True:
             await self._await_look()
             with self._supervisor.catch_errors("page"):
@@ -79,7 +81,7 @@ class Stream:
             self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """Return the version that a viewer already received, if from this process."""
+        """Return the version that the viewer has already received from this process; else None."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 

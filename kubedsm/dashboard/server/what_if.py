@@ -105,7 +105,7 @@ def _shorten_text(text: str) -> str:
 def explain_what_if(
     imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Explanation[None]:
-    """Explain the response to a what-if request; configuration: currently effective."""
+    """Explain in sentences and tables the migrations that the hypothetical changes would cause."""
     return Explanation(
         "What would be done",
         tuple(_describe_result(imagined, configuration)),

@@ -14,7 +14,7 @@ HELD = 3.0
 
 @attrs.frozen
 class Scenery:
-    """Rows from which the headline is derived: nodes, pods, workloads and migrations."""
+    """Rows of nodes, pods, workloads and migrations, from which the headline is derived."""
 
     nodes: Mapping[str, NodeRow]
     #: pending opted-in pods
@@ -26,7 +26,7 @@ class Scenery:
 
 
 def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now: float) -> str:
-    """Describe the current scheduler activity in one line: the first applicable description.
+    """Describe the scheduler's most important current activity in one line.
 
     placed: recently bound pods. Precedence: another leader, unfinished migrations, partitioned
     sites, recently finished migrations, new pods, pending pods, missed QoS targets.
@@ -80,7 +80,7 @@ def describe_migration(move: MoveRow) -> str:
 
 
 def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
-    """Return the nodes with the specified state by site."""
+    """Return the names of the nodes in the given state, by site."""
     sites: dict[str, list[str]] = {}
     for name, node in nodes.items():
         if node.state == state:
@@ -97,7 +97,7 @@ def _describe_away(nodes: Mapping[str, NodeRow]) -> str:
 
 
 def count_new_pods(by_tier: Mapping[Tier, int]) -> str:
-    """Count new pods by tier."""
+    """Describe the number of newly bound pods at the edge and in the cloud."""
     names = {Tier.EDGE: "the edge", Tier.CLOUD: "the cloud"}
     there = {names[tier]: number for tier in names if (number := by_tier.get(tier))}
     text = counted(sum(by_tier.values()), "new pod")

@@ -1,4 +1,4 @@
-"""Table of migrations: unfinished migrations with the current step, and recent migrations."""
+"""Page table of migrations: unfinished migrations with the current step, and recent migrations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,7 +21,7 @@ LAST = 50
 
 
 class MigrationTable(RowTable[MoveRow]):
-    """Rows of migrations, and the associated migration of each pod."""
+    """Page rows of migrations, and for each pod the key of its migration."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class MigrationTable(RowTable[MoveRow]):
         self.of_pods: dict[Uid, str] = {}
 
     def observe_steps(self, plan: Plan, steps: Sequence[Step]) -> bool:
-        """Record progress of a plan; return True for a plan with migrations."""
+        """Record the changed steps of a plan; return True if the plan contains migrations."""
         if plan.restores_only or not any(step.move for step in steps):
             return False
         self._advanced.update(step.move for step in plan.steps)
@@ -51,7 +51,7 @@ class MigrationTable(RowTable[MoveRow]):
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
-        """Recompute migration rows of recent decisions; return None if unchanged."""
+        """Recompute the rows of recently decided migrations; return the changed rows, or None."""
         record = runtime.decisions.record
         newest = next(record.newest_first(), None)
         number = newest.number if newest else 0

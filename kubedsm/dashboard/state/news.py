@@ -1,4 +1,6 @@
-"""News: decisions, ends of migrations, Events, and changed states of nodes and the scheduler."""
+"""Recent activity on the page: decisions, ended migrations, Events, and changed node or scheduler
+states.
+"""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +42,7 @@ class WrittenEvent(NamedTuple):
 
 
 class NewsTable(RowTable[NewsRow]):
-    """Table of recent news on the page, by number."""
+    """Page table of recent activity, keyed by consecutive number."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -59,7 +61,9 @@ class NewsTable(RowTable[NewsRow]):
     def look(
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
-        """Append recent news chronologically; return the differences. `pods`: existing pods."""
+        """Append activity since the last call in chronological order; return the changed rows.
+        `pods`: existing pods.
+        """
         events = list(self._events)
         self._events.clear()
         rows: dict[str, NewsRow | None] = {}
@@ -91,7 +95,8 @@ class NewsTable(RowTable[NewsRow]):
 
 
 def news_of_decisions(entries: Sequence[Entry], pods: Mapping[Uid, Pod]) -> Iterator[NewsRow]:
-    """Yield news rows of decisions, oldest first; many batches share a row.
+    """Yield activity rows about placement and migration decisions, oldest first; many batches share
+    a row.
 
     `pods`: existing pods.
     """
@@ -141,7 +146,7 @@ def _describe_batch(choices: Sequence[PodChoice]) -> str:
 
 
 def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -> Iterator[NewsRow]:
-    """Yield news rows for the begin or the end of a migration."""
+    """Yield activity rows about the start or the end of a migration."""
     if after is None or after.state in ("proposed", "planned", before and before.state):
         return
     text = describe_migration(after)
@@ -161,7 +166,7 @@ def news_of_migration(key: str, before: MoveRow | None, after: MoveRow | None) -
 
 
 def news_of_events(events: Sequence[WrittenEvent]) -> Iterator[NewsRow]:
-    """Yield news rows of Kubernetes Events; Events with the same reason share a row."""
+    """Yield activity rows about Kubernetes Events; Events with the same reason share a row."""
     by_reason = defaultdict[str, list[WrittenEvent]](list)
     for each in events:
         by_reason[each.reason].append(each)
@@ -195,7 +200,7 @@ _STATES = {
 
 
 def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iterator[NewsRow]:
-    """Yield news rows of added, removed and changed nodes; nodes of a site share a row."""
+    """Yield activity rows about added, removed and changed nodes; nodes of a site share a row."""
     before = {name: was for name, (was, _) in changed.items() if was is not None}
     after = {name: now for name, (_, now) in changed.items() if now is not None}
     for state, text in _SITES.items():
@@ -217,7 +222,7 @@ def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iter
 
 
 def news_of_status(before: StatusRow, after: StatusRow, at: float) -> Iterator[NewsRow]:
-    """Yield news rows about the scheduler: role, configuration, pause and problems."""
+    """Yield activity rows about the scheduler: role, configuration, pause switch and problems."""
     if before.role != after.role or before.leader != after.leader:
         leads = "this scheduler leads" if after.role == "leading" else ""
         leads = leads or (f"{after.leader} leads" if after.leader else "no leader is known")

@@ -1,4 +1,4 @@
-"""Scene: all rows of the page, and the differences since the last evaluation.
+"""Dashboard scene: all rows of the page, and the changed rows since the last evaluation.
 
 The scene observes each change of the mirror, and recomputes rows at evaluation. Thousands of
 changes per second thus cost no more than the finally differing rows.
@@ -42,7 +42,7 @@ _WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
-    """Owner of the page's tables: collects changes, and recomputes rows at each evaluation."""
+    """Owner of the page's tables: collects scheduler callbacks, and recomputes changed rows."""
 
     def __init__(self, clock: Clock) -> None:
         self._version = 0
@@ -99,11 +99,11 @@ class Scene(Listener):
         self._news.event_written(about, reason, note, warning)
 
     def loop_late(self, seconds: float) -> None:
-        """Callback: record event loop lag in seconds."""
+        """Callback: record the event loop's lag in seconds."""
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Recompute all rows of the page; return the differences, if any.
+        """Recompute all rows of the page; return the changed rows, if any.
 
         leadership: None for a runtime without decisions, which only follows the cluster.
         """
@@ -175,12 +175,12 @@ class Scene(Listener):
 
     @property
     def status(self) -> StatusRow:
-        """Status as of the last evaluation; requires a previous evaluation."""
+        """Row with the scheduler's status, as of the last evaluation, which must have happened."""
         return self._status_table.rows["now"]
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """Rows of migrations as of the last evaluation."""
+        """Page rows of migrations, as of the last evaluation."""
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Status row: role, settings, and counters of the scheduler."""
+"""Status row of the page: the scheduler's role, settings, and counters."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ class WorkCounters:
             self._since.pop(gone.uid, None)
 
     def count_bind(self, pod: Pod) -> None:
-        """Count an observed bind."""
+        """Count a bind that the watch confirmed, with its latency."""
         now = self._clock.monotonic()
         self.bound += 1
         self._bound.append((now, pod.node_name, now - self._since.get(pod.uid, now)))
@@ -74,7 +74,7 @@ class WorkCounters:
         return round(1000 * seconds[min(len(seconds) - 1, int(part * len(seconds)))], 1)
 
     def count_recent(self, nodes: Mapping[NodeName, Node]) -> Counter[Tier]:
-        """Count the pods bound a moment ago, by tier."""
+        """Count the pods bound in the last few seconds, by tier of their node."""
         since = self._clock.monotonic() - NEWS
         there = (nodes.get(node) for at, node, _ in self._bound if at > since and node)
         return Counter(node.tier for node in there if node is not None and node.tier)

@@ -26,7 +26,7 @@ REFRESH = 5.0
 
 
 class Difference(NamedTuple, Generic[R_co]):
-    """Difference of one row between evaluations; None for a nonexistent or deleted row."""
+    """Changed row of a page table, before and after; None for a nonexistent or deleted row."""
 
     before: R_co | None
     after: R_co | None
@@ -39,12 +39,12 @@ class RowTable(Generic[R]):
         self.rows: dict[str, R] = {}
 
     def replace(self, now: Mapping[str, R]) -> dict[str, Difference[R]]:
-        """Replace all rows of the table; return the differences."""
+        """Replace all rows of the table; return the changed rows."""
         gone: dict[str, R | None] = dict.fromkeys(self.rows.keys() - now.keys())
         return self.update({**gone, **now})
 
     def update(self, rows: Mapping[str, R | None]) -> dict[str, Difference[R]]:
-        """Set rows, and delete rows that are None; return the differences."""
+        """Set the given rows, and delete rows given as None; return the changed rows."""
         different: dict[str, Difference[R]] = {}
         for key, row in rows.items():
             before = self.rows.get(key)
@@ -74,7 +74,7 @@ class NodeTable(RowTable[NodeRow]):
                 self._touched.add(node.name)
 
     def look(self, runtime: Runtime, reading: Reading) -> dict[str, Difference[NodeRow]]:
-        """Recompute the rows of changed nodes; return the differences."""
+        """Recompute the page rows of changed nodes; return the changed rows."""
         snapshot, configuration = reading.snapshot, runtime.configuration.current
         labels = configuration.site.label
         of, touched = (reading.away, labels), set[str](self._touched)
@@ -120,7 +120,9 @@ def _round_ratio(used: float | None, of: int) -> float | None:
 
 
 class Reason(NamedTuple):
-    """Reason why a pod waits for a node, as far as known."""
+    """Reason why a pod is pending, as far as known: message, rejecting Filter plugins, awaited
+    node.
+    """
 
     message: str = ""
     #: rejecting Filter plugins for the pod
@@ -150,7 +152,7 @@ class PodTable(RowTable[PodRow]):
         self.workloads: set[Workload] = set()
 
     def touch(self, uids: Iterable[Uid]) -> None:
-        """Schedule recomputation of the pods at the next evaluation."""
+        """Mark the page rows of these pods for recomputation at the next evaluation."""
         self._touched.update(uids)
 
     def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
@@ -160,7 +162,7 @@ class PodTable(RowTable[PodRow]):
     def look(
         self, runtime: Runtime, reading: Reading, moves: Mapping[Uid, str]
     ) -> dict[str, Difference[PodRow]]:
-        """Recompute the rows of changed pods; return the differences.
+        """Recompute the page rows of changed pods; return the changed rows.
 
         `moves`: migration of each pod.
         """
@@ -275,7 +277,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
     def look(
         self, reading: Reading, pods: PodTable, *, knows_targets: bool
     ) -> dict[str, Difference[WorkloadRow]]:
-        """Recompute the rows of changed workloads; return the differences.
+        """Recompute the page rows of changed workloads; return the changed rows.
 
         knows_targets: the effective configuration is known.
         """

@@ -1,4 +1,4 @@
-"""Problems of the cluster and the scheduler, a sentence each."""
+"""Current problems of cluster and scheduler for the page, as one sentence each."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -17,7 +17,9 @@ LATE = 500.0
 def troubles(
     status: StatusRow, there: Scenery, runtime: Runtime, reading: Reading, tiers: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the problems; `tiers`: messages about tiers without nodes."""
+    """Yield the current problems of cluster and scheduler; `tiers`: warnings about tiers without
+    nodes.
+    """
     if status.role == "standby" and not status.leader:
         yield "No scheduler is known to lead: no pod is scheduled, and none is migrated."
     if unknown := runtime.pause_switch.config_map.trouble:

@@ -27,7 +27,7 @@ class NotShownError(Problem):
 
 @attrs.frozen
 class Away:
-    """Update for viewers: the scheduler does not respond at the moment."""
+    """Update for viewers: the scheduler does not respond at the moment, with the cause."""
 
     why: str
 
@@ -74,7 +74,9 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
 
 
 async def _check_response(answer: aiohttp.ClientResponse, server: str, token: str | None) -> None:
-    """Check the page's response. Raise NotShownError, or ClientError if a retry may succeed."""
+    """Check the HTTP response of a page. Raise NotShownError, or ClientError if a retry may
+    succeed.
+    """
     if answer.status == HTTPStatus.OK and answer.content_type == "text/event-stream":
         return
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

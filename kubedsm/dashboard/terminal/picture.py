@@ -1,4 +1,4 @@
-"""Picture of the scheduler in one terminal: headline, nodes, QoS targets, migrations, news.
+"""Terminal picture of the scheduler: headline, nodes, QoS targets, migrations, recent activity.
 
 With insufficient space, the parts requiring attention take precedence.
 """
@@ -59,7 +59,7 @@ _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 @attrs.frozen
 class TypedSnapshot:
-    """Rows of a snapshot, with individually typed tables."""
+    """Snapshot of the page's rows, with a typed field for each table."""
 
     #: seconds since the epoch
     at: float
@@ -78,14 +78,16 @@ class TypedSnapshot:
 
 
 class NewsCursor:
-    """Position in the news, for displaying each row once."""
+    """Position in the rows of recent activity, to display each row only once."""
 
     def __init__(self) -> None:
         self._run = ""
         self._last = -1
 
     def since(self, snapshot: Snapshot) -> Iterator[NewsRow]:
-        """Yield undisplayed news, oldest first; numbering is per process."""
+        """Yield the activity rows not yet displayed, oldest first; numbering restarts with the
+        process.
+        """
         if snapshot.run != self._run:
             self._run, self._last = snapshot.run, -1
         rows = snapshot.rows.get("news", {})
@@ -101,19 +103,20 @@ def news_line(row: NewsRow) -> str:
 
 
 def news_text(row: NewsRow) -> str:
-    """Format a news row as text, followed by its subject unless mentioned."""
+    """Format a recent-activity row as text, followed by the object's name unless already
+    mentioned."""
     about = row.pod or row.node or row.workload
     return row.text if about in row.text else f"{row.text} ({about})"
 
 
 def news_json(row: NewsRow) -> dict[str, Any]:
-    """Convert a news row to JSON fields, with the time as RFC 3339."""
+    """Convert a recent-activity row to JSON fields, with the time as RFC 3339."""
     return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
 
 
 @attrs.frozen
 class _Section:
-    """Table or list, displayed with as many rows as possible."""
+    """Section of the terminal picture: a table or list that shows as many rows as fit."""
 
     #: lines of each row
     heights: Sequence[int]
@@ -125,7 +128,9 @@ class _Section:
     render_rows: Callable[[int], Sequence[RenderableType]]
 
     def height(self, rows: int) -> int:
-        """Return the number of lines for the rows, including the line about omitted rows."""
+        """Return the section's height in lines with `rows` rows, including a line about omitted
+        rows.
+        """
         left_out = rows < len(self.heights)
         return self.beside + sum(self.heights[:rows]) + left_out if rows else 0
 
@@ -181,7 +186,8 @@ def render_picture(
 
 
 def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
-    """Return the number of rows per section: one each, the minimum, then further rows in turn."""
+    """Distribute `room` terminal lines over sections: one row each, then the minimum, then
+    in turn."""
     rows = [0] * len(sections)
 
     def fits(at: int, number: int) -> bool:
@@ -205,7 +211,7 @@ def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
 
 
 def _describe_role(status: StatusRow) -> str:
-    """Describe the scheduler's role and unusual settings."""
+    """Describe the scheduler's role (leading or standby), and modes such as dry run or pause."""
     said = {
         "leading": "leading",
         "standby": f"standby, {status.leader or 'another process'} leads",
@@ -281,7 +287,7 @@ def _node_line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
 
 
 def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
-    """Build the workloads section, in descending order of missing edge pods."""
+    """Build the workloads section, sorted by the number of pods missing at the edge."""
     order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
 
     def render_rows(rows: int) -> Sequence[RenderableType]:
@@ -315,7 +321,7 @@ def _count_others(number: int, what: str) -> list[RenderableType]:
 def _list_moves(
     moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
 ) -> Iterator[RenderableType]:
-    """Yield lines about migrations: unfinished, then planned, then failed."""
+    """Yield terminal lines about migrations: in progress, then planned, then failed."""
     order = ("moving", "planned", "proposed", "failed", "rolled back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
@@ -334,7 +340,7 @@ def _list_moves(
 
 
 def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
-    """Yield lines about pending pods, grouped by message."""
+    """Yield terminal lines about pending pods, grouped by message."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, pod in pods.items():
         if pod.state == "waiting" and not pod.scheduler:
@@ -347,7 +353,7 @@ def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
 
 
 def _list_news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
-    """Yield lines about news, latest first."""
+    """Yield terminal lines about recent scheduler activity, latest first."""
     for key in islice(sorted(news, key=int, reverse=True), MOST):
         row = news[key]
         yield _list_item(

@@ -1,4 +1,4 @@
-"""Tables and pictures fitted to terminals: unimportant parts are omitted."""
+"""Tables and pictures fitted to the terminal size: less important columns and parts are omitted."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ NARROW = 60
 
 
 class Part(NamedTuple):
-    """Optional part of a picture."""
+    """Optional part of a terminal picture, with its importance."""
 
     what: RenderableType
     #: the part of least use is left out first; None: never
@@ -33,7 +33,9 @@ class Part(NamedTuple):
 
 
 def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
-    """Return the fitting parts; among equally important parts, the first is omitted first."""
+    """Return the parts that fit into width and height; the least important, then the first, are
+    omitted.
+    """
     kept = [(part, count_lines(part.what, width)) for part in parts]
     while sum(number for _, number in kept) > height:
         spare = [each for each in kept if each[0].use is not None]
@@ -49,7 +51,7 @@ def count_lines(what: RenderableType, width: int) -> int:
 
 
 def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
-    """Return a lead, followed by text with a hanging indentation."""
+    """Return a two-column layout: a lead, and next to it text with a hanging indentation."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column()
@@ -59,7 +61,7 @@ def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
 
 @attrs.frozen
 class NodeLine:
-    """Line about a node; cpu in millicores, memory in bytes."""
+    """Line of the nodes table: usage and pods of one node; cpu in millicores, memory in bytes."""
 
     name: str
     tier: str
@@ -105,13 +107,13 @@ def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], 
 
 
 def _shared_start(names: Sequence[str]) -> str:
-    """Return the common prefix, up to the last dash or dot; empty for a single name."""
+    """Return the names' common prefix, up to the last dash or dot; empty for a single name."""
     shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071  no paths
     return shared[: max(shared.rfind("-"), shared.rfind(".")) + 1]
 
 
 def shorten(name: str, width: int) -> str:
-    """Return the name, without characters in the middle if longer than `width`."""
+    """Shorten a name to `width` characters by omitting characters in the middle."""
     if len(name) <= width:
         return name
     head = width // 2
@@ -128,13 +130,13 @@ def _format_amounts(amounts: tuple[int, int], unit: float) -> str:
 
 
 def _format_memory(used: int, of: int) -> str:
-    """Return the requested amount and the allocatable total, in a suitable unit."""
+    """Format a node's requested and allocatable memory, in a suitable unit."""
     unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
     return f"{used / unit:.1f} of {of / unit:.3g} {name}"
 
 
 def _pods_cell(pods: Mapping[str, int], room: int) -> str:
-    """Return the number of pods per service, or only totals if wider than `room`."""
+    """Format a node's pod counts per service, or only totals if longer than `room` characters."""
     listed = ", ".join(f"{count} {name}" for name, count in pods.items())
     if len(listed) <= room:
         return listed
@@ -142,7 +144,7 @@ def _pods_cell(pods: Mapping[str, int], room: int) -> str:
 
 
 def bar(used: int, of: int) -> ProgressBar:
-    """Return a progress bar in neutral colours."""
+    """Return a progress bar for `used` of `of`, in neutral colours."""
     return ProgressBar(
         total=max(1, of),
         completed=used,
@@ -154,7 +156,7 @@ def bar(used: int, of: int) -> ProgressBar:
 
 
 def target_met(missing: int, pods: int) -> Text:
-    """Describe the compliance of a workload with the QoS target."""
+    """Describe a workload's QoS target as met, or by the number of pods missing at the edge."""
     if not pods:
         return Text("-")
     if not missing:

@@ -1,4 +1,4 @@
-"""`Cluster` for commands without retries: errors name cause and remedy.
+"""API client for commands without retries: errors name cause and remedy.
 
 Explained causes: a missing right, with the grantor, and a server other than an API server.
 """
@@ -27,7 +27,7 @@ _SERVER_ERRORS = 500
 
 
 class MissingRightError(Forbidden):
-    """403 for a missing right; the message names the right and the remedy."""
+    """Error 403 for a missing RBAC right; the message names the right and the remedy."""
 
     def __init__(self, error: ApiStatusError, line: str) -> None:
         super().__init__(error.status, error.reason, error.message, error.causes)
@@ -38,7 +38,7 @@ class MissingRightError(Forbidden):
 
 
 def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
-    """Return the error of a refused request, with the missing right."""
+    """Return the error for a refused API request, which names the missing RBAC right."""
     right, where = _right_for(request)
     of = f"{right.resource}.{right.group}" if right.group else right.resource
     ours = {attrs.evolve(each, own=False) for feature in FEATURES for each in feature.rights}
@@ -52,7 +52,7 @@ def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
 
 
 def _right_for(request: Request) -> tuple[Right, str]:
-    """Return the right required by a request, and the scope."""
+    """Return the RBAC right that an API request needs, and its scope: cluster or namespace."""
     group, parts = "", request.path.strip("/").split("/")
     match parts:
         case ["apis", group, _, *parts]:
@@ -69,7 +69,7 @@ def _right_for(request: Request) -> tuple[Right, str]:
 
 
 class ExplainedCluster(ClusterFront):
-    """Wrapper of a cluster that explains refusals: missing rights, and wrong servers.
+    """API client wrapper that explains refused requests: missing RBAC rights, and wrong servers.
 
     `server` is the URL.
     """
@@ -79,7 +79,7 @@ class ExplainedCluster(ClusterFront):
         self.server = server
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request, and explain failures; see `Cluster.request`.
+        """Send an API request, and explain failures; see `Cluster.request`.
 
         Additionally raises MissingRightError, NotFound for listing an unknown resource, and
         OutcomeUnknown for responses from other servers than API servers.

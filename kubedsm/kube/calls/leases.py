@@ -1,4 +1,4 @@
-"""Reads and writes of the Lease that elects a leader.
+"""Reads and writes of the Lease for leader election.
 
 Responses of a real API server 1.36 are recorded in the contract test's scene lease.
 """
@@ -30,7 +30,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 @attrs.frozen(slots=True)
 class Term:
-    """Holder and times of a Lease. Equal terms are the same renewal."""
+    """Holder and times of a Lease; equal values stand for the same renewal."""
 
     #: empty if the Lease is free
     holder: str
@@ -46,7 +46,9 @@ class Term:
         return attrs.evolve(self, renewed=_format_time(wall))
 
     def release_at(self, wall: float) -> "Term":
-        """Return a released term: no holder, and 1 s duration for clients comparing only times."""
+        """Return the Lease content after release: no holder, and 1 s duration for clients that
+        compare only times.
+        """
         return attrs.evolve(self.renew_at(wall), holder="", seconds=1.0)
 
 
@@ -58,7 +60,9 @@ class Lease:
 
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
-    """Return a term beginning at `wall`, in seconds since the epoch."""
+    """Return the Lease content for a holder that acquires the Lease at `wall`, in seconds since the
+    epoch.
+    """
     now = _format_time(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 
@@ -72,7 +76,7 @@ async def read(cluster: Cluster, name: ObjectName, *, timeout: float) -> Lease:
 async def write(
     cluster: Cluster, name: ObjectName, known: Lease | None, term: Term, *, timeout: float
 ) -> Lease:
-    """Write the Lease, or create it if none is known.
+    """Update the Lease, or create the Lease if absent at the last read.
 
     Raises Conflict if it changed since `known`, NotFound if it or its namespace does not exist.
     """

@@ -1,4 +1,4 @@
-"""Rights of each feature: printed by `kubedsm rbac`, and granted by the manifests.
+"""RBAC rights that each feature needs: printed by `kubedsm rbac`, and granted by the manifests.
 
 A test compares permissions with actual requests: no permission is missing or superfluous.
 """
@@ -15,7 +15,7 @@ VERBS = ("get", "list", "watch", "create", "update", "patch")
 
 @attrs.frozen(slots=True)
 class Right:
-    """Verb on a resource, including the subresource: `pods/binding`."""
+    """RBAC right: a verb on a resource or subresource, such as `pods/binding`."""
 
     verb: str
     group: str
@@ -26,7 +26,8 @@ class Right:
 
     @property
     def named(self) -> bool:
-        """Return True if a rule can name the object: impossible for creation."""
+        """Return True if an RBAC rule can restrict the right to a named object: not for
+        creation."""
         return self.own and self.verb != "create"
 
 
@@ -40,7 +41,7 @@ class Feature:
 
 @attrs.frozen(slots=True)
 class Rule:
-    """Resources of an API group with identical verbs and features."""
+    """RBAC rule: resources of an API group with the same verbs, and the features that need them."""
 
     features: tuple[str, ...]
     verbs: tuple[str, ...]
@@ -151,7 +152,7 @@ FEATURES = (
 
 
 def rules(features: Iterable[Feature]) -> list[Rule]:
-    """Return rules that grant the features' rights, each right once."""
+    """Return the RBAC rules that grant the features' rights, each right once."""
     needing: dict[Right, list[str]] = {}
     for feature in features:
         for right in dict.fromkeys(feature.rights):

@@ -1,4 +1,4 @@
-"""Live reads: pods and their owners, budgets, Events, and the server itself; one request each.
+"""Reads from the API server, one request each: pods, owners, disruption budgets, Events, version.
 
 The mirror may lag, and knows no owners, Services and budgets. Hence a migration reads these objects
 right before each step. The functions raise the exceptions of `Cluster.request`, ApiStatusError for
@@ -93,7 +93,7 @@ class PodEvent:
 
 
 async def events_about(cluster: Cluster, pod: Pod, *, timeout: float) -> list[PodEvent]:
-    """Return KubeDSM's Events about the pod, oldest first."""
+    """Return the Events about the pod that KubeDSM wrote, oldest first."""
     ours = [
         PodEvent(e.event_time or e.last_timestamp or "", e.reason or "", e.message or "")
         for e in await _our_events(cluster, pod.namespace, pod.uid, timeout)
@@ -104,7 +104,7 @@ async def events_about(cluster: Cluster, pod: Pod, *, timeout: float) -> list[Po
 async def answers_to(
     cluster: Cluster, about: decoding.ConfigMap, request: str, *, timeout: float
 ) -> list[RequestAnswer]:
-    """Return a scheduler's responses to a request to migrate pods."""
+    """Return the schedulers' responses to a migration request, from Events on the ConfigMap."""
     identity = about.identity
     written = await _our_events(cluster, identity.namespace, identity.uid, timeout)
     said = [answer_in((e.metadata.annotations or {}).get(ANSWER_ANNOTATION, "")) for e in written]
@@ -133,7 +133,9 @@ class LivePod:
 
 @attrs.frozen(slots=True)
 class LiveOwner:
-    """Owner of a pod, and the owning Deployment, if any."""
+    """Owner of a pod (such as a ReplicaSet) as read from the API server, and its Deployment, if
+    any.
+    """
 
     #: the ReplicaSet and its Deployment, or the StatefulSet, no longer exist
     gone: bool
@@ -157,7 +159,7 @@ class LiveOwner:
 
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
-    """Read the current pod with the name of the given pod. Raises NotFound if absent."""
+    """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
     return _PODS.value(await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout))
 
 
@@ -235,7 +237,7 @@ async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str
 
 
 async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:
-    """Return the label keys in the owner's selector; changing a value detaches the pod."""
+    """Return the label keys in the owner's selector: changing such a label detaches the pod."""
     live = await read_pod(cluster, pod, timeout=timeout)
     if not live.owner_name:
         return frozenset()
@@ -310,14 +312,18 @@ def _selector_text(selector: Selector) -> str:
 
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services selecting a template hash: migrations would remove pods from them."""
+    """Return the Services that select a pod-template-hash: a migration would remove its pods from
+    them.
+    """
     body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
 
 
 async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
-    """Return name and allowed disruptions of each PodDisruptionBudget covering the pod."""
+    """Return name and currently allowed disruptions of each PodDisruptionBudget that covers the
+    pod.
+    """
     path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
     return [
         (budget.metadata.name, budget.status.disruptions_allowed)

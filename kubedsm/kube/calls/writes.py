@@ -1,4 +1,4 @@
-"""Writes to an API server, one request each.
+"""Writes to the API server, one request each: binds, evictions, labels, Events, ConfigMaps.
 
 Each function raises the exceptions of `Cluster.request`, or ApiStatusError for an unsuccessful
 response. No function retries: only the caller can decide about safe retries. The watch confirms the
@@ -57,7 +57,7 @@ async def bind(
     labels: Mapping[str, str],
     timeout: float,
 ) -> None:
-    """Bind the pod, and no successor of the same name, to the node.
+    """Bind the pod to the node; the uid excludes a later pod of the same name.
 
     The API server copies the Binding's annotations and labels to the pod, without validating the
     node or free capacity. Raises Conflict if the pod is already bound, terminating or replaced;
@@ -148,7 +148,7 @@ async def create_event(
 async def count_event(
     cluster: Cluster, namespace: str, name: str, *, count: int, at: float, timeout: float
 ) -> None:
-    """Set the series of an Event: `count` occurrences, at least 2, the latest at `at`.
+    """Update the series of an Event: `count` occurrences, at least 2, the latest at time `at`.
 
     All other fields are immutable. Raises NotFound for an expired Event: API servers keep Events
     for an hour after the last change.
@@ -196,7 +196,8 @@ async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: f
 async def leave_to_collector(
     cluster: Cluster, pod: Pod, replica_set: str, uid: str, *, timeout: float
 ) -> None:
-    """Make the pod a dependent of the deleted ReplicaSet, for garbage collection.
+    """Make a detached pod a dependent of its deleted ReplicaSet, for deletion by the garbage
+    collector.
 
     The garbage collector deletes pods without existing owners, regardless of disruption budgets. An
     existing ReplicaSet with this uid keeps the pod: the reference is not a controller reference.
@@ -216,7 +217,7 @@ async def annotate(
     *,
     timeout: float,
 ) -> None:
-    """Set labels and annotations. Raises Invalid if the pod was replaced."""
+    """Set labels and annotations on a pod. Raises Invalid if the pod was replaced."""
     metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
     await _patch_pod(cluster, pod, metadata, timeout)
 
@@ -251,7 +252,7 @@ async def create_config_map(
 async def put_request(
     cluster: Cluster, found: ConfigMap, request: str | None, *, timeout: float
 ) -> None:
-    """Set or remove the request to migrate pods on the ConfigMap.
+    """Set or remove the annotation on the ConfigMap that requests migrations from the scheduler.
 
     Raises Conflict if the ConfigMap has changed since reading.
     """

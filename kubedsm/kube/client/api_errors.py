@@ -1,4 +1,4 @@
-"""Classification of unsuccessful responses by HTTP status and Status object.
+"""Classification of the API server's error responses by HTTP status and Status object.
 
 Separate from `port`: command-line help must not import msgspec.
 """
@@ -69,7 +69,8 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 def status_error(status: Status, code: int) -> ApiStatusError:
-    """Return the error of a Status object; `code` is the HTTP status, for a Status without one."""
+    """Convert an API Status object to an error; `code`: HTTP status for an object without a
+    code."""
     code = status.code or code
     causes = tuple(
         (cause.reason or "", cause.field or cause.message or "")
@@ -85,7 +86,7 @@ def status_error(status: Status, code: int) -> ApiStatusError:
 
 
 def api_error(status: int, body: bytes) -> ApiStatusError:
-    """Return the error of an unsuccessful response.
+    """Convert an unsuccessful API response to an error.
 
     The body may be a Status object. Proxies and overloaded servers send HTML, plain text or
     nothing instead.
@@ -109,7 +110,7 @@ async def send(
     query: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> bytes:
-    """Send a request and return the response body.
+    """Send an API request and return the response body. Raises an error for an unsuccessful status.
 
     Raises ApiStatusError for an unsuccessful status. Raises OutcomeUnknown for a body without JSON,
     such as a proxy's page: the request may not have reached an API server.

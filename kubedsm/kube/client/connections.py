@@ -1,4 +1,4 @@
-"""Pool of warm HTTP/1.1 connections to one server, with one exchange at a time on each.
+"""Pool of open HTTP/1.1 connections to one server, each with one request at a time.
 
 A burst begins without a handshake: a small request keeps each idle connection open, before the
 server or a load balancer drops it. If all connections of the pool are slow, further ones are opened
@@ -49,7 +49,7 @@ _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Connection(asyncio.Protocol):
-    """HTTP/1.1 connection of the pool, with one exchange at a time.
+    """Pooled HTTP/1.1 connection, with one request and response at a time.
 
     Protocol for `loop.create_connection`; not reusable once `abort` or the server closed it.
     """
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """True if the connection can be used for another exchange."""
+        """True if the connection can carry another request."""
         return self._answer is None and not self._transport.is_closing()
 
     async def exchange(self, sent: bytes) -> Response:
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
 
 @attrs.define(eq=False)
 class Connections:
-    """Pool of warm HTTP/1.1 connections to one server, to be closed with `aclose`."""
+    """Pool of open HTTP/1.1 connections to one server; close with `aclose`."""
 
     #: server URL with host and port
     url: URL
@@ -174,7 +174,8 @@ class Connections:
 
     @asynccontextmanager
     async def one(self, within: float) -> AsyncIterator[Connection]:
-        """Acquire a connection for exclusive use; raise Unreachable after `within` seconds."""
+        """Acquire a pooled connection for exclusive use; raise Unreachable after `within`
+        seconds."""
         is_of_few, connection = False, None
         try:
             try:
@@ -195,7 +196,9 @@ class Connections:
     async def keep_warm(
         self, something_small: Callable[[], Awaitable[bytes]], clock: Clock
     ) -> NoReturn:
-        """Keep the connections open and in use until cancelled; failures are retried later."""
+        """Keep a few connections open by periodic small requests until cancelled; retry after
+        failures.
+        """
         while True:
             with suppress(OSError, ClusterError):
                 await self._probe_idle(await something_small())
@@ -210,7 +213,9 @@ class Connections:
         await _close_all(list(self._all))
 
     async def _acquire_place(self, within: float) -> bool:
-        """Wait for a free place in the pool; return False after `within` seconds."""
+        """Wait until the pool's limit permits another connection; return False after `within`
+        seconds.
+        """
         try:
             async with asyncio.timeout(within):
                 return await self._few.acquire()
@@ -253,7 +258,7 @@ class Connections:
             self._idle.remove(connection)
 
     async def _probe_idle(self, request: bytes) -> None:
-        """Send the request over each connection unused since the last call.
+        """Send a probe request over each idle connection, unless used since the last call.
 
         After a failure, all idle connections are closed, and OSError is raised.
         """
@@ -280,5 +285,5 @@ async def _close_all(connections: Collection[Connection]) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the error's text on one line."""
+    """Format an exception's text on one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -57,7 +57,8 @@ class Credentials:
 
     @property
     def server_name(self) -> str | None:
-        """Return the server's certificate name, if different from the URL's host."""
+        """Return the host name in the server's TLS certificate, if different from the URL's
+        host."""
         return self._loaded.configuration.tls_server_name or None
 
     @property
@@ -84,7 +85,7 @@ class Credentials:
         return context
 
     async def authorization(self) -> str | None:
-        """Return the current Authorization header, if any.
+        """Return the current Authorization header for API requests, if any.
 
         Raises CredentialsError if a necessary renewal fails.
         """
@@ -101,7 +102,8 @@ class Credentials:
         return self._header
 
     def note_rejection(self, header: str | None) -> None:
-        """Note that the server rejected the header: reload before the next request."""
+        """Record that the server rejected the Authorization header: reload before the next
+        request."""
         if header == self._header:
             self._rejected = True
 
@@ -121,7 +123,8 @@ class Credentials:
 async def from_kubeconfig(
     path: Path | None, context: str | None, environ: Mapping[str, str]
 ) -> Credentials:
-    """Load the credentials of a context: of that file, else of $KUBECONFIG or ~/.kube/config.
+    """Load the credentials of a kubeconfig context: of the given file, $KUBECONFIG or
+    ~/.kube/config.
 
     Raises CredentialsError.
     """

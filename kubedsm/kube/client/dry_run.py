@@ -1,4 +1,4 @@
-"""Read-only cluster: writes are logged, and answered with success.
+"""API client for a dry run: writes are logged, and pretended to succeed.
 
 Like kubectl's `--dry-run=client`: no write reaches the API server, and none has consequences.
 """
@@ -21,10 +21,10 @@ _NOWHERE = "not-written"
 
 
 class DryRun(ClusterFront):
-    """Wrapper of a cluster that only simulates writes; reads pass."""
+    """API client wrapper that simulates writes, and sends reads unchanged."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a read, or simulate a write with success; see `Cluster.request`."""
+        """Send a read to the API server, or simulate a successful write; see `Cluster.request`."""
         if request.method in READS:
             return await self.cluster.request(request, timeout=timeout)
         _log_write(request)

@@ -73,7 +73,7 @@ def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...
 
 
 def choose_context(paths: Sequence[Path], name: str | None) -> str:
-    """Return the name of the given or current context, after validation of the entries.
+    """Return the name of the given or current kubeconfig context, after validating its entries.
 
     Raises CredentialsError.
     """
@@ -118,7 +118,7 @@ def _read_kubeconfig(path: Path) -> _Kubeconfig:
 
 
 def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:
-    """Index entries by name; the first entry of a name wins."""
+    """Index kubeconfig entries by name; the first entry with a name has precedence."""
     return {entry.name: entry for entries in reversed(list(lists)) for entry in entries or ()}
 
 
@@ -139,7 +139,7 @@ def _one_line(error: Exception) -> str:
 
 
 def service_account_in(environ: Mapping[str, str]) -> Path:
-    """Return the directory with a pod's token and ca.crt."""
+    """Return the directory with a pod's service account token and ca.crt."""
     return Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
 
 
@@ -149,7 +149,7 @@ def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
+    """Return the proxy for a URL from HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
 
     Evaluated once per server: aiohttp would repeat this, and read ~/.netrc, for every request.
     NO_PROXY lists hosts, domains, addresses, and networks such as 10.0.0.0/8, interpreted as in Go,
@@ -170,7 +170,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach the host."""
+    """Return True if the host is a loopback address, reachable from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""`Cluster` over HTTP: the Kubernetes API.
+"""Kubernetes API client over HTTP, as an implementation of the `Cluster` protocol.
 
 kubernetes_asyncio loads and renews the credentials. Requests are raw, since typed calls consume
 five times the CPU. Bursts of writes have a dedicated connection pool, with less than half the CPU
@@ -68,7 +68,7 @@ def _make_socket(info: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class _Body(aiohttp.BytesPayload):
-    """Request body, withheld together with the headers if the request may no longer leave."""
+    """HTTP request body that refuses transmission if the write gate has shut meanwhile."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(orjson.dumps(request.body), content_type=request.content_type)
@@ -85,7 +85,7 @@ class _Body(aiohttp.BytesPayload):
 
 
 class KubernetesCluster:
-    """One API server; `async with` holds the connections."""
+    """HTTP client of one Kubernetes API server; `async with` opens and closes the connections."""
 
     def __init__(
         self, server: "Credentials", proxy: str | None = None, *, in_pod: bool = False
@@ -108,7 +108,8 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return the server of a kubeconfig context; by default the current context.
+        """Return a client for the API server of a kubeconfig context, by default the current
+        context.
 
         Raises CredentialsError.
         """
@@ -125,7 +126,8 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return the pod's own cluster, or the kubeconfig's if given or outside a pod.
+        """Return a client for the pod's own cluster, or for the kubeconfig's if given or outside a
+        pod.
 
         Sends no request. Raises CredentialsError.
         """
@@ -182,7 +184,7 @@ class KubernetesCluster:
             await self._connections.keep_warm(version, clock)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send one request and read its whole response; see `Cluster.request`."""
+        """Send one API request and read the whole response; see `Cluster.request`."""
         if request.body is not None and self._connections is not None:
             return await self._send_write(request, self._connections, timeout)
         limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
@@ -222,7 +224,7 @@ class KubernetesCluster:
     async def stream(
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a watch; see `Cluster.stream`. Its lines may be of any length."""
+        """Open a watch stream, with lines of any length; see `Cluster.stream`."""
         limits = aiohttp.ClientTimeout(total=None, connect=timeout * CONNECT_SHARE)
         refusal = b""
         try:
@@ -247,7 +249,7 @@ class KubernetesCluster:
     async def _split_lines(
         self, request: Request, response: aiohttp.ClientResponse
     ) -> AsyncGenerator[bytes, None]:
-        """Split chunks into lines, since aiohttp limits the length of a line.
+        """Split a watch stream's chunks into lines, since aiohttp limits the length of a line.
 
         A last line without its newline is incomplete, and is dropped.
         """
@@ -293,7 +295,7 @@ class KubernetesCluster:
             raise Unreachable(str(error)) from error
 
     def _encode_request(self, request: Request, authorization: str | None) -> bytes:
-        """Return the bytes of a request on the wire."""
+        """Encode an API request as HTTP/1.1 bytes."""
         body = b"" if request.body is None else orjson.dumps(request.body)
         headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
         if authorization:

@@ -1,4 +1,4 @@
-"""API server interface: requests, responses, object paths, and errors.
+"""Protocol of API clients: requests, responses, object paths, and errors.
 
 Two servers implement `Cluster`: the Kubernetes API over HTTP (`kubernetes.KubernetesCluster`) and
 the emulated cluster in this process (`emulator.front.EmulatedFront`). Lists, watches and binds are
@@ -50,10 +50,10 @@ class Response:
 
 
 class Cluster(Protocol):
-    """Protocol of an API server: requests and watch streams."""
+    """Protocol of a client of one API server: requests and watch streams."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send one request and read its whole response, whatever its status.
+        """Send one API request and return the whole response, whatever the HTTP status.
 
         Raises Unreachable without a connection, when nothing was applied. Raises OutcomeUnknown for
         a broken connection, or after `timeout` seconds, once the request may have been sent.
@@ -62,7 +62,7 @@ class Cluster(Protocol):
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager["AsyncIterator[bytes]"]:
-        """Open a watch: an iterator over its lines, without their newlines.
+        """Open a watch stream: an iterator over lines, without newlines.
 
         `timeout` bounds the wait for the response headers, not the stream. Raises as `request`
         does, and ApiStatusError for a status other than 200. A broken stream raises
@@ -71,7 +71,7 @@ class Cluster(Protocol):
 
 
 class ClusterFront:
-    """Base of clusters in front of another cluster: streams pass unchanged."""
+    """Base class of API client wrappers; passes watch streams through unchanged."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -84,7 +84,7 @@ class ClusterFront:
 
 
 class ClusterError(Problem):
-    """Failure of the API server or of the connection to it; never a bug of this program."""
+    """Error: the API server or the connection to the server failed."""
 
 
 class CredentialsError(ClusterError):
@@ -96,16 +96,16 @@ class Unreachable(ClusterError):
 
 
 def not_sent(request: Request) -> Unreachable:
-    """Return the error of a request withheld by the write gate."""
+    """Return the error for a write that the write gate stopped before transmission."""
     return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
 
 
 class OutcomeUnknown(ClusterError):
-    """The request may or may not have been applied; only the watch can tell."""
+    """Error: the API server may or may not have applied the request; only the watch can tell."""
 
 
 class ApiStatusError(ClusterError):
-    """Unsuccessful status of an API server."""
+    """Error: the API server responded with an unsuccessful HTTP status."""
 
     def __init__(
         self, status: int, reason: str, message: str, causes: tuple[tuple[str, str], ...] = ()
@@ -119,16 +119,16 @@ class ApiStatusError(ClusterError):
 
     @property
     def namespace_terminating(self) -> bool:
-        """The namespace is being deleted, and accepts no new objects."""
+        """True if the request failed because the namespace is being deleted."""
         return any(reason == "NamespaceTerminating" for reason, _ in self.causes)
 
 
 class Unauthorized(ApiStatusError):
-    """401: the credentials are not accepted."""
+    """Error 401: the API server rejects the credentials."""
 
 
 class Forbidden(ApiStatusError):
-    """403: RBAC, a quota or an admission plugin refused."""
+    """Error 403: RBAC, a quota or an admission plugin refused the request."""
 
 
 class NotFound(ApiStatusError):
@@ -136,15 +136,17 @@ class NotFound(ApiStatusError):
 
 
 class Conflict(ApiStatusError):
-    """409: already bound, another uid, a stale resourceVersion, a name taken."""
+    """Error 409: pod already bound, different uid, stale resourceVersion, or name taken."""
 
 
 class Expired(ApiStatusError):
-    """410: the resourceVersion is too old; list again."""
+    """Error 410: the watch's resourceVersion is too old, and another list is needed."""
 
 
 class Invalid(ApiStatusError):
-    """400, 405, 415, 422: an invalid request, futile to retry."""
+    """Error 400, 405, 415 or 422: the API server rejects the request as invalid; retries cannot
+    succeed.
+    """
 
 
 class DisruptionBudgetExceeded(ApiStatusError):
@@ -152,15 +154,15 @@ class DisruptionBudgetExceeded(ApiStatusError):
 
 
 class TooManyRequests(ApiStatusError):
-    """429 of priority and fairness: come back later."""
+    """Error 429: API priority and fairness rejects the request for now; retry later."""
 
 
 class ServerError(ApiStatusError):
-    """5xx: server failure. A write may or may not have been applied."""
+    """Error 5xx: the API server failed; a write may or may not have been applied."""
 
 
 def is_name(text: str) -> bool:
-    """Return True for a valid object name."""
+    """Return True for a syntactically valid name of a Kubernetes object."""
     return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
 
 
@@ -181,7 +183,8 @@ class ObjectName:
 
     @property
     def approvals(self) -> "ObjectName":
-        """The ConfigMap next to the configuration where proposals are approved.
+        """Name of the ConfigMap, next to the configuration's, where users approve proposed
+        migrations.
 
         Separate, since RBAC cannot distinguish patching annotations from patching data.
         """
@@ -194,7 +197,7 @@ class ObjectName:
 def path_of(
     group: str, namespace: str, plural: str, name: str | None = None, subresource: str = ""
 ) -> str:
-    """Return the path of a kind in a namespace, of an object, or of a subresource.
+    """Return the API path of a resource in a namespace, of an object, or of a subresource.
 
     Names come from untrusted objects. Raises Invalid for other text, which could change the path.
     """

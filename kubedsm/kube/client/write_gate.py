@@ -1,4 +1,4 @@
-"""Gate for all writes: open until a deadline, extended by each Lease renewal.
+"""Write gate: API writes pass only until a deadline, which each Lease renewal extends.
 
 A write after the deadline waits for a moment, since a delayed event loop may not have read the
 response to a renewal yet. Then the write is refused before a byte is sent. When the gate shuts,
@@ -29,7 +29,7 @@ PATIENCE, LOOK = 1.0, 0.05
 
 
 class WriteGate(ClusterFront):
-    """Wrapper of a cluster that refuses writes without leadership; initially shut.
+    """API client wrapper that refuses writes unless this process leads; initially shut.
 
     `open_until` opens the gate.
     """
@@ -44,16 +44,16 @@ class WriteGate(ClusterFront):
         self._unsettled_until = -math.inf
 
     def open_until(self, moment: float) -> None:
-        """Set the deadline, in monotonic time, also for writes in flight."""
+        """Permit writes until a deadline in monotonic seconds, including writes in flight."""
         self._until = moment
         self._changed.set()
 
     def shut(self) -> None:
-        """Close the gate immediately, so no further writes leave."""
+        """Close the gate immediately: no further write is sent."""
         self.open_until(-math.inf)
 
     async def settle(self) -> None:
-        """Close the gate, and return when no earlier write can arrive any more."""
+        """Close the gate, and wait until no earlier write can still reach the API server."""
         self.shut()
         await self._clock.sleep(max(0.0, self._unsettled_until - self._clock.monotonic()))
 
@@ -62,7 +62,7 @@ class WriteGate(ClusterFront):
         return self._clock.monotonic() < self._until
 
     async def watch(self) -> NoReturn:
-        """Abandon writes in flight when the gate shuts; runs next to the gate's users."""
+        """Cancel writes in flight when the gate shuts; runs as a background task."""
         while True:
             self._changed.clear()
             while self.is_open:
@@ -73,7 +73,7 @@ class WriteGate(ClusterFront):
             await self._changed.wait()
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request; a write only while the gate is open. See `Cluster.request`."""
+        """Send an API request; a write only while the gate is open. See `Cluster.request`."""
         if request.method in READS:
             return await self.cluster.request(request, timeout=timeout)
         if not await self._await_opening():
@@ -95,7 +95,7 @@ class WriteGate(ClusterFront):
             raise
 
     async def _await_opening(self) -> bool:
-        """Return True if the gate is open, or opens within `PATIENCE`."""
+        """Return True if the gate is open, or opens within `PATIENCE` seconds."""
         until = self._clock.monotonic() + PATIENCE
         while not self.is_open and self._clock.monotonic() < until:
             await self._clock.sleep(LOOK)

@@ -1,4 +1,4 @@
-"""Follow one ConfigMap by list and watch: configuration, pause switch, migration requests."""
+"""Reflector of one ConfigMap: configuration, pause switch, or migration requests."""
 
 import random
 from collections.abc import Callable
@@ -39,21 +39,25 @@ class FollowedConfigMap:
         )
 
     def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
-        """Call the observer with each state, including the initial state; None: no ConfigMap."""
+        """Register a callback for each state of the ConfigMap, the initial one included; None if
+        absent.
+        """
         self._observers.append(observer)
 
     async def run(self) -> NoReturn:
-        """Follow the ConfigMap forever."""
+        """List and watch the ConfigMap until cancelled."""
         await self._reflector.run()
 
     @property
     def known(self) -> bool:
-        """Return True if `found` is the current state, as far as the API server reports it."""
+        """Return True if the watch is up to date and readable, hence `found` is the ConfigMap's
+        current state.
+        """
         return self._reflector.following and not self._unreadable
 
     @property
     def trouble(self) -> str:
-        """Return the current or last failure to follow the ConfigMap; empty if there is none."""
+        """Return the current or last error of list or watch; empty if there is none."""
         return self._reflector.statistics.trouble
 
     @property

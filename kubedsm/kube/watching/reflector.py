@@ -1,4 +1,4 @@
-"""Reflector: list all objects of one kind, then watch from the version of the list.
+"""Reflector: list all objects of one kind, then watch changes from the list's resourceVersion.
 
 Rules.
 - Lists are paginated. Known objects absent from a list are reported as deleted. Only complete lists
@@ -82,7 +82,9 @@ class ReflectorStatistics:
 
 
 class StaleListError(ClusterError):
-    """Error: a list is older than an observed version, because the server lags behind."""
+    """Error: a list is older than an already observed resourceVersion, because the server lags
+    behind.
+    """
 
 
 @attrs.define(eq=False)
@@ -133,7 +135,7 @@ class Reflector(Generic[T, E]):
 
     @property
     def kind(self) -> str:
-        """Kind of the followed objects, such as `pods`."""
+        """Kind of the watched objects, such as `pods`."""
         return self._watched.kind
 
     @property
@@ -153,14 +155,14 @@ class Reflector(Generic[T, E]):
         )
 
     async def list_once(self, *, timeout: float) -> None:
-        """List without a watch; `timeout` seconds for a page.
+        """List all objects without a watch; `timeout` seconds for each page.
 
         Raises ClusterError or WireError after only a part of the objects was reported.
         """
         await self._list(timeout)
 
     async def run(self) -> NoReturn:
-        """List, unless already listed, and watch forever."""
+        """List all objects, unless already listed, and watch changes until cancelled."""
         while True:
             try:
                 while self._must_list:
@@ -228,7 +230,7 @@ class Reflector(Generic[T, E]):
         self._complete_list(awaiting)
 
     def _complete_list(self, awaiting: int) -> None:
-        """Complete a list, and notify the first `awaiting` callers."""
+        """Mark a list as complete, and wake the first `awaiting` callers of `list_anew`."""
         for listed in self._awaiting[:awaiting]:
             listed.set()
         del self._awaiting[:awaiting]
@@ -249,7 +251,8 @@ class Reflector(Generic[T, E]):
         return read_json(f"{self._watched.kind}List", response.body, List)
 
     def _check_age(self, version: str) -> None:
-        """Raise StaleListError for a list older than known versions: stale lists delete nothing.
+        """Raise StaleListError for a list older than known versions, to ignore absences in a stale
+        list.
 
         After STALE_LISTS stale lists the cluster history was rewound (a restored backup).
         """
@@ -261,14 +264,16 @@ class Reflector(Generic[T, E]):
         self._stale_lists = 0
 
     def _accept_rewind(self) -> None:
-        """Accept any version from now on as new, and notify the consumer."""
+        """Accept any resourceVersion as new after a restore of etcd, and notify the consumer."""
         self._report(f"{self._watched.kind} watch: the cluster's history was rewound")
         self._known.forget_versions()
         if self._watched.rewound is not None:
             self._on_event(self._watched.rewound)
 
     async def _watch(self) -> bool:
-        """Read one stream to its end; return True after a sufficient duration."""
+        """Read one watch stream to its end; return True if the stream lasted long enough to reset
+        back-off.
+        """
         query = {
             **dict(self._watched.selectors),
             "watch": "1",
@@ -315,7 +320,8 @@ class Reflector(Generic[T, E]):
         return lasted
 
     def _extend_deadline(self, silence: asyncio.Timeout) -> None:
-        """Extend the deadline of the stream, unless a list has to come first."""
+        """Extend the inactivity deadline of the watch stream, unless callers wait for
+        another list."""
         patience = 0.0 if self._awaiting else self._silent_after
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 
@@ -357,7 +363,7 @@ class Reflector(Generic[T, E]):
             self._report(f"{self._watched.kind} skipped: {error}{others}")
 
     def _in_trouble(self, error: ClusterError | WireError) -> None:
-        """Report a failure of list or watch, unless already reported."""
+        """Log a failure of list or watch, unless already logged."""
         refused = (
             self._on_refused is not None
             and not self.synced
@@ -381,7 +387,7 @@ def _sort_of(error: ClusterError | WireError | None) -> tuple[type, int]:
 
 
 def _spoils_version(error: ClusterError | WireError) -> bool:
-    """Return True if the watch can only continue after another list."""
+    """Return True if the error requires another list before the watch can continue."""
     return isinstance(error, Expired | Invalid) or (
         isinstance(error, ApiStatusError)
         and any(reason == "ResourceVersionTooLarge" for reason, _ in error.causes)
@@ -392,7 +398,8 @@ Key = tuple[str, str]
 
 
 class KnownObjects:
-    """Store of the existing objects of one kind (an informer's cache), with latest versions.
+    """Store of the known objects of one kind (an informer's cache), with their latest
+    resourceVersion.
 
     Rules. A uid lives once: a deleted uid never comes back. A name with another uid is another
     object, whose predecessor is gone. An object's resourceVersion never goes back.
@@ -407,7 +414,8 @@ class KnownObjects:
         return len(self._known)
 
     def take(self, seen: Identity) -> tuple[Identity, ...] | None:
-        """Store an observed object; return the objects replaced by it.
+        """Store an observed object version; return the objects of the same name that the object
+        replaces.
 
         Return None for an old version.
         """
@@ -428,7 +436,7 @@ class KnownObjects:
         return (known,)
 
     def is_outdated(self, seen: Identity) -> bool:
-        """Return True if a later version of the same object is known."""
+        """Return True if a later resourceVersion of the same object is known."""
         known = self._known.get((seen.namespace, seen.name))
         return (
             known is not None
@@ -437,7 +445,9 @@ class KnownObjects:
         )
 
     def remove(self, seen: Identity) -> Identity | None:
-        """Delete the object; return the known object of the same name, unless newer."""
+        """Delete the object from the store; return the stored object of the same name, unless
+        newer.
+        """
         key = (seen.namespace, seen.name)
         known = self._known.get(key)
         buried = seen.uid in self._gone
@@ -454,7 +464,9 @@ class KnownObjects:
         return known
 
     def keep_only(self, present: Mapping[Key, str]) -> Iterator[Identity]:
-        """Delete and yield objects not in `present` (uid by key; an empty uid matches any)."""
+        """Delete and yield stored objects absent from a list; `present`: uid by key, empty matches
+        any.
+        """
         absent = [
             known
             for key, known in self._known.items()
@@ -466,7 +478,7 @@ class KnownObjects:
             yield known
 
     def forget_versions(self) -> None:
-        """Accept any version as new, after the server's history was rewound."""
+        """Accept any resourceVersion as new, after a restore of the server's database."""
         self._known = {
             key: Identity(known.namespace, known.name, known.uid, "")
             for key, known in self._known.items()

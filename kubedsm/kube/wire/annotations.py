@@ -1,4 +1,4 @@
-"""Annotations that KubeDSM reads and writes: migration marks, migration requests, tenants' wishes.
+"""Annotations of KubeDSM: migration marks on pods, migration requests, and tenants' QoS wishes.
 
 Annotations are untrusted: any user with access to the object can write annotations. Hence length
 limits; unparsable values count as absent, with a reported reason.
@@ -44,7 +44,9 @@ class _Json(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class MoveMark(_Json, frozen=True):
-    """Mark on a pod detached by a migration, for a restarted process."""
+    """Annotation on a pod detached by a migration, which lets a restarted scheduler restore the
+    pod.
+    """
 
     plan: str
     #: name and uid of the former owner
@@ -57,7 +59,7 @@ class MoveMark(_Json, frozen=True):
 
     @property
     def began(self) -> float:
-        """Start of the migration, in whole seconds as a pod's creation; 0 if unreadable."""
+        """Start of the migration, in whole seconds since the epoch; 0 if unreadable."""
         try:
             return float(int(float(self.since)))
         except (ValueError, OverflowError):
@@ -70,7 +72,7 @@ _MARK = msgspec.json.Decoder(MoveMark)
 def mark_of(
     labels: Mapping[str, str], annotation: str | None, controller: tuple[str, str, str] | None
 ) -> MoveMark | None:
-    """Return the pod's migration mark, if complete and consistent with labels and owner.
+    """Return the pod's migration annotation, if complete and consistent with labels and owner.
 
     `controller` is kind, name and uid of the pod's owner. Immediately after detaching, the marked
     ReplicaSet is still the controller. Only a live read can confirm the migration with the owner
@@ -177,7 +179,9 @@ _MODES: dict[str, Mode] = {mode: mode for mode in MODES}
 
 
 def wishes_of(qos: str | None, migration: str | None, rate: str | None) -> Wishes | None:
-    """Return a tenant's wishes from annotation values; None without annotations."""
+    """Parse a tenant's wishes (QoS target, migration mode, rate) from annotations; None without
+    any.
+    """
     if qos is None and migration is None and rate is None:
         return None
     limit = _LONGEST_WISH

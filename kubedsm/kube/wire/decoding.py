@@ -1,4 +1,4 @@
-"""Watched kinds: path, decoder from JSON to values of `model`, and resulting events.
+"""Decoding of watched kinds: API path, conversion from JSON to `model` values, and mirror events.
 
 A malformed object raises WireError with object and field, and no other exception. Unknown fields
 are skipped. A null is an absent field, as in Go's encoder. Shared pod classes are converted once.
@@ -48,7 +48,7 @@ E = TypeVar("E")
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """Object and version: namespace, name, uid and resourceVersion."""
+    """Identity and version of an object: namespace, name, uid and resourceVersion."""
 
     namespace: str
     name: str
@@ -57,7 +57,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 class Applied(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """ADDED or MODIFIED: current state of an object."""
+    """ADDED or MODIFIED watch event: the current state of an object."""
 
     identity: Identity
     object: T
@@ -68,7 +68,7 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """BOOKMARK: all changes up to the version were delivered."""
+    """BOOKMARK watch event: all changes up to the resourceVersion were delivered."""
 
     resource_version: str
 
@@ -96,7 +96,7 @@ Shape = TypeVar("Shape", bound=schema.AnyObject)
 
 
 class Reader(Generic[Shape, T]):
-    """Decoder of a kind: from JSON to a schema struct, from the struct to a value."""
+    """Decoder for one kind of API object: from JSON to a schema struct, then to a `model` value."""
 
     def __init__(self, kind: str, shape: type[Shape], make: Callable[[Shape], T]) -> None:
         self.kind = kind
@@ -118,12 +118,13 @@ class Reader(Generic[Shape, T]):
         return self._convert_shape(source, self._read_shape(source))
 
     def item(self, source: Source) -> Applied[T]:
-        """Decode an object of a list. Raises WireError."""
+        """Decode an object from a list response. Raises WireError."""
         shape = self._read_shape(source)
         return Applied(_identity(shape.metadata), self._convert_shape(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
-        """Decode one line of a watch. Raises WireError, or the ApiStatusError of the server."""
+        """Decode one line of a watch stream. Raises WireError, or the ApiStatusError of the
+        server."""
         try:
             event = self._lines.decode(line)
         except UNREADABLE as error:
@@ -151,7 +152,7 @@ class Reader(Generic[Shape, T]):
 
 
 def read_json(kind: str, body: bytes, shape: type[S]) -> S:
-    """Decode the body of a response. Raises WireError."""
+    """Decode the JSON body of an API response. Raises WireError."""
     try:
         return msgspec.json.decode(body, type=shape)
     except UNREADABLE as error:
@@ -215,7 +216,7 @@ def _read_namespace(shape: schema.Namespace) -> Namespace:
 
 
 def _read_claim(shape: schema.Claim) -> Claim:
-    """Convert a PersistentVolumeClaim. Raises FieldError."""
+    """Convert a PersistentVolumeClaim to a `model` value. Raises FieldError."""
     metadata = shape.metadata
     if not metadata.namespace:
         raise FieldError("metadata.namespace", "missing")
@@ -271,7 +272,9 @@ _STORAGE = "/apis/storage.k8s.io/v1"
 
 @attrs.frozen(slots=True)
 class Watched(Generic[T, E]):
-    """Kind with objects of type T, reported as events of type E."""
+    """Watched kind of API object: API path, decoder to values of type T, and mirror events of type
+    E.
+    """
 
     reader: Reader[Any, T]
     path: str
@@ -340,7 +343,7 @@ SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
 
 
 def watch_config_map(namespace: str, name: str) -> Watched[ConfigMap, ConfigMap | None]:
-    """Return a kind consisting of a single ConfigMap; deletion is reported as None.
+    """Return the description for watching a single ConfigMap; deletion is reported as None.
 
     The field selector allows a role to limit the right to this name (`resourceNames`).
     """

@@ -31,7 +31,7 @@ DEEPEST = 8
 
 @attrs.frozen(slots=True)
 class Malformed:
-    """Malformed object of a dump, with name and reason."""
+    """Object of a dump that cannot be decoded, with name and reason."""
 
     kind: str
     #: as kubectl names it: shop/cart-1 for a pod, n2 for a node
@@ -53,7 +53,9 @@ class Dump:
 
     @property
     def lacking(self) -> str:
-        """Return the missing prerequisite of any decision: nodes, or readable pods."""
+        """Describe why the dump is insufficient for any decision: no readable nodes or pods; else
+        empty.
+        """
         for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
             if any(isinstance(event, applied) for event in self.events):
                 continue
@@ -67,7 +69,7 @@ class Dump:
 
 
 def read(text: bytes, source: str) -> Dump:
-    """Read a dump in JSON or YAML.
+    """Parse a cluster dump in JSON or YAML to mirror events.
 
     Raises DocumentError with one line, including `source`.
     """
@@ -78,7 +80,7 @@ def read(text: bytes, source: str) -> Dump:
 
 
 def of_objects(said: Any, source: str) -> Dump:
-    """Read a parsed dump, or objects without a textual form.
+    """Convert already parsed API objects of a dump to mirror events.
 
     Raises DocumentError.
     """
@@ -123,7 +125,9 @@ def of_objects(said: Any, source: str) -> Dump:
 def _list_assumptions(
     rules: Iterable[SchedulingRules], seen: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield missing kinds referenced by pod rules, with the resulting assumption."""
+    """Yield kinds absent from the dump that pods' scheduling rules reference, with the assumption
+    made.
+    """
     mounts = looks_at_namespaces = False
     for each in rules:
         mounts = mounts or bool(each.claims)

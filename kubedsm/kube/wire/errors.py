@@ -1,4 +1,4 @@
-"""One-line errors about malformed objects, with the object and the field."""
+"""One-line errors about malformed API objects, with the object's name and the field."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class FieldError(ValueError):
-    """Invalid field of an object."""
+    """Error: an API object has an invalid field."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -23,7 +23,7 @@ class FieldError(ValueError):
 
 
 class WireError(Problem, ValueError):
-    """Object violating the API schema."""
+    """Error: an API object violates the schema."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class WireError(Problem, ValueError):
 
 
 def unreadable(kind: str, error: Exception, source: Source, inside: str = "") -> WireError:
-    """Convert an error of msgspec, "Expected `str`, got `int` - at `$.object.spec`"."""
+    """Convert a decoding error of msgspec to a WireError with the object's name and field."""
     if isinstance(error, RecursionError):
         return wire_error(kind, "", "nested too deep", source, inside)
     if not isinstance(error, msgspec.ValidationError):
@@ -61,7 +61,7 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
 
 
 def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:
-    """Return a WireError with the object's name, if readable."""
+    """Return a WireError that includes the object's name, if readable."""
     try:
         shape = msgspec.json.decode(source)
     except UNREADABLE:

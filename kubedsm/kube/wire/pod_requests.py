@@ -21,7 +21,9 @@ _POD_LEVEL = ("cpu", "memory")
 
 
 class Reports(NamedTuple):
-    """Resources reported by the kubelet, different from requests during a resize."""
+    """Resources of a pod's containers as reported by the kubelet, different from requests during a
+    resize.
+    """
 
     #: in the order of the containers, or empty if nothing is reported of any
     containers: tuple[Reported, ...] = ()
@@ -37,7 +39,7 @@ _NO_REPORTS = Reports()
 
 
 def parse_amounts(amounts: Amounts, path: str) -> dict[str, int]:
-    """Millicores of cpu, whole units of everything else, by resource.
+    """Parse resource quantities to integers: millicores of cpu, whole units of other resources.
 
     Raises FieldError, with `path` before the resource's name.
     """
@@ -57,7 +59,7 @@ def pod_requests(
     pod_level: Amounts = (),
     reports: Reports | None = None,
 ) -> Resources:
-    """Return the peak requests over the pod's life, and one of `pods`.
+    """Return the pod's peak resource requests over its life, plus one of resource `pods`.
 
     Init containers are in order, each with a sidecar flag (restartPolicy Always). An init container
     runs concurrently with earlier sidecars; the containers run concurrently with all sidecars.
@@ -113,7 +115,9 @@ def _effective_amounts(
 
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
-    """Return the pod-level requests, which replace the containers', without overhead."""
+    """Return the pod-level resource requests without overhead, which replace the containers'
+    requests.
+    """
     at_pod = _pod_level_amounts(parse_amounts(asked, "spec.resources.requests"))
     if not at_pod:
         return {}

@@ -1,4 +1,4 @@
-"""Decode pods: individual fields, and the shared pod class with its scheduling rules."""
+"""Decoder of pods: individual fields, and the pod class (scheduling rules) shared by equal pods."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -48,7 +48,8 @@ _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
-    """Rarely used scheduling fields of a pod, as a cache key."""
+    """Rarely used scheduling fields of a pod, such as ports, volumes and affinity, as a
+    cache key."""
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()
@@ -122,7 +123,7 @@ def pod_of(shape: schema.Pod) -> Pod:
 
 @lru_cache(maxsize=4096)
 def _image_names(images: tuple[str, ...]) -> tuple[str, ...]:
-    """Return image names with the default tag where none is given."""
+    """Return container image names, with the default tag added where absent."""
     return tuple(
         intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
         for image in images
@@ -131,12 +132,12 @@ def _image_names(images: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _intern_labels(labels: Pairs) -> Mapping[str, str]:
-    """Return a shared object for equal labels."""
+    """Return one shared object for equal label sets, to save memory."""
     return dict(labels)
 
 
 def _why_untouchable(annotations: schema.Annotations) -> str:
-    """Return why the pod must not leave the node; empty if permitted."""
+    """Return the reason why annotations forbid moving the pod off its node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
     if annotations.mirror is not None:
@@ -157,7 +158,7 @@ def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
 
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
-    """Return the resources reported by the kubelet; None if equal to the requests."""
+    """Return the container resources reported by the kubelet; None if equal to the requests."""
     pairs = (
         (spec.containers, status.container_statuses),
         (spec.init_containers, status.init_container_statuses),
@@ -174,7 +175,7 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
 
 
 def _may_differ(containers: list[schema.Container], statuses: list[schema.ContainerStatus]) -> bool:
-    """Return True if reports may differ from requests; statuses mostly follow spec order."""
+    """Return True if the resources in container statuses may differ from the requests."""
     if len(containers) != len(statuses):
         return True
     for container, status in zip(containers, statuses):  # noqa: B905 - equally long, see above
@@ -225,7 +226,7 @@ def _pod_class(
 def _read_demands(
     metadata: schema.Metadata, spec: schema.PodSpec, namespace: str, labels: Mapping[str, str]
 ) -> Demands | None:
-    """Return the rare demands of a pod; None without any."""
+    """Return the pod's rarely used scheduling fields (Demands); None if all are empty."""
     ports = _host_ports(spec)
     claimed, mounted = _claims_and_disks(spec.volumes or (), namespace, metadata.name)
     affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
@@ -262,7 +263,7 @@ def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
 
 
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
-    """Return the complete migration mark of the pod, if any."""
+    """Return the complete migration annotation of the pod, if any."""
     owner = controller_of(metadata)
     annotation = metadata.annotations.move if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
@@ -276,7 +277,7 @@ def _workload_of(
     owner: schema.Owner | None,
     mark: MoveMark | None,
 ) -> Workload:
-    """Return the pod's workload, also for a pod detached by a migration.
+    """Return the workload that owns the pod, also for a pod detached by a migration.
 
     Detaching transfers the template hash to a different label.
     """
@@ -300,7 +301,7 @@ def _resolve_owner(namespace: str, kind: str, name: str, template: str) -> Workl
 def _scheduling_rules(
     node_selector: Pairs, tolerations: tuple[schema.Toleration, ...], demands: Demands
 ) -> SchedulingRules:
-    """Return the rules of a pod.
+    """Return the pod's scheduling rules: selector, tolerations, affinity, spread and volumes.
 
     Order and repetition are mostly insignificant: equivalent rules must compare equal.
 
@@ -382,7 +383,9 @@ def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] 
 def _require_same(
     keys: tuple[str, ...] | None, operator: str, own: dict[str, str]
 ) -> list[Requirement]:
-    """Return a requirement with the pod's own value for each existing label."""
+    """Return label requirements with the pod's own values, for matchLabelKeys and
+    mismatchLabelKeys.
+    """
     return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
 
 

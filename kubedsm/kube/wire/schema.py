@@ -1,4 +1,4 @@
-"""Schema of the API's JSON with original field names, restricted to required fields.
+"""Schema of the API server's JSON, restricted to the fields that KubeDSM reads.
 
 Fields that servers may omit or set to null are optional. `decoding` interprets absent fields. The
 decoder skips unknown fields.
@@ -140,7 +140,7 @@ class Owner(Wire, frozen=True):
 
 
 class Annotations(Wire, frozen=True):
-    """Annotations read by KubeDSM."""
+    """Annotations of API objects that KubeDSM reads."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
@@ -275,7 +275,7 @@ class Node(AnyObject, frozen=True):
 
 
 class Phase(Wire, frozen=True):
-    """Status of a Namespace or of a PersistentVolumeClaim."""
+    """Status with only a phase, of a Namespace or a PersistentVolumeClaim."""
 
     phase: str | None = None
 
@@ -368,7 +368,8 @@ class ListMetadata(Wire, frozen=True):
 
 
 class List(Wire, frozen=True):
-    """Page of a list with undecoded items: malformed items do not affect other items."""
+    """Page of a list response, with items not yet decoded: a malformed item does not affect
+    others."""
 
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None
