@@ -5,7 +5,7 @@ import attrs
 
 @attrs.frozen(slots=True)
 class Begun:
-    """Event: the plan may start."""
+    """Event: the first steps of the plan may start."""
 
 
 @attrs.frozen(slots=True)

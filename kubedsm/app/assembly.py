@@ -324,7 +324,7 @@ class Runtime:
         }
 
     async def run(self) -> None:
-        """Follow the cluster, schedule and migrate pods, until cancelled."""
+        """Follow the cluster, and schedule and migrate pods, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for part in (self.carry_out, self.decide, self.follow):
                 tasks.create_task(part())

@@ -115,7 +115,9 @@ class FollowedCluster:
         return {reflector.kind: reflector.statistics for reflector in self._reflectors}
 
     async def list_pods_anew(self) -> None:
-        """List all pods again; return after completion of a list started after this call."""
+        """List all pods of the cluster again; wait until a list that began after the call is
+        complete.
+        """
         await self._pods.list_anew()
 
     def _apply_tiers(self, before: Configuration) -> None:

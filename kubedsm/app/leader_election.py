@@ -87,12 +87,12 @@ class LeaseTimes:
 
 
 def identity_of(hostname: str) -> str:
-    """Return a unique identity of this process, different after a restart."""
+    """Return a unique leader-election identity of this process, different after a restart."""
     return f"{hostname}_{uuid.uuid4()}"
 
 
 def host_of(identity: str) -> str:
-    """Return the host in an identity: in a cluster, the name of the pod."""
+    """Return the host part of a leader-election identity: in a cluster, the pod's name."""
     return identity.partition("_")[0]
 
 
@@ -149,7 +149,7 @@ class Elector:
 
     @asynccontextmanager
     async def hold_lease(self, tell: Callable[[str], None]) -> AsyncIterator[None]:
-        """Hold the Lease in a `with` block, and release it.
+        """Context manager: acquire the Lease for the block, and release the Lease afterwards.
 
         If the holder seems dead, wait for the end of the Lease, and report that by `tell`. Raises
         NotLeadingError if the holder is alive or another takes over, ClusterError, and WireError.

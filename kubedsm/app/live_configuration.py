@@ -33,7 +33,7 @@ TIMEOUT = 10.0
 
 
 async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str]:
-    """Return the configuration's text in the ConfigMap, and the name of the source.
+    """Return the configuration document in the ConfigMap, and the source's name for messages.
 
     Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
     """

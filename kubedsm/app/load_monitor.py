@@ -1,4 +1,4 @@
-"""Query Prometheus periodically, and pass the measured load to the mirror.
+"""Monitor that queries Prometheus periodically, and passes the measured load to the mirror.
 
 The result of a query is used until the next result, or for `STALE` periods. Without any result,
 placement relies on resource requests. Failures are counted. Events report stale results, and the

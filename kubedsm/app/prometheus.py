@@ -244,7 +244,9 @@ def _file_in(directory: Path, name: str) -> Path | None:
 
 
 def _make_adapter(due: float, send: Send | None) -> Any:
-    """Return a transport adapter without retries and redirects, with limits on time and bytes."""
+    """Return an HTTP transport adapter without retries and redirects, with limits on time and
+    bytes.
+    """
     import requests  # noqa: PLC0415 - see above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
 
@@ -278,7 +280,9 @@ def _make_adapter(due: float, send: Send | None) -> Any:
 
 
 def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
-    """Read the response body, up to `left` bytes. Raises _SaidError above, and TimeoutError."""
+    """Read an HTTP response body of up to `left` bytes. Raises _SaidError for more, and
+    TimeoutError.
+    """
     read = bytearray()
     with response:
         if response.headers.get("Content-Encoding", "identity") != "identity":
@@ -355,7 +359,7 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
 
 
 class _NoVectorError(Exception):
-    """Error: a sample of the vector is not a number."""
+    """Error: the Prometheus response contains a sample that is not a number."""
 
 
 def _decode_vector(body: bytes) -> Vector:
@@ -375,7 +379,7 @@ def _decode_sample(series: _Series) -> Sample:
 
 
 def _innermost_cause(error: Exception) -> str:
-    """Return the root cause of an exception chain: outer messages only repeat addresses."""
+    """Return the root cause of an exception chain, since outer messages only repeat addresses."""
     reason: Any = error
     for _ in range(8):
         inner = getattr(reason, "reason", None) or next(

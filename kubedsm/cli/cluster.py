@@ -1,4 +1,6 @@
-"""Cluster of a command: connection, one-time listing, and the responsible scheduler."""
+"""Cluster access for commands: connection, one-time listing, and the scheduler in charge of the
+cluster.
+"""
 
 import asyncio
 import random
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 async def connect_cluster(
     kubeconfig: Path | None, context: str | None
 ) -> AsyncIterator[ExplainedCluster]:
-    """Connect to the cluster selected by the options."""
+    """Connect to the cluster that the options --kubeconfig and --context select."""
     async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
         yield ExplainedCluster(cluster, cluster.server)
 
@@ -79,7 +81,8 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
 async def read_snapshot(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Snapshot:
-    """List the cluster once. Raises ClusterError or WireError if nodes or pods cannot be listed."""
+    """List all objects of the cluster once. Raises ClusterError or WireError without nodes
+    or pods."""
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
 
     def apply(event: ClusterEvent) -> None:

@@ -45,7 +45,7 @@ async def read_origins(
 async def read_targets(
     server: str, kubeconfig: Path | None, context: str | None, *, names_cluster: bool
 ) -> list[QosTargetFacts]:
-    """Read the QoS targets of the scheduler at `server`.
+    """Request the workloads' QoS targets from the scheduler at `server`.
 
     Raises ClickException without a responding scheduler, or for a scheduler of another cluster.
     """
@@ -90,7 +90,9 @@ def _find_qos_origin(pod: Pod, effective: float, origins: Origins) -> str:
 
 
 def _find_weight_origin(pod: Pod, origins: Origins) -> str:
-    """Return the origin of the weight, and of the request rate if weights follow traffic."""
+    """Return the origin of a workload's QoS weight, and of the request rate if traffic determines
+    weights.
+    """
     own = origins.of_service(pod.workload, "weight")
     if origins.configuration.objective.weight == "equal":
         return own

@@ -1,4 +1,4 @@
-"""Console of commands: JSON, remarks and logs, each on its stream, and an orderly end."""
+"""Console of commands: JSON on stdout, remarks and logs on stderr, and shutdown by signals."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def remark(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(doing: str, budget: float) -> Iterator[None]:
-    """Report progress of the block on stderr every 3 seconds."""
+    """Context manager: report on stderr every 3 seconds that the block is still running."""
     ended = threading.Event()
 
     def report() -> None:
@@ -73,7 +73,7 @@ def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> 
 def _escape_values(
     _: object, __: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Escape text for the console renderer, which escapes other values itself."""
+    """Escape the text values of a log event; the console renderer escapes other values."""
     return {
         key: escape_unprintable(value) if isinstance(value, str) else value
         for key, value in event.items()
@@ -97,7 +97,7 @@ class Stop:
 
 
 def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
-    """Run the coroutine; SIGINT or SIGTERM cancels, and waits for cleanup.
+    """Run a coroutine to its end; SIGINT or SIGTERM cancels the coroutine and waits for cleanup.
 
     If `stop` is heeded, the first signal only sets `stop.asked`.
     """

@@ -1,4 +1,5 @@
-"""`kubedsm explain`: why a pod, node, workload, migration or decision is as it is."""
+"""Implementation of `kubedsm explain`: requests to the running scheduler, or reads of the
+cluster."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -88,7 +89,9 @@ async def _ask(
     kubeconfig: Path | None,
     context: str | None,
 ) -> Explanations:
-    """Request explanations from the scheduler of the named cluster, or else read the cluster."""
+    """Request an explanation from the cluster's running scheduler, or else explain from cluster
+    objects.
+    """
     if names_scheduler(kubeconfig, context):
         explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
         if explanations is not None:
@@ -105,7 +108,9 @@ async def _ask(
 async def _ask_scheduler(
     server: str, subject: Subject | None, found: Answering | None
 ) -> Explanations | None:
-    """Return the scheduler's explanations; None without a scheduler, or if it knows nothing."""
+    """Return the running scheduler's explanations; None without a scheduler, or for an unknown
+    subject.
+    """
     if found is None:
         return None
     if found.standby:
@@ -152,7 +157,7 @@ async def _ask_cluster(
 def _explain_without_scheduler(
     subject: Subject, snapshot: Snapshot, configuration: Configuration
 ) -> Explanation[Any]:
-    """Explain a node or a workload by the cluster's current state."""
+    """Explain a node or a workload from the cluster's current objects."""
     if subject.kind == "node":
         node, labels = snapshot.nodes.get(NodeName(subject.name)), configuration.site.label
         if node is not None:

@@ -78,7 +78,7 @@ def read_token(path: Path) -> str:
 
 
 def warn_if_others_may_read(path: Path) -> None:
-    """Report a token file readable by users other than the owner."""
+    """Warn about a token file that users other than the owner can read."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         remark(

@@ -33,7 +33,9 @@ MODULES = {
 
 
 class KubeDSMCommands(Commands):
-    """Commands of this distribution, and commands registered by other installed distributions."""
+    """Click group of this distribution's commands, and of commands that other distributions
+    register.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all installed commands, sorted."""
@@ -41,7 +43,8 @@ class KubeDSMCommands(Commands):
         return sorted({*super().list_commands(ctx), *registered})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, imported now; None if no installed distribution has it."""
+        """Import and return the command with the name; None if no installed distribution
+        has one."""
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found
@@ -65,7 +68,7 @@ class KubeDSMCommands(Commands):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command at the beginning of `args`; raise ClickException if missing."""
+        """Return the command that `args` begin with; raise ClickException if there is none."""
         name = args[0]
         if name in LAB_COMMANDS and name not in self.list_commands(ctx):
             raise click.ClickException(

@@ -1,4 +1,4 @@
-"""Migration advice for one snapshot: the suggestion, its JSON and its tables."""
+"""Migration advice for one cluster snapshot: suggested migrations as JSON and as tables."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -78,7 +78,8 @@ def _score(score: ClusterScore) -> dict[str, Any]:
 def advise(
     snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> Advice:
-    """Return the migrations for this snapshot; at the deadline, the best found so far."""
+    """Return suggested migrations for the cluster snapshot; at the deadline, the best found
+    so far."""
     away = Away.from_snapshot(snapshot, configuration.site.label)
     kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
@@ -91,7 +92,7 @@ def advise(
 def report_advice(
     snapshot: Snapshot, configuration: Configuration, output: str, budget: float
 ) -> Advice:
-    """Print and return the migration suggestion for the snapshot."""
+    """Print and return the suggested migrations for the cluster snapshot."""
 
     def plan() -> Advice:
         with progress("planning migrations", budget):

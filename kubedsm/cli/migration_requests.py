@@ -54,7 +54,7 @@ class Requests:
     clock: Clock
 
     async def is_paused(self, wait: float = 0.0) -> bool:
-        """Return True if migrations remain paused for `wait` seconds; report the pause."""
+        """Return True if the pause switch stays set for `wait` seconds; report the pause."""
         until = self.clock.monotonic() + wait
         while is_paused_in(await self._find(self.name)):
             if self.clock.monotonic() >= until:
@@ -120,7 +120,9 @@ class Requests:
         raise click.ClickException(f"ConfigMap {where} is changed by other clients all the time")
 
     async def _refuse_beside_another(self, found: ConfigMap, mine: str) -> None:
-        """Raise ClickException if the ConfigMap holds another unfinished request."""
+        """Raise ClickException if the ConfigMap holds another client's unfinished migration
+        request.
+        """
         try:
             standing = request_in(found.requested_moves)
         except UnreadableRequestError:

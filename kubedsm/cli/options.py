@@ -1,4 +1,4 @@
-"""Shared command options, and values composed of option groups.
+"""Command-line options shared by commands, and values composed of option groups.
 
 `--help` and completion import this module: top-level imports are minimal.
 """
@@ -96,7 +96,7 @@ def _parse_config_map(
 
 
 def dump_file(text: str, **settings: Any) -> Decorator:
-    """Add `--from`, a dump of a cluster as kubectl prints it."""
+    """Add the option `--from`: a file with cluster objects as `kubectl get -o json` prints them."""
     path = click.Path(allow_dash=True)
     text = f"{text}; - for standard input."
     return click.option("--from", "dump_path", type=path, help=text, **settings)

@@ -129,7 +129,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
 
 
 def report_packing(snapshot: Snapshot, configuration: Configuration, output: str) -> PackAdvice:
-    """Print and return the packing plan for the snapshot."""
+    """Print and return the migrations that free capacity in the cluster snapshot."""
     return print_timed(lambda: advise(snapshot, configuration), _packing_tables, output)
 
 

@@ -1,4 +1,4 @@
-"""Placement of a dump's waiting pods: the decision, its JSON and its tables."""
+"""Offline placement of the pending pods in a cluster dump, as JSON and as tables."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,7 +133,9 @@ def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
 def _explain_nodes(
     pod: Pod, rejections: Mapping[NodeName, Rejection], free: Mapping[NodeName, Resources]
 ) -> Iterator[str]:
-    """Return a line per group of nodes with the same rejection, the largest group first."""
+    """Return a line per group of nodes that reject a pod for the same reason, the largest group
+    first.
+    """
     groups = defaultdict[tuple[str, tuple[str, ...]], list[NodeName]](list)
     for name, rejection in rejections.items():
         groups[rejection.rule, rejection.reasons].append(name)

@@ -1,4 +1,4 @@
-"""The command `kubedsm rbac`: the rights that each feature needs, as a list or as roles."""
+"""The command `kubedsm rbac`: the RBAC rights that each feature needs, as a list or as roles."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Process of `kubedsm run`: scheduler, metrics, diagnostics and page."""
+"""Process of `kubedsm run`: scheduler, metrics server, diagnostics server and dashboard page."""
 
 import asyncio
 import gc
@@ -202,7 +202,7 @@ async def _freeze_listed_objects(synced: asyncio.Event) -> None:
 
 
 async def _identify_cluster(cluster: Cluster, clock: Clock, diagnostics: Diagnostics) -> None:
-    """Read the cluster's UID: commands compare clusters by UID."""
+    """Read the cluster's UID (of namespace kube-system), by which commands compare clusters."""
     while not diagnostics.cluster_uid:
         try:
             diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)

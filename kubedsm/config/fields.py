@@ -68,7 +68,8 @@ def kind_of(attribute: "attrs.Attribute[Any]") -> Kind:
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return a message suffix that suggests the known word nearest to a mistyped word."""
+    """Return an error-message suffix that suggests the known word most similar to a
+    mistyped word."""
     words = {_fold_case(word): word for word in known}
     folded = _fold_case(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)
@@ -81,7 +82,7 @@ def _fold_case(word: str) -> str:
 
 @cache
 def to_camel_case(name: str) -> str:
-    """Return the document key of a field name."""
+    """Convert a Python field name to the camelCase key of a configuration document."""
     first, *more = name.split("_")
     return first + "".join(word.capitalize() for word in more)
 
@@ -94,7 +95,7 @@ def _validate_field(_: object, attribute: "attrs.Attribute[Any]", value: object)
 
 
 def validate_fields(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
-    """Field transformer of every section: validate each field by its kind."""
+    """Field transformer for attrs section classes: validate each field by its kind."""
     return [field.evolve(validator=_validate_field) for field in fields]
 
 
@@ -105,7 +106,7 @@ def require_mapping(value: object) -> Mapping[Any, object]:
 
 
 def read_section(cls: type[_Section], value: object) -> _Section:
-    """Return the section of a document; an absent or null key has its default.
+    """Parse a configuration section from a document mapping; absent or null keys get defaults.
 
     Raises DocumentError.
     """
@@ -125,7 +126,7 @@ def read_section(cls: type[_Section], value: object) -> _Section:
 
 
 def write_section(section: attrs.AttrsInstance) -> dict[str, Any]:
-    """Return the document of a section: the inverse of `read_section`."""
+    """Serialise a configuration section to a document mapping: the inverse of `read_section`."""
     return {
         to_camel_case(attribute.name): kind_of(attribute).write(value)
         for attribute in attrs.fields(type(section))
@@ -134,7 +135,7 @@ def write_section(section: attrs.AttrsInstance) -> dict[str, Any]:
 
 
 def section_schema(cls: type[attrs.AttrsInstance]) -> Schema:
-    """Return the JSON Schema of a section; every key may be null."""
+    """Return the JSON Schema of a configuration section; every key may be null."""
     properties = {}
     for attribute in attrs.fields(cls):
         kind, default = kind_of(attribute), attribute.default

@@ -67,7 +67,7 @@ def _per_second() -> Kind:
 
 
 def _server_url() -> Kind:
-    """Field kind: URL of an HTTP server, or empty.
+    """Field kind: URL of an HTTP server such as Prometheus, or empty.
 
     Messages never repeat the URL, which may contain secrets.
     """
@@ -94,7 +94,7 @@ def _server_url() -> Kind:
 
 @attrs.frozen(field_transformer=validate_fields)
 class NodeQueries:
-    """PromQL queries with a vector by node; an empty query is not sent."""
+    """PromQL queries for usage by node; an empty query is not sent."""
 
     #: millicores
     cpu: str = setting(
@@ -125,7 +125,7 @@ def _of_pods(value: str) -> str:
 
 @attrs.frozen(field_transformer=validate_fields)
 class PodQueries:
-    """PromQL queries with a vector by namespace and pod; an empty query is not sent."""
+    """PromQL queries for usage by namespace and pod; an empty query is not sent."""
 
     cpu: str = setting(
         _of_pods(f'rate(container_cpu_usage_seconds_total{{container!=""}}[{WINDOW}])') + "*1000",

@@ -20,7 +20,8 @@ Key = tuple[str, ...]
 
 
 def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a document: each invalid key is removed, and validation repeated."""
+    """Return all mistakes of a configuration document: remove each invalid key, and
+    validate again."""
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
@@ -45,7 +46,7 @@ def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
 
 
 def _remove_key(said: object, place: Key) -> bool:
-    """Remove the key from the document; return True if present."""
+    """Remove an invalid key from the configuration document; return True if present."""
     if not place:
         return False
     *sections, last = place
@@ -80,7 +81,7 @@ class Origins:
 
     @property
     def effective(self) -> dict[str, Any]:
-        """Return the effective configuration as a document, including defaults."""
+        """Return the effective configuration as a document mapping, including defaults."""
         whole = write_section(self.configuration)
         every = self.configuration.services.get(EVERY_SERVICE, Service())
         qos = 1.0 if every.latency_target is None and every.qos is None else every.qos

@@ -1,4 +1,4 @@
-"""Sections of the configuration, with their defaults."""
+"""Sections of the configuration document as attrs classes, with their defaults."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _APPLY_MODE = choice(*get_args(ApplyMode))
 
 @attrs.frozen(field_transformer=validate_fields)
 class _TierLabels:
-    """Node labels that define the edge and cloud tiers, in document form."""
+    """Configured node labels that define the edge and cloud tiers, as written in the document."""
 
     label: tuple[str, ...] = setting(Tiers().labels, _LABEL_KEYS)
     edge: tuple[str, ...] = setting(("edge",), _LABEL_VALUES)
@@ -115,7 +115,8 @@ class EdgeSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class CloudSettings:
-    """Configuration section of cloud sampling: percentage of cloud nodes examined for a batch.
+    """Configuration section of cloud sampling: percentage of cloud nodes evaluated for a batch of
+    pods.
 
     See `optimizer.placing.cloud`.
     """
@@ -139,7 +140,7 @@ class SuggesterSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class OptimiserSettings:
-    """Configuration section of capacity packing; see `rebalancing.packer`."""
+    """Configuration section of capacity packing: migrations that make pending pods fit."""
 
     #: None: as the suggester's
     mode: ApplyMode | None = setting(None, _APPLY_MODE)

@@ -83,7 +83,9 @@ def entries_for(
 
 
 def service_of(services: Mapping[str, Service], workload: Workload) -> Service:
-    """Return the workload's combined `services` entry; unspecified fields are None."""
+    """Return the workload's QoS entry, combined from all matching `services` entries; unset fields
+    are None.
+    """
     deciding = entries_for(services, workload)
     return Service(**{name: getattr(entry, name) for name, (_, entry) in deciding.items()})
 

@@ -183,7 +183,7 @@ class Configuration:
 
     @property
     def packing_mode(self) -> ApplyMode:
-        """Mode of capacity packing: apply, suggest or off."""
+        """Mode of capacity packing (migrations for unschedulable pods): apply, suggest or off."""
         return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:
@@ -262,5 +262,5 @@ def schema() -> dict[str, Any]:
 
 
 def dump(configuration: Configuration) -> str:
-    """Serialise the configuration to YAML: the inverse of `load`."""
+    """Serialise the configuration to YAML text: the inverse of `load`."""
     return msgspec.yaml.encode(write_section(configuration)).decode()

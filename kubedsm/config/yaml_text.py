@@ -35,7 +35,7 @@ _UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError)
 
 
 def parse_yaml(text: str | bytes, wanted: str = "") -> Any:
-    """Parse a single document; empty text is None.
+    """Parse text with a single YAML document; return None for empty text.
 
     wanted: expected document type. Raises DocumentError.
     """
@@ -81,7 +81,7 @@ def _position_of(mark: Any) -> str:
 
 
 class _Document:
-    """Iterative parser of a single document: deep nesting cannot exhaust the stack."""
+    """Iterative parser of one YAML document, whose nesting cannot exhaust the Python stack."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
@@ -133,7 +133,7 @@ class _Document:
                 key = None
 
     def _check_opening(self, event: Any, key: str | None, inside: Any) -> None:
-        """Refuse a misplaced, tagged or too deeply nested collection."""
+        """Refuse a YAML mapping or sequence that is misplaced, tagged or too deeply nested."""
         if key is None and isinstance(inside, dict):
             with at(*self._current_place()):
                 raise DocumentError(f"a key must be text{_position_of(event.start_mark)}")
@@ -169,7 +169,7 @@ class _Document:
         return self._plain[text]
 
     def _resolve_tag(self, event: Any) -> str:
-        """Return the YAML tag of a scalar: explicit, or resolved from its text."""
+        """Return the YAML tag of a scalar value: explicit, or resolved from the scalar's text."""
         tag: str | None = event.tag
         if tag is not None and tag != "!":
             return tag
@@ -207,7 +207,7 @@ class _Document:
 
 
 def list_key_lines(text: str | bytes) -> dict[tuple[str, ...], int]:
-    """Return the line of each key, counted from 1, in text accepted by `parse_yaml`."""
+    """Return the line number of each key in YAML text, counted from 1."""
     found: dict[tuple[str, ...], int] = {}
 
     def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Bounded recording of the dashboard page's rows: a snapshot, and all changes since.
+"""Bounded recording of the page: a snapshot, and all changes since.
 
 A reconnected viewer gets all missed changes in a single message.
 """

@@ -1,4 +1,4 @@
-"""Rows of the dashboard page (nodes, pods, workloads, ...), and the JSON messages that carry them.
+"""Rows of the cluster as displayed to viewers, and the messages for their transmission.
 
 Rows are flat and hold plain values; fields with default values are omitted. Times are seconds since
 the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and then the changes; a
@@ -29,7 +29,7 @@ class _Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeRow(_Row, frozen=True):
-    """Row of a node on the page, keyed by node name."""
+    """Row of a node on the dashboard page, keyed by node name."""
 
     #: None: KubeDSM schedules nothing there
     tier: Tier | None
@@ -51,7 +51,7 @@ class NodeRow(_Row, frozen=True):
 
 
 class PodRow(_Row, frozen=True):
-    """Row of a pod on the page, keyed by namespace/name. Finished pods have no row."""
+    """Row of a pod on the dashboard page, keyed by namespace/name; finished pods have no row."""
 
     #: key of its workload's row
     workload: str
@@ -74,7 +74,7 @@ class PodRow(_Row, frozen=True):
 
 
 class WorkloadRow(_Row, frozen=True):
-    """Row of an opted-in workload on the page, keyed by namespace/name."""
+    """Row on the dashboard page of a workload that uses this scheduler, keyed by namespace/name."""
 
     kind: str
     #: number of edge pods, and of all pods including pending pods
@@ -189,7 +189,7 @@ Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit_defaults=True):
-    """Message with all rows of the page, sent to a new viewer."""
+    """Message with all rows of the dashboard page, sent to a new viewer."""
 
     version: int
     #: seconds since the epoch
@@ -212,7 +212,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode a message of the page as one line of JSON, escaping unprintable characters."""
+    """Encode a message of page rows as one line of JSON, with unprintable characters escaped."""
     return escape_strings(_encoder.encode(message))
 
 
@@ -239,7 +239,7 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 def decode_message(line: bytes) -> Message:
-    """Decode a message of the page from JSON. Raise msgspec.DecodeError."""
+    """Decode a message of page rows from JSON. Raise msgspec.DecodeError."""
     found = _decoder.decode(line)
     rows: Rows = msgspec.structs.asdict(found.rows)  # type: ignore[assignment]  # by its tables
     if found.type == "snapshot":

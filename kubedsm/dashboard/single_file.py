@@ -30,7 +30,7 @@ _AS_IT_IS = " !$'()*+,-./:;=?@[]^_`{|}~&"
 
 
 class Recorded(NamedTuple):
-    """Recording with a title, to be embedded in a page."""
+    """Recording of the dashboard page with a title, to be embedded in an HTML file."""
 
     title: str
     #: messages, one a line
@@ -38,7 +38,9 @@ class Recorded(NamedTuple):
 
 
 def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
-    """Render the page with embedded recordings as one HTML file; about: short description."""
+    """Render the dashboard page with embedded recordings as one HTML file; `about`: short
+    description.
+    """
     contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))

@@ -179,7 +179,7 @@ class EventRecorder:
 
     @property
     def lost(self) -> int:
-        """Number of Events dropped without writing."""
+        """Number of Events dropped because the API server did not accept them."""
         return self._events.lost + self._passed_over
 
     def record_event(

@@ -1,4 +1,4 @@
-"""Writer of Events: aggregation of repetitions into series, and rate limits per object.
+"""Writer of Kubernetes Events: aggregates repetitions into series, and limits the rate per object.
 
 Repetitions of an Event increment the counter of the series. Above `SIMILAR` Events with different
 messages, further messages are combined. The limits equal client-go's EventCorrelator.
@@ -59,7 +59,7 @@ class _Object:
 
 
 class EventSeries:
-    """Aggregation of Events per object, equivalent to client-go's EventCorrelator."""
+    """Aggregation of repeated Events per object, equivalent to client-go's EventCorrelator."""
 
     def __init__(self) -> None:
         self._objects: dict[str, _Object] = {}
@@ -92,7 +92,7 @@ class EventSeries:
 
 @attrs.frozen(slots=True)
 class Occurrence:
-    """Content of an Event, with the number of occurrences."""
+    """Content of one Event to be written, with its number of repetitions."""
 
     about: writes.Regarding
     reason: str
@@ -186,7 +186,7 @@ class EventWriter:
 
 @attrs.define
 class WorkloadEvents:
-    """Events on workloads about completed migrations, collected for `GATHER` seconds.
+    """Collector of Events on workloads about migrations, written every `GATHER` seconds.
 
     Events on a migrated pod disappear with the pod, unlike Events on the Deployment. Additional
     notes about a workload are written with the migrations; the newest note counts.
@@ -212,14 +212,14 @@ class WorkloadEvents:
             self._arrived.set()
 
     async def run(self) -> None:
-        """Write collected Events until cancelled."""
+        """Write the collected workload Events until cancelled."""
         while True:
             await self._arrived.wait()
             await self.writer.clock.sleep(GATHER)
             await self.flush()
 
     async def flush(self) -> None:
-        """Write all collected Events immediately."""
+        """Write all collected workload Events immediately."""
         self._arrived.clear()
         ended, noted = dict(self._ended), dict(self._notes)
         self._ended.clear()

@@ -178,7 +178,9 @@ class MigrationCalls:
             refusals = refusals + 1 if refused else 0
 
     def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
-        """Log RBAC denials: per-migration failure reasons are too fine-grained to be noticed."""
+        """Log a warning about an RBAC denial, easily overlooked among failure reasons of
+        migrations.
+        """
         if isinstance(error, Forbidden) and not error.namespace_terminating:
             self.said.log(log.warning, event, error, pod=str(pod))
 
@@ -275,7 +277,7 @@ def live_reason_to_stay(
     services_by_template: list[str],
     budgets: list[tuple[str, int]],
 ) -> str:
-    """Return the reason why the pod must not be migrated now; empty if there is none.
+    """Return why the live pod must not be migrated now; empty if migration is permitted.
 
     In surge mode the replacement is Ready before the eviction. Therefore a budget without allowed
     disruptions at present permits the eviction afterwards.

@@ -39,7 +39,7 @@ MOST_REPORTED = 10
 
 
 class Plans(Protocol):
-    """Protocol of the plan runner, as the orphan sweep uses it."""
+    """Protocol of the plan executor (PlacementManager), as the orphan sweep uses it."""
 
     def follows(self, pod: Uid) -> bool:
         """Return True if a running plan has a step about the pod."""

@@ -41,7 +41,7 @@ class Kind(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class Entry:
-    """Recorded decision: a batch of new pods, or a suggestion of migrations."""
+    """Recorded decision: placement of a batch of new pods, or suggested migrations."""
 
     number: int
     #: seconds since the epoch
@@ -85,7 +85,7 @@ class Entry:
 
 
 def is_named(pod: str, name: str) -> bool:
-    """Return True if the name designates the pod: by name, or by namespace/name."""
+    """Return True if the pod has the given name, or namespace/name."""
     return name in (pod, pod.partition("/")[2])
 
 

@@ -24,7 +24,7 @@ class Around(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Mean response time of one sample: over all requests, and by tier."""
+    """Mean response time of a service in seconds: over all requests, and by tier."""
 
     all: float
     edge: float | None = None
@@ -98,7 +98,9 @@ def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float
 
 
 def summarize_effects(effects: Iterable[Effect]) -> dict[str, Any]:
-    """Summarize the effects of migrations for a report; means are None if none was measured."""
+    """Summarise measured effects of migrations on response times; means are None if none was
+    measured.
+    """
     listed = list(effects)
     measured = [each for each in listed if each.measured is not None]
 

@@ -43,7 +43,9 @@ from kubedsm.plugins.plugins import BY_NAME, rejections
 
 
 class NodeScore(NamedTuple):
-    """Scores of a feasible node for a pod: replicas, penalty, load, fragmentation, allocation."""
+    """Scores of a feasible node for a pod: penalty, replicas on the node, load, fragmentation,
+    allocation.
+    """
 
     score: float | None = None
     penalty: int | None = None
@@ -59,7 +61,7 @@ def has_tiers(snapshot: Snapshot) -> bool:
 
 
 def list_pending(snapshot: Snapshot) -> list[Pod]:
-    """Return the pods without a node, of all schedulers, oldest first."""
+    """Return the snapshot's pods without a node, of all schedulers, oldest first."""
     waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
     return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
 
@@ -133,7 +135,8 @@ class Explainer:
         return self._judge_nodes(self._without_pod(self._snapshot.pods[uid]))
 
     def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
-        """Return the nodes rejecting the pod, with reasons. Raise KeyError for an unknown pod.
+        """Return each node that rejects the pod, with plugin and reasons. Raise KeyError for an
+        unknown pod.
 
         `plain`: the pod has a node, and verdicts of other nodes depend only on the pod's class.
         """

@@ -104,7 +104,7 @@ def percent(part: float) -> str:
 
 
 def amount(resource: str, number: int, of: int | None = None) -> str:
-    """Format a resource amount for people, such as `1.5 of 4 cpu`; `of`: the total."""
+    """Format a resource amount, such as `1.5 of 4 cpu`; `of`: the node's total."""
     scale, unit = 1.0, resource
     if resource == "cpu":
         scale = 1000.0
@@ -126,7 +126,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str | Link | Words]])
 
 
 def plain_text(words: Words) -> str:
-    """Render a sentence for a terminal or an Event: links by name, moments as RFC 3339."""
+    """Render a sentence with links as plain text: objects by name, times as RFC 3339."""
     return "".join(map(_plain_word, words))
 
 

@@ -10,7 +10,7 @@ from kubedsm.model.model import NodeName, Tier, Uid
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """Filter and Score results of one node for one pod."""
+    """Filter and Score results of one node for one pod, as kube-scheduler's plugins define them."""
 
     node: NodeName
     tier: Tier | None
@@ -113,7 +113,7 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class Qos(msgspec.Struct, frozen=True):
-    """QoS score of all opted-in workloads before and after a decision."""
+    """QoS score of all workloads that use this scheduler, before and after a decision."""
 
     before: float
     after: float

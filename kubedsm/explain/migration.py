@@ -43,7 +43,7 @@ _MODES = {
 
 
 def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
-    """Return the names for descriptions of migration steps."""
+    """Return the names of pods and nodes for descriptions of a migration's steps."""
     replacement = str(outcome.replacement) if outcome.replacement else progress.replacement
     pod = progress.pod or str(outcome.move.pod)
     return Names(pod, replacement or "the new pod", outcome.move.target)
@@ -67,7 +67,7 @@ class MigrationExplainer:
     def find(
         cls, record: DecisionRecord, key: str, snapshot: Snapshot, configuration: Configuration
     ) -> "MigrationExplainer | None":
-        """Return the migration with the specified key; None for unrecorded migrations."""
+        """Look up a recorded migration by key; None if not recorded."""
         found = record.migration(key)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Outcome of a decided migration."""
+"""Decided migration with its outcome: planned, completed, rolled back, or failed."""
 
 import enum
 from typing import Any
@@ -42,16 +42,18 @@ class MoveOutcome:
 
     @property
     def key(self) -> str:
-        """Identifier of the migration: the id or, for a proposed migration, the pod."""
+        """Lookup key: the migration's id or, for a proposed migration, the pod."""
         return self.id or f"proposed/{self.move.pod}"
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """The migrated pod and its replacement."""
+        """The migrated pod, and the replacement pod if created."""
         return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
 
     def facts(self, at: float) -> MigrationFacts:
-        """Return the facts; `at`: time of the decision, in seconds since the epoch."""
+        """Return the migration's facts for JSON; `at`: time of the decision, in seconds since the
+        epoch.
+        """
         ended = {
             "at": rfc3339(at),
             "outcome": self.outcome.value,

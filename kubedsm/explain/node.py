@@ -101,7 +101,7 @@ class NodeExplainer:
 
     @cached_property
     def _pods(self) -> dict[Workload, list[Pod]]:
-        """Pods on the node, including pods with a reservation."""
+        """Pods on the node, including pods with reserved capacity that are not bound yet."""
         found = defaultdict[Workload, list[Pod]](list)
         for uid, name in self.snapshot.placed.items():
             pod = self.snapshot.pods.get(uid)
@@ -133,7 +133,7 @@ class NodeExplainer:
             yield (f"Measured use: {' and '.join(measured)}.",)
 
     def _describe_free(self, *names: str) -> str:
-        """Describe the unrequested capacity of the node."""
+        """Describe the node's free capacity, not requested by any pod."""
         size = self.node.allocatable
         parts = [amount(name, max(0, self._free.amount(name)), size.amount(name)) for name in names]
         return f"{' and '.join(parts)} are free for requests"

@@ -13,7 +13,7 @@ _ADVICE = 2
 
 
 def rejected_by(node: NodeVerdict) -> str:
-    """Return the rejecting Filter plugin of the node; empty without rejection."""
+    """Return the name of the Filter plugin by which the node rejects the pod; empty if feasible."""
     return node.rule or (TIER.name if node.tier_rule else "")
 
 
@@ -41,7 +41,7 @@ def verdict_sections(nodes: Sequence[NodeVerdict], when: str) -> Iterator[Sectio
 
 
 def describe_ranking(node: NodeVerdict) -> str:
-    """Describe the scores of a feasible node, as far as known."""
+    """Describe the Score results of a feasible node, as far as known."""
     if not node.looked_at:
         return "not sampled: cloud.percentageOfNodes"
     if node.score is None:

@@ -1,4 +1,4 @@
-"""Explanation of a workload: edge share, QoS target, and obstacles for pods outside the edge."""
+"""Explanation of a workload: edge share, QoS target, and why pods are not at the edge."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTa
 
 
 def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
-    """Return the QoS target of every opted-in workload."""
+    """Return the QoS target of every workload that uses this scheduler."""
     return [qos_target(workload, snapshot, policy) for workload in snapshot.census.shares]
 
 

@@ -34,7 +34,7 @@ LOCKED_OUT = (MissingRightError, Unauthorized)
 
 
 class NotJoinedError(ClusterError):
-    """The API server refused access, or did not respond before the deadline."""
+    """Error: the API server refused access, or did not respond before the deadline."""
 
 
 async def greet(cluster: Cluster, *, timeout: float) -> str:

@@ -1,4 +1,4 @@
-"""Reading of the scheduler's state at a moment, as an immutable value for every thread."""
+"""Snapshot of the scheduler's state at a moment, for metrics and health checks in any thread."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from kubedsm.scheduling.scheduling_queue import QueueStatistics
 
 @attrs.frozen(slots=True)
 class Leadership:
-    """Leadership of this process; permanent without leader election."""
+    """Leadership state of this process; always leading without leader election."""
 
     leading: bool = True
     #: identity of the leader; empty if unknown

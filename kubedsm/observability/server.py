@@ -48,7 +48,7 @@ async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None
 
 
 class Monitoring:
-    """Context manager of the monitoring server at `url`.
+    """Context manager of the monitoring server (metrics and health checks) at `url`.
 
     Entering raises AddressUnavailableError. Without an address `ADDRESS` is used, if it is free.
     """

@@ -37,7 +37,7 @@ class Backoff:
         return self._failures
 
     def count_failure(self) -> float:
-        """Count a failure; return the delay before the next attempt."""
+        """Count a failure; return the delay in seconds before the next attempt."""
         delay = self._delays.delay_after(self._failures)
         self._failures += 1
         return delay * self._rng.uniform(1.0, 1.5)

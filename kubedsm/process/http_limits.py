@@ -74,7 +74,7 @@ _OF_ONE_RUN = (METRICS, PAGE, DIAGNOSTICS)
 
 
 class AddressUnavailableError(Problem):
-    """Port already in use, or address unavailable on this machine."""
+    """Error: the port is already in use, or the address is unavailable on this machine."""
 
 
 def raise_file_limit() -> None:
@@ -159,7 +159,9 @@ class _Listener(web.BaseSite):
         )
 
     def admit(self, connection: "_Connection") -> None:
-        """Register a connection; at a limit, drop the longest waiting connection."""
+        """Register a TCP connection; at a limit, drop the connection that has waited longest for a
+        request.
+        """
         address = connection.address
         if self._by_address[address] >= self.limits.per_address:
             same = (each for each in self._connections.values() if each.address == address)

@@ -29,7 +29,7 @@ WORKED_AFTER = 60.0
 
 @attrs.define(eq=False)
 class _Loop:
-    """Supervised background loop."""
+    """Background loop under supervision, with its failures and restarts."""
 
     part: str
     #: time of the first failure after successful operation
@@ -39,7 +39,7 @@ class _Loop:
 
 
 class Supervisor:
-    """Exception handler of background work; cancellation is propagated."""
+    """Supervisor of background work: logs and counts exceptions; cancellation propagates."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock

@@ -51,7 +51,7 @@ TRIES = 5
 
 @attrs.frozen(slots=True)
 class Nomination:
-    """Node where capacity is being freed for a pod."""
+    """Nomination of a pod to a node where capacity is being freed by evictions or migrations."""
 
     pod: Pod
     node: NodeName
@@ -167,7 +167,9 @@ class Preemptor:
         self._end_nomination(uid)
 
     async def evict_all(self, victims: Sequence[Pod], by: Pod) -> None:
-        """Evict all victims, or none after a refusal. Raises EvictionRefusedError."""
+        """Evict all preemption victims, once dry-run evictions show that none is refused. Raises
+        EvictionRefusedError.
+        """
         for dry_run in (True, False):
             for victim in victims:
                 granted = await self._request_eviction(victim, dry_run=dry_run)
@@ -175,7 +177,7 @@ class Preemptor:
                     self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
-        """Restore the capacity reservation of a nominated pod after a failed bind."""
+        """Restore a nominated pod's capacity reservation on the node after a failed bind."""
         nomination = self.nominations.get(pod.uid)
         if nomination is not None:
             self.mirror.nominate(nomination.pod, nomination.node)

@@ -225,7 +225,9 @@ class Scheduler:
             self._schedule_isolated(others, decide)
 
     def _schedule_isolated(self, uids: list[Uid], decide: Decide) -> None:
-        """Schedule the pods together; after an exception, back off only the offending pods."""
+        """Schedule pods together; after an exception, back off only the pods that cause the
+        exception.
+        """
         pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
         schedule = partial(self._schedule, decide=decide)
         failed = self.supervisor.isolate_failures("decision", schedule, pods)

@@ -130,7 +130,7 @@ class SchedulingQueue:
         return QueueStatistics(active, len(self._backoff), len(self.refused()) - ready)
 
     def refused(self) -> frozenset[Uid]:
-        """Unschedulable pods: rejected by every node."""
+        """Unschedulable pods in the queue: every node rejected each of them."""
         return frozenset(self._unschedulable.class_of)
 
     def count_by_plugin(self) -> Counter[str]:

@@ -20,7 +20,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 class Commands(click.Group):
-    """Click group of lazily imported commands.
+    """Click command group that imports each command's module only when needed.
 
     `modules` maps each command to a module. The command is the attribute of the same name, or the
     attribute named after a colon.

@@ -105,7 +105,9 @@ def append_whole(path: Path, line: bytes) -> None:
 
 
 def folder_for(path: Path) -> Path:
-    """Create a missing folder, and check write permission. Raises OSError."""
+    """Create the directory of an output file if missing, and check write permission. Raises
+    OSError.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -45,7 +45,7 @@ _HOST = re.compile(rf"(?P<name>\[[0-9a-f:.]+\]|{_NAME})(:[0-9]+)?")
 
 
 def is_name(host: str) -> bool:
-    """Return True for a syntactically valid host name, in the notation of browsers."""
+    """Return True for a syntactically valid host name, as browsers write host names."""
     return re.fullmatch(_NAME, host) is not None
 
 
@@ -57,7 +57,7 @@ class TokenFile:
     """Bearer token in a file, read again when the file changes, as a mounted Secret does."""
 
     def __init__(self, path: Path) -> None:
-        """Read the token for the first time. Raise TokenFileError."""
+        """Read the bearer token for the first time. Raise TokenFileError."""
         self._path = path
         self._seen = _read_version(path)
         self._token = _read_token(path)

@@ -169,7 +169,7 @@ class _RecordingFile:
         self._made = (-FRESH, b"")
 
     async def respond(self, request: web.Request) -> web.Response:
-        """Send the complete recording, or only the messages unknown to the viewer."""
+        """Send the complete recording of the page, or only the changes that the viewer lacks."""
         response = web.Response(headers={"Cache-Control": "no-store"})
         response.content_type = "application/x-ndjson"
         version = self._stream.known(request.query)

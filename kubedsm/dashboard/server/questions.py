@@ -1,4 +1,4 @@
-"""Routes of the page for explanations and hypothetical changes, all of them read-only."""
+"""Read-only HTTP routes of the page: explanations, and effects of hypothetical changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,8 @@ _encoder = msgspec.json.Encoder()
 
 @attrs.define(eq=False)
 class Questions:
-    """Handlers of explanation and what-if requests; what-if requests run one at a time."""
+    """HTTP handlers for explanations and what-if requests; only one what-if request runs at
+    a time."""
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]

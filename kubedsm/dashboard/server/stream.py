@@ -1,4 +1,4 @@
-"""Stream of updates as server-sent events, at the pace at which each viewer reads.
+"""Stream of page updates as server-sent events, at the pace at which each viewer reads.
 
 Per-viewer state consists of the version. Slow viewers get larger messages, never additional
 messages; viewers without reads cost nothing.
@@ -86,7 +86,9 @@ class Stream:
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
-        """Yield updates after the version, for `LASTS` seconds; empty for keep-alive messages."""
+        """Yield encoded page updates after the version, for `LASTS` seconds; empty ones keep the
+        connection alive.
+        """
         ends = self._clock.monotonic() + LASTS
         self.viewers += 1
         try:

@@ -1,4 +1,4 @@
-"""Hypothetical changes: migrations caused by different QoS targets or additional replicas."""
+"""What-if requests: migrations that different QoS targets or additional replicas would cause."""
 
 import re
 from collections import Counter
@@ -47,7 +47,8 @@ class Changes(NamedTuple):
 def parse_what_if(
     qos: Sequence[str], replicas: Sequence[str], workloads: Mapping[str, Workload]
 ) -> Changes:
-    """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`. Raise BadRequestError."""
+    """Parse what-if parameters such as `shop/cart:0.8` and `shop/cart:+2`. Raise
+    BadRequestError."""
     factors = tuple(
         (name, _parse_factor(name, text)) for name, text in _split_pairs("qos", qos, workloads)
     )

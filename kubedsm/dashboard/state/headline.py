@@ -1,4 +1,4 @@
-"""Headline: a single-line description of current scheduler activity, derived from the rows."""
+"""Headline of the page: a one-line description of the scheduler's current activity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

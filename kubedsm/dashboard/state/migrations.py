@@ -47,7 +47,8 @@ class MigrationTable(RowTable[MoveRow]):
         self._advanced.add(move.id)
 
     def invalidate(self) -> None:
-        """Mark all migration rows for recomputation: proposals or effects have changed."""
+        """Mark all migration rows for recomputation, after proposed migrations or effects
+        changed."""
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
@@ -117,12 +118,14 @@ def _migration_row(entry: Entry, outcome: MoveOutcome, progress: Progress, purpo
 
 
 def _describe_effect(effect: Effect | None) -> str:
-    """Describe the measured effect of a migration; empty if not measured."""
+    """Describe a migration's measured effect on response time; empty if not measured."""
     return "" if effect is None or effect.untold == NOT_MEASURED else str(effect)
 
 
 def _list_shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
-    """Yield the displayed migrations, newest first, with current proposals only."""
+    """Yield the migrations shown on the page, newest first; proposed ones only from the last
+    suggestion.
+    """
     past, latest = 0, True
     current = runtime.migrator is not None and runtime.migrator.proposed is not None
     for entry in runtime.decisions.record.newest_first():

@@ -184,7 +184,7 @@ class Scene(Listener):
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """Return all rows of the page as of the last evaluation."""
+        """Return a message with all rows of the page, as of the last evaluation."""
         rows: dict[TableName, dict[str, Row | None]] = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},

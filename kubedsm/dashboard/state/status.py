@@ -25,7 +25,7 @@ _SAMPLES = 200
 
 @attrs.define
 class WorkCounters:
-    """Counters of batches, binds and migrations, and their latencies."""
+    """Counters of batches, binds and migrations, and recent bind latencies, for the status row."""
 
     _clock: Clock
     batches: int = attrs.field(default=0, init=False)

@@ -1,4 +1,4 @@
-"""Tables of nodes, pods and workloads: recomputation of changed rows."""
+"""Page tables of nodes, pods and workloads, with recomputation of changed rows only."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ class Difference(NamedTuple, Generic[R_co]):
 
 
 class RowTable(Generic[R]):
-    """Rows of one page table as of the last evaluation."""
+    """Rows of one table of the dashboard page, as of the last evaluation."""
 
     def __init__(self) -> None:
         self.rows: dict[str, R] = {}

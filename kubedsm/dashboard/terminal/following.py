@@ -1,4 +1,4 @@
-"""Client of the page's stream: follows a scheduler over HTTP, and reconnects without loss."""
+"""Client of the page's update stream over HTTP, which reconnects without losing changes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
@@ -22,7 +22,7 @@ _REPEATED = 200
 
 
 class NotShownError(Problem):
-    """Error: the page is permanently unavailable, so retrying is pointless."""
+    """Error: the server will never serve the page, hence retries are pointless."""
 
 
 @attrs.frozen
@@ -33,7 +33,8 @@ class Away:
 
 
 async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
-    """Follow a scheduler's page: yield all rows after each change, reconnecting for ever.
+    """Follow a scheduler's page over HTTP: yield all rows after each change; reconnect after
+    failures.
 
     Raise NotShownError; also if nothing responds at first.
     """

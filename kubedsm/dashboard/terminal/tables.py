@@ -75,7 +75,8 @@ class NodeLine:
 
 
 def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
-    """Return a table with a line per node; narrow tables count pods without listing workloads."""
+    """Return a table with a line per node; in narrow terminals, pods are counted without
+    workloads."""
     room = max(COUNTED, width - BESIDE_PODS)
     return FittedTable(
         [
@@ -92,7 +93,8 @@ def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
 
 
 def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], str]:
-    """Return names of at most `width` characters, and an explanatory line about shortened names.
+    """Shorten names to `width` characters; return short names by name, and a line that explains
+    them.
 
     The common prefix and suffix are omitted, delimited by dashes and dots. Otherwise overlong
     names lose characters in the middle.

@@ -184,7 +184,7 @@ _PODS = Reader("Pod", schema.Pod, _live_pod)
 
 
 async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
-    """Read the pod's owner, and count the owner's other pods.
+    """Read the pod's owner from the API server, and count the owner's other pods.
 
     Raises NotFound for a pod without an owner; a deleted owner is reported as `gone`.
     """
@@ -229,7 +229,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
 
 
 async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str | None:
-    """Return the uid of a workload of a kind in APPS_RESOURCES; None if deleted or terminating."""
+    """Return the uid of a workload such as a Deployment; None if deleted or terminating."""
     found = await _get_workload(
         cluster, workload.namespace, workload.kind, workload.name, None, timeout
     )

@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         return self._answer is None and not self._transport.is_closing()
 
     async def exchange(self, sent: bytes) -> Response:
-        """Send a request, and return its whole response; HEAD is not supported.
+        """Send an HTTP request, and return the whole response; HEAD is not supported.
 
         Raises ConnectionError for an invalid response. Any exception closes the connection and
         discards unsent bytes.

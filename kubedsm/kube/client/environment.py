@@ -59,7 +59,8 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the existing kubeconfig files: only `path`, if given.
+    """Return the existing kubeconfig files: only `path` if given, else those of $KUBECONFIG or the
+    default.
 
     Raises CredentialsError if there are none.
     """
@@ -102,7 +103,7 @@ def choose_context(paths: Sequence[Path], name: str | None) -> str:
 
 
 def join_paths(paths: Iterable[Path]) -> str:
-    """Join kubeconfig paths in the notation of $KUBECONFIG."""
+    """Join kubeconfig paths as in $KUBECONFIG, separated by the platform's path separator."""
     return os.pathsep.join(map(str, paths))
 
 

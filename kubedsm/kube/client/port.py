@@ -88,11 +88,11 @@ class ClusterError(Problem):
 
 
 class CredentialsError(ClusterError):
-    """Missing or expired credentials; the message names source and cause."""
+    """Error: missing or expired API credentials; the message names source and cause."""
 
 
 class Unreachable(ClusterError):
-    """Connection to the API server failed: the request was not applied."""
+    """Error: no connection to the API server, hence the request was not applied."""
 
 
 def not_sent(request: Request) -> Unreachable:
@@ -132,7 +132,7 @@ class Forbidden(ApiStatusError):
 
 
 class NotFound(ApiStatusError):
-    """404: the object is absent, or the server does not serve the resource."""
+    """Error 404: the object is absent, or the server does not serve the resource."""
 
 
 class Conflict(ApiStatusError):
@@ -150,7 +150,7 @@ class Invalid(ApiStatusError):
 
 
 class DisruptionBudgetExceeded(ApiStatusError):
-    """429 to an eviction: a disruption budget currently refuses."""
+    """Error 429 to an eviction: a PodDisruptionBudget currently refuses."""
 
 
 class TooManyRequests(ApiStatusError):
@@ -175,7 +175,7 @@ class ObjectName:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Parse NAMESPACE/NAME. Raises ValueError."""
+        """Parse an object name in the form NAMESPACE/NAME. Raises ValueError."""
         namespace, _, name = text.partition("/")
         if not (is_name(namespace) and is_name(name)):
             raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
@@ -208,5 +208,5 @@ def path_of(
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
-    """Return the path of a pod. Raises Invalid for invalid names."""
+    """Return the API path of a pod. Raises Invalid for syntactically invalid names."""
     return path_of(CORE, namespace, "pods", name, subresource)

@@ -89,7 +89,8 @@ class StaleListError(ClusterError):
 
 @attrs.define(eq=False)
 class Reflector(Generic[T, E]):
-    """Reflector of one kind: passes additions, changes and deletions to `on_event`.
+    """Reflector (list and watch) of one kind: passes additions, changes and deletions to
+    `on_event`.
 
     `on_synced` is called once, after the first complete list. `report` gets a log line when a
     failure begins, changes or ends, and per cause of malformed objects. With `on_refused` the kind
@@ -185,7 +186,8 @@ class Reflector(Generic[T, E]):
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
-        """List all objects again; return after completion of a list started after this call.
+        """List all objects of the kind again; wait until a list that began after the call is
+        complete.
 
         Every earlier change is known then, regardless of watch latency.
         """

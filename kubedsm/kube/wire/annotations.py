@@ -119,7 +119,7 @@ class MoveRequest(_Json, frozen=True):
 
 
 class MoveAnswer(msgspec.Struct, frozen=True):
-    """Outcome of one requested migration."""
+    """Outcome of one migration that a client requested by annotation."""
 
     pod: str
     target: str
@@ -133,7 +133,7 @@ class MoveAnswer(msgspec.Struct, frozen=True):
 
 
 class RequestAnswer(_Json, frozen=True):
-    """Response to a request, on an Event about the ConfigMap."""
+    """Scheduler's response to a migration request, stored on an Event about the ConfigMap."""
 
     #: id of the request
     request: str
@@ -166,7 +166,7 @@ def request_in(annotation: str) -> MoveRequest:
 
 
 def answer_in(annotation: str) -> RequestAnswer | None:
-    """Decode the scheduler's response from an Event; None for other text."""
+    """Decode the scheduler's response to a migration request from an Event; None for other text."""
     try:
         return _ANSWER.decode(annotation)
     except _UNREADABLE:

@@ -111,7 +111,8 @@ class Reader(Generic[Shape, T]):
         )
 
     def value(self, source: Source | Mapping[str, Any]) -> T:
-        """Decode an object from JSON, or from a parsed dump. Raises WireError."""
+        """Decode one API object to a `model` value, from JSON or a parsed dump. Raises
+        WireError."""
         if not isinstance(source, bytes | msgspec.Raw):
             # A field without a JSON form is none that the schema has.
             source = msgspec.json.encode(source, enc_hook=lambda _: None)

@@ -68,7 +68,7 @@ _NO_DEMANDS = Demands()
 
 
 def pod_of(shape: schema.Pod) -> Pod:
-    """Convert the JSON schema struct of a pod to a pod value. Raises FieldError."""
+    """Convert a decoded API pod (schema struct) to a `model` pod. Raises FieldError."""
     metadata, spec = shape.metadata, shape.spec
     if not metadata.uid:
         raise FieldError("metadata.uid", "missing")

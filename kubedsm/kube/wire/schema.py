@@ -421,7 +421,7 @@ class Workload(AnyObject, frozen=True):
 
     @property
     def shrinking(self) -> bool:
-        """Return True if the workload has more pods than replicas."""
+        """Return True if the workload has more pods than desired replicas."""
         return (self.status.replicas or 0) > self.wanted
 
 
