@@ -1,5 +1,6 @@
 """Transition function of plans: apply an event to a plan's steps; return the new plan and
-effects."""
+effects.
+"""
 
 from collections.abc import Iterator, Sequence
 

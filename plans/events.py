@@ -31,7 +31,8 @@ class PodGone:
 @attrs.frozen(slots=True)
 class MoveAccepted:
     """Event: a migration passed the check of live objects, and capacity on the target is
-    reserved."""
+    reserved.
+    """
 
     move: str
     #: seconds of continuous readiness of the replacement before the eviction

@@ -28,7 +28,8 @@ GRACE = 60.0
 
 class IgnoredAnnotations:
     """Detect invalid annotations that tenants set on pods; call `tell` with the pod and the
-    reason."""
+    reason.
+    """
 
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name

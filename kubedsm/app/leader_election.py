@@ -66,7 +66,8 @@ class LeaseTimes:
     @property
     def window(self) -> float:
         """Seconds after a renewal request during which the Lease holder may write to the
-        cluster."""
+        cluster.
+        """
         return min(self.renew_deadline, self.duration * WINDOW)
 
     @property
@@ -80,9 +81,7 @@ class LeaseTimes:
         return self.retry_period / LOOKS
 
     def patience(self, failures: int) -> float:
-        """Return the time limit in seconds of a Lease request, after a number of consecutive
-        failures.
-        """
+        """Return the time limit of a request after consecutive failures."""
         return min(self.pause * (1 + failures), self.renew_deadline / 2)
 
 

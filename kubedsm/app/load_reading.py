@@ -175,7 +175,8 @@ def _mean_answers(
     seconds: Mapping[_Answering, float], requests: Mapping[_Answering, float]
 ) -> dict[Workload, dict[Tier, Answers]]:
     """Return request rate and mean response time by workload and tier, where Prometheus has
-    both."""
+    both.
+    """
     spent: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     answered: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     for key in sorted(seconds.keys() & requests.keys()):

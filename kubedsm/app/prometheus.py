@@ -220,7 +220,8 @@ def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
 
 def _origin_of(url: str) -> tuple[str | None, str | None, int]:
     """Return scheme, host and port of a URL, parsed as the requests library does. Raises
-    OSError."""
+    OSError.
+    """
     from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
     from urllib3.util import parse_url  # noqa: PLC0415
 

@@ -82,7 +82,8 @@ async def read_snapshot(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Snapshot:
     """List all objects of the cluster once. Raises ClusterError or WireError without nodes
-    or pods."""
+    or pods.
+    """
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
 
     def apply(event: ClusterEvent) -> None:
@@ -106,7 +107,8 @@ async def read_snapshot(
 
 async def wait_until_synced(runtime: "Runtime") -> None:
     """Wait until all reflectors have listed their objects. Raises OutcomeUnknown after a
-    timeout."""
+    timeout.
+    """
     try:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()

@@ -121,7 +121,8 @@ def print_report(
     settings: bool,
 ) -> None:
     """Print effective values and QoS targets with origins; `settings`: include the table of
-    values."""
+    values.
+    """
     if output == "yaml":
         echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return

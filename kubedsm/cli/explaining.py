@@ -1,5 +1,6 @@
 """Implementation of `kubedsm explain`: requests to the running scheduler, or reads of the
-cluster."""
+cluster.
+"""
 
 import random
 from collections.abc import Iterable, Sequence

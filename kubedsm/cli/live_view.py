@@ -40,7 +40,8 @@ async def show_updates(server: str, updates: Updates, output: str) -> None:
 @attrs.define
 class _Picture:
     """Terminal picture of the scheduler's latest state, redrawn periodically to keep ages
-    current."""
+    current.
+    """
 
     server: str
     console: Console

@@ -44,7 +44,8 @@ class KubeDSMCommands(Commands):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command with the name; None if no installed distribution
-        has one."""
+        has one.
+        """
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found

@@ -104,7 +104,8 @@ class Requests:
 
     async def _put(self, request: MoveRequest, where: ObjectName) -> ConfigMap:
         """Write the migration request to the ConfigMap, unless another client's request is
-        present."""
+        present.
+        """
         for _ in range(TRIES):
             found = await self._find(where)
             try:

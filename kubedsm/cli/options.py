@@ -181,7 +181,8 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
 @attrs.frozen(slots=True)
 class Election:
     """Leader-election options. Raises UsageError for values that kube-scheduler would
-    refuse, too."""
+    refuse, too.
+    """
 
     leader_elect: bool
     lease_duration: float
@@ -360,7 +361,9 @@ migration_requests = combine(
 
 @attrs.frozen
 class MigrationOptions:
-    """Options of commands for planning and executing migrations, for a dump or a cluster."""
+    """Options of commands that plan migrations, for a cluster dump or a live cluster, and execute
+    them.
+    """
 
     dump_path: str | None
     config_path: str | None
@@ -377,7 +380,8 @@ class MigrationOptions:
 
     def load_configuration(self) -> "Configuration":
         """Check option combinations, and load the configuration. Raises UsageError,
-        DocumentError."""
+        DocumentError.
+        """
         from kubedsm.cli.console import log_to
         from kubedsm.cli.inputs import configuration_at
 

@@ -63,7 +63,8 @@ def rbac(
 
 def _list_unused(configuration: "Configuration") -> set[str]:
     """Return the names of features that the configuration disables: their RBAC rights are
-    unnecessary."""
+    unnecessary.
+    """
     unused = set()
     if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
         unused |= {"migrations", "requests"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class RunOptions:
-    """Options of `kubedsm run`."""
+    """Command-line options of `kubedsm run`."""
 
     config_path: str | None
     config_map: "ObjectName | None"

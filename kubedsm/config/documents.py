@@ -52,7 +52,8 @@ class DocumentError(Problem, ValueError):
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
     """Context manager: prefix the location in validation errors with keys, such as
-    `services.shop`."""
+    `services.shop`.
+    """
     try:
         yield
     except DocumentError as error:
@@ -63,7 +64,8 @@ def at(*keys: object) -> Iterator[None]:
 @contextmanager
 def reading(source: object) -> Iterator[None]:
     """Context manager: add the source (a file or ConfigMap) to validation errors without a
-    source."""
+    source.
+    """
     try:
         yield
     except DocumentError as error:
@@ -150,7 +152,8 @@ _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?
 
 def split_location(error: msgspec.ValidationError) -> tuple[str, str]:
     """Split a msgspec error message into reason and path; the path of the whole document is
-    empty."""
+    empty.
+    """
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
     return reason[:1].lower() + reason[1:], path.removeprefix(".")

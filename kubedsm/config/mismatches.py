@@ -42,7 +42,8 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
 
 def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
     """Return the most similar `services` key that would match a workload; empty if none is
-    similar."""
+    similar.
+    """
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":

@@ -21,7 +21,8 @@ Key = tuple[str, ...]
 
 def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
     """Return all mistakes of a configuration document: remove each invalid key, and
-    validate again."""
+    validate again.
+    """
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
@@ -103,7 +104,8 @@ class Origins:
 
     def of_service(self, workload: Workload, *fields: str) -> str:
         """Return the origin of the `services` entry that sets one of these fields for the
-        workload."""
+        workload.
+        """
         deciding = entries_for(self.configuration.services, workload)
         for name in fields:
             if name in deciding:

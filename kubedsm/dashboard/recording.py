@@ -87,7 +87,8 @@ class Recording:
 
 def join_changes(changes: Iterable[Changes]) -> Changes | None:
     """Merge successive row changes into one, with the last state of each row; None without
-    changes."""
+    changes.
+    """
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:

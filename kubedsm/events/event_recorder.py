@@ -138,7 +138,8 @@ def entry_key(entry: Entry) -> Key:
 
 def merge_counters(entry: Entry, older: Entry | None) -> Entry:
     """Return the newer Event, with the older Event's repetition count added if both are
-    equivalent."""
+    equivalent.
+    """
     if not (isinstance(entry, Notice) and isinstance(older, Notice)):
         return entry
     same = (entry.reason, entry.gist) == (older.reason, older.gist)

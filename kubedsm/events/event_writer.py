@@ -186,7 +186,8 @@ class EventWriter:
 
 @attrs.define
 class WorkloadEvents:
-    """Collector of Events on workloads about migrations, written every `GATHER` seconds.
+    """Collector of migration Events on workloads, written together `GATHER` seconds after the
+    first.
 
     Events on a migrated pod disappear with the pod, unlike Events on the Deployment. Additional
     notes about a workload are written with the migrations; the newest note counts.

@@ -168,7 +168,8 @@ class TierKeeper:
 
     def mark_all(self) -> None:
         """Reconcile the tier labels of all pods now, and later of pods on nodes that change
-        tier."""
+        tier.
+        """
         self._active = True
         for node in self._mirror.nodes():
             self._mark_pods(node)

@@ -1,5 +1,6 @@
 """Limits of concurrent binds and migrations, cooldowns of workloads, and restrictions of a
-dry run."""
+dry run.
+"""
 
 from collections import Counter
 from collections.abc import Collection
@@ -52,7 +53,8 @@ def suggest_only(configuration: Configuration) -> Configuration:
 @attrs.frozen(slots=True)
 class Underway:
     """Migration in progress: workload, source and target node, as counted by the migration
-    limits."""
+    limits.
+    """
 
     workload: Workload
     source: str

@@ -48,7 +48,9 @@ REFUSED = Doubling(RETRY, most=16.0)
 
 @attrs.frozen(slots=True)
 class Accepted:
-    """Pod and owner, as read live, of a migration that may begin. Times are in seconds."""
+    """Result of a passed live check: pod, owner and timing of a migration that may begin, in
+    seconds.
+    """
 
     min_ready: float
     grace: float
@@ -68,8 +70,8 @@ class MigrationCalls:
     on_collected: Callable[[Pod, str], None]
 
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
-        """Check against live objects that the migration may begin; report acceptance, or the reason
-        of a refusal.
+        """Check against live objects whether the migration may begin; return Accepted, or the
+        reason of a refusal.
         """
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)

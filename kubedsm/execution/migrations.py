@@ -134,7 +134,8 @@ class Migrations:
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
         """Return the target nodes of the plans' migrations that have no capacity
-        reservation yet."""
+        reservation yet.
+        """
         return {
             NodeName(move.order.target)
             for move in self._moves.values()
@@ -285,7 +286,9 @@ class Migrations:
             self._on_released(replacement)
 
     def _end_group(self, plan: Plan) -> None:
-        """Remove a plan's ended migrations, and begin the cooldown periods of their workloads."""
+        """Remove a completed plan's migrations from the registry, and begin the workloads' cooldown
+        periods.
+        """
         ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):

@@ -89,8 +89,7 @@ class OrphanSweep:
             self.inspect(pod, plans)
 
     def inspect(self, pod: Pod, plans: Plans) -> None:
-        """Queue an orphan (a pod left detached by a migration) for restoring; ignore forged
-        labels."""
+        """Queue a pod with the migration label for restoring, or ignore a forged label."""
         if pod.terminating or pod.uid in self._handled or plans.follows(pod.uid):
             return
         if not pod.detached or pod.uid in self._forged:
@@ -116,7 +115,8 @@ class OrphanSweep:
 
     def _is_replaced(self, old: Pod, mark: MoveMark) -> bool:
         """Return True if the old pod terminates, and a Ready replacement runs on the target
-        node."""
+        node.
+        """
         known = self._mirror.pod(old.uid)
         others = self._mirror.pods_on(NodeName(mark.target))
         return (known is None or known.terminating) and any(

@@ -208,7 +208,8 @@ class DecisionRecord(Listener):
 
     def progress_of(self, migration: str, pods: Mapping[Uid, Pod]) -> Progress:
         """Return the step-by-step progress of a migration; `pods`: existing pods, for their
-        names."""
+        names.
+        """
         progress = self._progress.get(migration, Progress())
         progress.name_pods(migration, pods)
         return progress
@@ -224,7 +225,8 @@ class DecisionRecord(Listener):
 
     def _update(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
         """Replace the recorded outcome of a migration; return the decision if still in the
-        record."""
+        record.
+        """
         entry = self._entries.get(self._placed_by.get(move, 0))
         if entry is not None:
             moves = tuple(now(known) if known.id == move else known for known in entry.moves)
@@ -259,7 +261,8 @@ class DecisionRecord(Listener):
 
     def basis(self, entry: Entry) -> Basis | None:
         """Return the input snapshot and edge shares of a decision; None if no longer in the
-        record."""
+        record.
+        """
         return self._bases.get(entry.number)
 
     def find_choice(self, uid: Uid, move: str | None = None) -> Chosen | None:

@@ -42,7 +42,8 @@ def note_orphan(reason: str) -> str:
 
 def note_left_to_collector(refused: str) -> str:
     """Return the Event text about a detached pod whose owner is gone and whose eviction is
-    refused."""
+    refused.
+    """
     return f"Its owner was deleted during its migration; left to garbage collection: {refused}"
 
 

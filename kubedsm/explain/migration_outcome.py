@@ -28,7 +28,8 @@ class Outcome(enum.StrEnum):
 @attrs.frozen(slots=True)
 class MoveOutcome:
     """Decided migration and its outcome; of a detour through the cloud, one of the two
-    migrations."""
+    migrations.
+    """
 
     #: of the order in the plan; empty for proposed migrations
     id: str

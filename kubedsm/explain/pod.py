@@ -32,7 +32,8 @@ _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 
 def pod_state(pod: Pod, node: str | None) -> str:
     """Return the pod's state as a word, such as `waiting`; `node`: the assigned or reserved
-    node."""
+    node.
+    """
     if pod.finished:
         return "finished"
     if node is not None:

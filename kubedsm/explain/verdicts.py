@@ -83,7 +83,8 @@ def _group_row(rule: str, why: str, alike: Sequence[NodeVerdict]) -> tuple[Words
 
 def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
     """Return the change that makes the group's nodes feasible; if different, the first few
-    by node."""
+    by node.
+    """
     changes = dict.fromkeys(node.change for node in alike if node.change)
     if len(changes) <= 1:
         return next(iter(changes), "")

@@ -51,7 +51,8 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
 @attrs.frozen(slots=True)
 class WorkloadExplainer:
     """Explainer of one workload, with all available information as immutable values for any
-    thread."""
+    thread.
+    """
 
     snapshot: Snapshot
     configuration: Configuration
@@ -88,7 +89,8 @@ class WorkloadExplainer:
 
     def _describe_source(self) -> str:
         """Describe the `services` entry that sets the workload's QoS target, or else the
-        default."""
+        default.
+        """
         entries = entries_for(self.configuration.services, self.workload)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:

@@ -48,7 +48,8 @@ class Health:
 
 def alive(failing: Mapping[str, float]) -> Health:
     """Check liveness of the scheduler; `failing`: seconds of continuous failure by
-    background loop."""
+    background loop.
+    """
     return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 

@@ -80,7 +80,8 @@ class MeasuredCluster:
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a watch stream, and report the time until the headers arrive; see
-        `Cluster.stream`."""
+        `Cluster.stream`.
+        """
         return self._open_stream(request, timeout)
 
     @asynccontextmanager

@@ -57,7 +57,8 @@ class TokenBucket:
 
     def take(self, now: float) -> float:
         """Take a token, possibly in advance; return the seconds until the token becomes
-        available."""
+        available.
+        """
         self._full = max(self._full, now) + self.every
         return max(0.0, self._full - now - self.burst * self.every)
 

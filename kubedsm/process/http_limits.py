@@ -159,8 +159,8 @@ class _Listener(web.BaseSite):
         )
 
     def admit(self, connection: "_Connection") -> None:
-        """Register a TCP connection; at a limit, drop the connection that has waited longest for a
-        request.
+        """Register a TCP connection; at a limit, drop the oldest idle connection, or else the
+        oldest.
         """
         address = connection.address
         if self._by_address[address] >= self.limits.per_address:
@@ -175,7 +175,7 @@ class _Listener(web.BaseSite):
         self.drop(min(connections, key=lambda each: (each.busy, each.since)), reason)
 
     def drop(self, connection: "_Connection", reason: str) -> None:
-        """Close a connection immediately, discarding unsent bytes."""
+        """Close a TCP connection immediately, discarding unsent bytes."""
         self.forget(connection)
         connection.transport.abort()
         self.log.log_dropped(connection.address, reason)
@@ -201,7 +201,7 @@ class _Listener(web.BaseSite):
 
 
 class _Connection(asyncio.Protocol):
-    """Wrapper enforcing the listener's limits around aiohttp's protocol."""
+    """Wrapper of aiohttp's protocol handler for one connection; enforces the listener's limits."""
 
     def __init__(self, listener: _Listener) -> None:
         self._listener = listener

@@ -318,7 +318,8 @@ class Preemptor:
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
         """Nominate the pod to the node, and end the nominations of lower-priority pods to
-        the node."""
+        the node.
+        """
         for lesser in self._list_less_important(pod):
             if lesser.node == node:
                 self._end_nomination(lesser.pod.uid)

@@ -209,7 +209,8 @@ class Scheduler:
 
     def _schedule_batch(self) -> None:
         """Pop a batch and schedule the pods; a nominated pod is scheduled alone, before the
-        others."""
+        others.
+        """
         decide, limit = self.decide_inline, self.configuration.current.batch.size
         with self.supervisor.catch_errors("window"):
             limit = self._batch_limit()
@@ -380,7 +381,8 @@ class Scheduler:
 
     def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
         """Reserve node capacity and begin the binds, before the event loop can change the
-        snapshot."""
+        snapshot.
+        """
         self.attempts.begin_binds(batch, bindings)
         try:
             self.manager.place(bindings)

@@ -63,7 +63,7 @@ class QueueStatistics:
 
 
 class SortedPods:
-    """Priority queue of pods, sorted by descending priority, then by order of arrival."""
+    """Priority queue of pods, sorted by descending priority, then by creation time."""
 
     def __init__(self) -> None:
         self.places: dict[Uid, Place] = {}

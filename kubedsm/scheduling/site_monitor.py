@@ -65,7 +65,8 @@ class Sites:
 
     def observe(self, change: Change) -> None:
         """Apply a changed node: recompute which sites are partitioned, and log readiness
-        changes."""
+        changes.
+        """
         if change.node_before != change.node_after:
             self._invalidate()
             _log_readiness(change.node_before, change.node_after)
@@ -75,7 +76,7 @@ class Sites:
         self._news.set()
 
     async def run(self, on_cut: Callable[[frozenset[NodeName]], None]) -> None:
-        """Log and report newly partitioned nodes, once per partition, until cancelled."""
+        """Pass newly partitioned nodes to `on_cut`, once per partition, until cancelled."""
         await self.synced.wait()
         reported = frozenset[NodeName]()
         while True:
@@ -193,5 +194,5 @@ def _log_readiness(before: Node | None, after: Node | None) -> None:
 
 
 def _readiness(node: Node) -> str:
-    """Return the node's Ready status, derived from its taints."""
+    """Return the status of the node's Ready condition, derived from the node's taints."""
     return next((_READINESS[t.key] for t in node.taints if t.key in _READINESS), "True")

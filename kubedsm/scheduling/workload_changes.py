@@ -91,7 +91,8 @@ class WorkloadChanges:
 
     def quiet(self) -> Quiet:
         """Return how long each workload has been unchanged (its quiet period), as observed
-        so far."""
+        so far.
+        """
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:

@@ -128,7 +128,8 @@ class FittedTable:
 
 def _measure(column: Column, console: Console) -> Measurement:
     """Return a column's minimum width (unbroken numbers and names), and its width without
-    wrapping."""
+    wrapping.
+    """
     words = [column.least, *map(cell_len, column.heading.split())]
     lines = [column.least, cell_len(column.heading)]
     for cell in column.cells:

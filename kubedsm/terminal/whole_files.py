@@ -69,7 +69,8 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 def _open_aside(target: Path, mode: int) -> tuple[int, Path | None]:
     """Open a temporary file next to the target; return descriptor and temporary path, if
-    different."""
+    different.
+    """
     flags, kept = os.O_WRONLY | os.O_CLOEXEC, None
     if target.exists():
         # Unwritable files are not replaced either.

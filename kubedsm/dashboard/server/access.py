@@ -110,7 +110,8 @@ class Access:
 
     def host_is_known(self, host: str) -> bool:
         """Return True if a Host header contains an IP address, or a permitted name of this
-        server."""
+        server.
+        """
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False

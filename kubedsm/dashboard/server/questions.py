@@ -25,7 +25,8 @@ _encoder = msgspec.json.Encoder()
 @attrs.define(eq=False)
 class Questions:
     """HTTP handlers for explanations and what-if requests; only one what-if request runs at
-    a time."""
+    a time.
+    """
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]

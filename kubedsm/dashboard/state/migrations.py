@@ -48,7 +48,8 @@ class MigrationTable(RowTable[MoveRow]):
 
     def invalidate(self) -> None:
         """Mark all migration rows for recomputation, after proposed migrations or effects
-        changed."""
+        changed.
+        """
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:

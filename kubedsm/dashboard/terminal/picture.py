@@ -104,7 +104,8 @@ def news_line(row: NewsRow) -> str:
 
 def news_text(row: NewsRow) -> str:
     """Format a recent-activity row as text, followed by the object's name unless already
-    mentioned."""
+    mentioned.
+    """
     about = row.pod or row.node or row.workload
     return row.text if about in row.text else f"{row.text} ({about})"
 
@@ -187,7 +188,8 @@ def render_picture(
 
 def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
     """Distribute `room` terminal lines over sections: one row each, then the minimum, then
-    in turn."""
+    in turn.
+    """
     rows = [0] * len(sections)
 
     def fits(at: int, number: int) -> bool:

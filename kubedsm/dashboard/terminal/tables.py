@@ -76,7 +76,8 @@ class NodeLine:
 
 def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
     """Return a table with a line per node; in narrow terminals, pods are counted without
-    workloads."""
+    workloads.
+    """
     room = max(COUNTED, width - BESIDE_PODS)
     return FittedTable(
         [

@@ -27,7 +27,8 @@ class Right:
     @property
     def named(self) -> bool:
         """Return True if an RBAC rule can restrict the right to a named object: not for
-        creation."""
+        creation.
+        """
         return self.own and self.verb != "create"
 
 

@@ -70,7 +70,8 @@ _STATUS = msgspec.json.Decoder(Status)
 
 def status_error(status: Status, code: int) -> ApiStatusError:
     """Convert an API Status object to an error; `code`: HTTP status for an object without a
-    code."""
+    code.
+    """
     code = status.code or code
     causes = tuple(
         (cause.reason or "", cause.field or cause.message or "")

@@ -175,7 +175,8 @@ class Connections:
     @asynccontextmanager
     async def one(self, within: float) -> AsyncIterator[Connection]:
         """Acquire a pooled connection for exclusive use; raise Unreachable after `within`
-        seconds."""
+        seconds.
+        """
         is_of_few, connection = False, None
         try:
             try:
@@ -213,7 +214,7 @@ class Connections:
         await _close_all(list(self._all))
 
     async def _acquire_place(self, within: float) -> bool:
-        """Wait until the pool's limit permits another connection; return False after `within`
+        """Wait until the pool has a free slot for an exchange; return False after `within`
         seconds.
         """
         try:

@@ -58,7 +58,8 @@ class Credentials:
     @property
     def server_name(self) -> str | None:
         """Return the host name in the server's TLS certificate, if different from the URL's
-        host."""
+        host.
+        """
         return self._loaded.configuration.tls_server_name or None
 
     @property
@@ -103,7 +104,8 @@ class Credentials:
 
     def note_rejection(self, header: str | None) -> None:
         """Record that the server rejected the Authorization header: reload before the next
-        request."""
+        request.
+        """
         if header == self._header:
             self._rejected = True
 

@@ -253,8 +253,8 @@ class Reflector(Generic[T, E]):
         return read_json(f"{self._watched.kind}List", response.body, List)
 
     def _check_age(self, version: str) -> None:
-        """Raise StaleListError for a list older than known versions, to ignore absences in a stale
-        list.
+        """Raise StaleListError for a list older than known versions: absence from a stale list is
+        no deletion.
 
         After STALE_LISTS stale lists the cluster history was rewound (a restored backup).
         """
@@ -323,7 +323,8 @@ class Reflector(Generic[T, E]):
 
     def _extend_deadline(self, silence: asyncio.Timeout) -> None:
         """Extend the inactivity deadline of the watch stream, unless callers wait for
-        another list."""
+        another list.
+        """
         patience = 0.0 if self._awaiting else self._silent_after
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 

@@ -111,8 +111,9 @@ class Reader(Generic[Shape, T]):
         )
 
     def value(self, source: Source | Mapping[str, Any]) -> T:
-        """Decode one API object to a `model` value, from JSON or a parsed dump. Raises
-        WireError."""
+        """Decode one API object, from JSON or a parsed dump, to a `model` value. Raises
+        WireError.
+        """
         if not isinstance(source, bytes | msgspec.Raw):
             # A field without a JSON form is none that the schema has.
             source = msgspec.json.encode(source, enc_hook=lambda _: None)
@@ -125,7 +126,8 @@ class Reader(Generic[Shape, T]):
 
     def line(self, line: bytes) -> Line[T]:
         """Decode one line of a watch stream. Raises WireError, or the ApiStatusError of the
-        server."""
+        server.
+        """
         try:
             event = self._lines.decode(line)
         except UNREADABLE as error:

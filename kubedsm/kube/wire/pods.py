@@ -49,7 +49,8 @@ _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 class Demands(NamedTuple):
     """Rarely used scheduling fields of a pod, such as ports, volumes and affinity, as a
-    cache key."""
+    cache key.
+    """
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()

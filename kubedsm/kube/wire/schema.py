@@ -369,7 +369,8 @@ class ListMetadata(Wire, frozen=True):
 
 class List(Wire, frozen=True):
     """Page of a list response, with items not yet decoded: a malformed item does not affect
-    others."""
+    others.
+    """
 
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None
