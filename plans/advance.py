@@ -1,6 +1,4 @@
-"""Transition function of plans: apply an event to a plan's steps; return the new plan and
-effects.
-"""
+"""Transition function of plans: apply an event to the steps; return new plan and effects."""
 
 from collections.abc import Iterator, Sequence
 

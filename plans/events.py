@@ -30,9 +30,7 @@ class PodGone:
 
 @attrs.frozen(slots=True)
 class MoveAccepted:
-    """Event: a migration passed the check of live objects, and capacity on the target is
-    reserved.
-    """
+    """Event: a migration passed the check of live objects, and target capacity is reserved."""
 
     move: str
     #: seconds of continuous readiness of the replacement before the eviction

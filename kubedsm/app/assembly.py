@@ -312,9 +312,7 @@ class Runtime:
         return self.recorder.lost
 
     def summary(self) -> dict[str, int]:
-        """Return counts of verified binds and of ended migrations by outcome, for the last log
-        line.
-        """
+        """Count verified binds, and ended migrations by outcome, for the last log line."""
         migrations = self.ended_migrations.counts
         return {
             "bound": self.attempts.bound,
@@ -353,9 +351,7 @@ class Runtime:
                 tasks.create_task(self.supervisor.keep(part, loop))
 
     async def flush_writes(self) -> None:
-        """Wait until all pending Events and responses to migration requests are written to the
-        cluster.
-        """
+        """Wait until all pending Events and responses to migration requests are written."""
         if self._requests is not None:
             await self._requests.await_answers()
         await self.workload_events.flush()

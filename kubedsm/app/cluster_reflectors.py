@@ -71,8 +71,7 @@ class EventHandler:
 
 
 class FollowedCluster:
-    """Reflectors (client-go's informers) of pods, nodes, and the other kinds that decisions depend
-    on.
+    """Reflectors (client-go's informers) of pods, nodes, and other kinds that decisions depend on.
 
     Events go to `handle`. `synced` is set after every kind has been listed or refused.
     Configuration changes of the tier labels apply all nodes again.
@@ -115,9 +114,7 @@ class FollowedCluster:
         return {reflector.kind: reflector.statistics for reflector in self._reflectors}
 
     async def list_pods_anew(self) -> None:
-        """List all pods of the cluster again; wait until a list that began after the call is
-        complete.
-        """
+        """List all pods of the cluster again; wait for a list that began after the call."""
         await self._pods.list_anew()
 
     def _apply_tiers(self, before: Configuration) -> None:

@@ -27,9 +27,7 @@ GRACE = 60.0
 
 
 class IgnoredAnnotations:
-    """Detect invalid annotations that tenants set on pods; call `tell` with the pod and the
-    reason.
-    """
+    """Detect invalid tenant annotations on pods; call `tell` with the pod and the reason."""
 
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name

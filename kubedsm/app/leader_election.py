@@ -231,9 +231,7 @@ class Elector:
         )
 
     async def _try_acquire(self) -> float:
-        """Acquire the Lease if free, and return 0; otherwise return the seconds until the Lease
-        expires.
-        """
+        """Acquire the Lease if free, and return 0; otherwise return the seconds until expiry."""
         await self._observe_lease()
         left = self._free_at - self._clock.monotonic()
         if left > 0:

@@ -50,17 +50,13 @@ async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str
 
 @attrs.define
 class ConfigurationNews:
-    """Apply changed configuration documents to the running scheduler, and log acceptance or
-    refusal.
-    """
+    """Apply changed configuration documents to the scheduler, and log acceptance or refusal."""
 
     configuration: CurrentConfiguration
     clock: Clock
 
     def apply_document(self, text: str | bytes, source: str) -> str:
-        """Apply a configuration document; if refused for a new reason, return the reason on one
-        line.
-        """
+        """Apply a configuration document; if refused for a new reason, return the reason."""
         before = self.configuration.refusal
         try:
             changed = self.configuration.replace(text, source, self.clock.wall())
@@ -76,9 +72,7 @@ class ConfigurationNews:
         return ""
 
     def note_missing(self, why: str) -> str:
-        """Record that the configuration document is missing; return the reason unless already
-        reported.
-        """
+        """Record that the configuration document is missing; return the reason if new."""
         before = self.configuration.refusal
         self.configuration.refuse(why)
         return self._log_refusal(before)

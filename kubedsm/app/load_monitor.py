@@ -164,9 +164,7 @@ class LoadMonitor:
         self.configuration.observe(self._apply_configuration)
 
     def _apply_configuration(self, before: Configuration) -> None:
-        """After a configuration change, drop results of another Prometheus server and query at
-        once.
-        """
+        """After a configuration change, drop another Prometheus's results, and query at once."""
         after = self.configuration.current
         if _query_inputs(before) == _query_inputs(after):
             return

@@ -42,8 +42,7 @@ def queries_of(configuration: Configuration) -> dict[str, str]:
 
 
 def select_usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
-    """Return the valid current samples of a Prometheus vector, and the reasons for rejecting the
-    others.
+    """Return the valid current samples of a Prometheus vector, and why others were rejected.
 
     oldest: maximal age of a sample in seconds.
     """
@@ -174,9 +173,7 @@ def _mean_usage(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> di
 def _mean_answers(
     seconds: Mapping[_Answering, float], requests: Mapping[_Answering, float]
 ) -> dict[Workload, dict[Tier, Answers]]:
-    """Return request rate and mean response time by workload and tier, where Prometheus has
-    both.
-    """
+    """Return request rate and mean response time by workload and tier, if Prometheus has both."""
     spent: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     answered: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     for key in sorted(seconds.keys() & requests.keys()):

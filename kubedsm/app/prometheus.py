@@ -219,9 +219,7 @@ def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
 
 
 def _origin_of(url: str) -> tuple[str | None, str | None, int]:
-    """Return scheme, host and port of a URL, parsed as the requests library does. Raises
-    OSError.
-    """
+    """Return a URL's scheme, host and port, parsed as the requests library does. Raises OSError."""
     from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
     from urllib3.util import parse_url  # noqa: PLC0415
 
@@ -233,8 +231,8 @@ def _origin_of(url: str) -> tuple[str | None, str | None, int]:
 
 
 def _file_in(directory: Path, name: str) -> Path | None:
-    """Return a credentials file of the directory; None if missing. Raises OSError for a link
-    outside.
+    """Return a credentials file; None if missing. Raises OSError for a link out of the
+    directory.
     """
     path = directory / name
     if not path.exists():
@@ -245,9 +243,7 @@ def _file_in(directory: Path, name: str) -> Path | None:
 
 
 def _make_adapter(due: float, send: Send | None) -> Any:
-    """Return an HTTP transport adapter without retries and redirects, with limits on time and
-    bytes.
-    """
+    """Return a transport adapter without retries and redirects, with limits on time and bytes."""
     import requests  # noqa: PLC0415 - see above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
 

@@ -1,6 +1,4 @@
-"""Cluster access for commands: connection, one-time listing, and the scheduler in charge of the
-cluster.
-"""
+"""Cluster access for commands: connection, one-time listing, and the scheduler in charge."""
 
 import asyncio
 import random
@@ -106,9 +104,7 @@ async def read_snapshot(
 
 
 async def wait_until_synced(runtime: "Runtime") -> None:
-    """Wait until all reflectors have listed their objects. Raises OutcomeUnknown after a
-    timeout.
-    """
+    """Wait until all reflectors have listed objects. Raises OutcomeUnknown after a timeout."""
     try:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()

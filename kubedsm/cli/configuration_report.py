@@ -120,9 +120,7 @@ def print_report(
     *,
     settings: bool,
 ) -> None:
-    """Print effective values and QoS targets with origins; `settings`: include the table of
-    values.
-    """
+    """Print effective values and QoS targets with origin; `settings`: include table of values."""
     if output == "yaml":
         echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return

@@ -48,8 +48,7 @@ def ask_cluster(
     configuration: Configuration,
     decide: Callable[[Snapshot, Answering | None], Errand | None],
 ) -> int:
-    """Read the cluster, compute migrations, and execute them if the user asked to; return the exit
-    code.
+    """Read the cluster, compute migrations, and execute them if requested; return the exit code.
 
     `decide` gets this cluster's scheduler responding at `options.server`, if any.
     Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
@@ -126,9 +125,7 @@ class _Ends(Listener):
 async def carry_out(
     cluster: Cluster, configuration: Configuration, begin: Begin, clock: Clock, rng: random.Random
 ) -> list[MoveOutcome]:
-    """Run a scheduler that executes only these migrations; return their outcomes when all have
-    ended.
-    """
+    """Run a scheduler that executes only these migrations; return the outcomes."""
     quiet = attrs.evolve(
         configuration,
         suggester=attrs.evolve(configuration.suggester, mode="off"),

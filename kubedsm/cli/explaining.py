@@ -1,6 +1,4 @@
-"""Implementation of `kubedsm explain`: requests to the running scheduler, or reads of the
-cluster.
-"""
+"""Command `kubedsm explain`: requests to the running scheduler, or reads of the cluster."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -109,7 +107,7 @@ async def _ask(
 async def _ask_scheduler(
     server: str, subject: Subject | None, found: Answering | None
 ) -> Explanations | None:
-    """Return the running scheduler's explanations; None without a scheduler, or for an unknown
+    """Return the running scheduler's explanations; None if no scheduler runs or knows the
     subject.
     """
     if found is None:

@@ -27,9 +27,7 @@ REDRAW = 1.0
 
 
 async def show_updates(server: str, updates: Updates, output: str) -> None:
-    """Show the scheduler's state until cancelled: redrawn in place on a terminal, else line by
-    line.
-    """
+    """Show the scheduler's state until cancelled: redrawn on a terminal, else line by line."""
     console = Console(highlight=False)
     if output == "text" and console.is_terminal and not console.is_dumb_terminal:
         await _Picture(server, console, SystemClock()).draw_updates(updates)
@@ -39,9 +37,7 @@ async def show_updates(server: str, updates: Updates, output: str) -> None:
 
 @attrs.define
 class _Picture:
-    """Terminal picture of the scheduler's latest state, redrawn periodically to keep ages
-    current.
-    """
+    """Terminal picture of the scheduler's latest state, redrawn regularly to keep ages current."""
 
     server: str
     console: Console
@@ -53,9 +49,7 @@ class _Picture:
     _away: str = ""
 
     async def draw_updates(self, updates: Updates) -> None:
-        """Redraw the picture until cancelled; the terminal screen is taken over with the first
-        snapshot.
-        """
+        """Redraw the picture until cancelled; take over the screen with the first snapshot."""
         with ExitStack() as stack:
             live = Live(console=self.console, auto_refresh=False, screen=True)
             async with asyncio.TaskGroup() as tasks, aclosing(updates):

@@ -43,9 +43,7 @@ class KubeDSMCommands(Commands):
         return sorted({*super().list_commands(ctx), *registered})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command with the name; None if no installed distribution
-        has one.
-        """
+        """Import and return the named command; None if no installed distribution has one."""
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found

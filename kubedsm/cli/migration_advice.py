@@ -78,9 +78,7 @@ def _score(score: ClusterScore) -> dict[str, Any]:
 def advise(
     snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> Advice:
-    """Return suggested migrations for the cluster snapshot; at the deadline, the best found
-    so far.
-    """
+    """Return suggested migrations for the snapshot; at the deadline, the best found so far."""
     away = Away.from_snapshot(snapshot, configuration.site.label)
     kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(

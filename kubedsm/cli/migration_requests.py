@@ -103,9 +103,7 @@ class Requests:
             return None
 
     async def _put(self, request: MoveRequest, where: ObjectName) -> ConfigMap:
-        """Write the migration request to the ConfigMap, unless another client's request is
-        present.
-        """
+        """Write the migration request, unless the ConfigMap holds another client's request."""
         for _ in range(TRIES):
             found = await self._find(where)
             try:
@@ -121,9 +119,7 @@ class Requests:
         raise click.ClickException(f"ConfigMap {where} is changed by other clients all the time")
 
     async def _refuse_beside_another(self, found: ConfigMap, mine: str) -> None:
-        """Raise ClickException if the ConfigMap holds another client's unfinished migration
-        request.
-        """
+        """Raise ClickException if the ConfigMap holds another client's unfinished request."""
         try:
             standing = request_in(found.requested_moves)
         except UnreadableRequestError:

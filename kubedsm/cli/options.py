@@ -180,9 +180,7 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
 
 @attrs.frozen(slots=True)
 class Election:
-    """Leader-election options. Raises UsageError for values that kube-scheduler would
-    refuse, too.
-    """
+    """Leader-election options. Raises UsageError for values that kube-scheduler refuses, too."""
 
     leader_elect: bool
     lease_duration: float
@@ -208,8 +206,7 @@ class Election:
                 raise click.UsageError(f"{flag}-resource-{option}: {value!r} is not such a name")
 
     def join(self, cluster: "Cluster", clock: "Clock") -> "tuple[Elector | None, Cluster]":
-        """Return a leader-election candidate, and the cluster client behind the candidate's write
-        gate.
+        """Return a leader-election candidate, and the cluster client behind its write gate.
 
         Without leader election there is no candidate, and the cluster is always open.
         """
@@ -270,9 +267,7 @@ leader_election = collect(
 
 @attrs.frozen(slots=True)
 class PageOptions:
-    """Options of the dashboard page: listening address, permitted host names, and token for
-    browsers.
-    """
+    """Options of the dashboard page: address, permitted host names, and token for browsers."""
 
     access: "Access"
     #: None for the command's usual address
@@ -379,9 +374,7 @@ class MigrationOptions:
     output: str
 
     def load_configuration(self) -> "Configuration":
-        """Check option combinations, and load the configuration. Raises UsageError,
-        DocumentError.
-        """
+        """Check options, and load the configuration. Raises UsageError, DocumentError."""
         from kubedsm.cli.console import log_to
         from kubedsm.cli.inputs import configuration_at
 

@@ -44,9 +44,7 @@ class PackAdvice:
     scheduled: tuple[Binding, ...] = ()
 
     async def carry_out(self, runtime: "Runtime") -> None:
-        """Execute the packing migrations regardless of disruption cost, since the user approved
-        them.
-        """
+        """Execute the packing migrations regardless of disruption cost, as approved by the user."""
         packed, policy = self.packed, self.configuration.policy
         parts = list(split_parts(packed.legs, packed.awaited, packed.evicted))
         found = suggestion_of(self.snapshot, policy, packed, parts)

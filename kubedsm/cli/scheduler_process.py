@@ -44,9 +44,7 @@ from kubedsm.solvers.available import explain_missing
 
 
 async def serve(options: RunOptions, stop: Stop) -> None:
-    """Connect to the cluster and run the scheduler; shut down gracefully once `stop` is
-    requested.
-    """
+    """Connect to the cluster and run the scheduler; shut down gracefully on `stop`."""
     configuration = configuration_at(options.config_path)
     source: Path | ObjectName | None = options.config_map
     if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change

@@ -75,9 +75,7 @@ class CurrentConfiguration:
         return changed
 
     def refuse(self, reason: str) -> None:
-        """Record why the latest configuration document was refused; the former one stays in
-        effect.
-        """
+        """Record why the latest configuration was refused; the former one stays in effect."""
         self.refusal = " ".join(reason.split())
 
     def _check_live(self, given: Configuration, source: str) -> None:
@@ -102,8 +100,6 @@ def list_changed_keys(before: object, after: object, prefix: str = "") -> list[s
 
 
 def in_a_line(changed: list[str]) -> str:
-    """Format changed configuration keys on one line: the first few, and the number of the
-    others.
-    """
+    """Format changed configuration keys on one line: the first few, and how many more."""
     more = f" and {len(changed) - _TOLD} more" if len(changed) > _TOLD else ""
     return ", ".join(changed[:_TOLD]) + more

@@ -51,9 +51,7 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Context manager: prefix the location in validation errors with keys, such as
-    `services.shop`.
-    """
+    """Context manager: prefix locations in validation errors with keys, such as `services.shop`."""
     try:
         yield
     except DocumentError as error:
@@ -63,9 +61,7 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Context manager: add the source (a file or ConfigMap) to validation errors without a
-    source.
-    """
+    """Context manager: add the source (file or ConfigMap) to validation errors without a source."""
     try:
         yield
     except DocumentError as error:
@@ -151,18 +147,14 @@ _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?
 
 
 def split_location(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Split a msgspec error message into reason and path; the path of the whole document is
-    empty.
-    """
+    """Split a msgspec error into reason and path; the path is empty for the whole document."""
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
     return reason[:1].lower() + reason[1:], path.removeprefix(".")
 
 
 def what_it_is(said: Any) -> str:
-    """Describe the type of a document, such as a kubeconfig or a cluster dump; empty if not
-    recognised.
-    """
+    """Describe a document's type, such as kubeconfig or cluster dump; empty if not recognised."""
     if not isinstance(said, Mapping):
         return ""
     kind = said.get("kind")
@@ -182,9 +174,7 @@ def what_it_is(said: Any) -> str:
 
 
 def explain_mistake(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
-    """Return an error message if the document is of another recognised type than `wanted`; else
-    empty.
-    """
+    """Return an error message if the document's type is not `wanted`; else empty."""
     found = what_it_is(said)
     if not found or found == wanted or found in also:
         return ""

@@ -68,9 +68,7 @@ def kind_of(attribute: "attrs.Attribute[Any]") -> Kind:
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return an error-message suffix that suggests the known word most similar to a
-    mistyped word.
-    """
+    """Return a message suffix that suggests the known word most similar to a mistyped word."""
     words = {_fold_case(word): word for word in known}
     folded = _fold_case(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)

@@ -41,9 +41,7 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
 
 
 def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
-    """Return the most similar `services` key that would match a workload; empty if none is
-    similar.
-    """
+    """Return the most similar `services` key matching a workload; empty if none is similar."""
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":

@@ -20,9 +20,7 @@ Key = tuple[str, ...]
 
 
 def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a configuration document: remove each invalid key, and
-    validate again.
-    """
+    """Return all mistakes of a configuration document: remove each invalid key, validate again."""
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):

@@ -115,8 +115,7 @@ class EdgeSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class CloudSettings:
-    """Configuration section of cloud sampling: percentage of cloud nodes evaluated for a batch of
-    pods.
+    """Configuration section of cloud sampling: percentage of cloud nodes evaluated for a batch.
 
     See `optimizer.placing.cloud`.
     """

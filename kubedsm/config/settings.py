@@ -200,8 +200,7 @@ def load(text: str | bytes, source: str) -> Configuration:
 
 
 def parse_document(text: str | bytes) -> object:
-    """Parse YAML or JSON to a mapping of configuration keys, without validation; empty text has no
-    keys.
+    """Parse YAML or JSON to a mapping of configuration keys, without validation; empty text: none.
 
     Raises DocumentError.
     """
@@ -235,8 +234,7 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
-    """Return a configuration copy with new YAML values under dotted keys such as
-    `suggester.period`.
+    """Copy the configuration with new YAML values under dotted keys such as `suggester.period`.
 
     Raises DocumentError.
     """

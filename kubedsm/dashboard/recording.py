@@ -66,9 +66,7 @@ class Recording:
         self._begins = apply_changes(self._begins, [kept.changes for kept in over])
 
     def lines(self, version: int | None = None) -> Iterator[bytes]:
-        """Yield the recording as JSON lines: all, or only changes after the version if still
-        available.
-        """
+        """Yield the recording as JSON lines: all, or changes after the version if available."""
         if version is None or not self._begins.version <= version <= self.version:
             yield encode_message(self._begins)
             version = self._begins.version
@@ -86,9 +84,7 @@ class Recording:
 
 
 def join_changes(changes: Iterable[Changes]) -> Changes | None:
-    """Merge successive row changes into one, with the last state of each row; None without
-    changes.
-    """
+    """Merge successive row changes, with the last state of each row; None without changes."""
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:

@@ -130,9 +130,7 @@ class MoveRow(_Row, frozen=True):
 
 
 class NewsRow(_Row, frozen=True):
-    """Row of recent activity on the page: a decision, a migration, an Event, or a change of
-    state.
-    """
+    """Row of recent activity on the page: a decision, a migration, an Event, or a state change."""
 
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]

@@ -137,9 +137,7 @@ def entry_key(entry: Entry) -> Key:
 
 
 def merge_counters(entry: Entry, older: Entry | None) -> Entry:
-    """Return the newer Event, with the older Event's repetition count added if both are
-    equivalent.
-    """
+    """Return the newer Event, plus the older Event's repetition count if equivalent."""
     if not (isinstance(entry, Notice) and isinstance(older, Notice)):
         return entry
     same = (entry.reason, entry.gist) == (older.reason, older.gist)
@@ -234,9 +232,7 @@ class EventRecorder:
         self._enqueue(Retiered(pod, labels, annotations))
 
     def forget(self, change: Change) -> None:
-        """Drop the queued Events of a deleted pod, except for outcomes of migrations and
-        preemptions.
-        """
+        """Drop the queued Events of a deleted pod, except migration and preemption outcomes."""
         if change.pod_before is None:
             return
         self._events.series.forget_object(change.pod_before.uid)

@@ -167,9 +167,7 @@ class TierKeeper:
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
-        """Reconcile the tier labels of all pods now, and later of pods on nodes that change
-        tier.
-        """
+        """Reconcile tier labels of all pods now, and later of pods on nodes that change tier."""
         self._active = True
         for node in self._mirror.nodes():
             self._mark_pods(node)

@@ -1,6 +1,4 @@
-"""Limits of concurrent binds and migrations, cooldowns of workloads, and restrictions of a
-dry run.
-"""
+"""Limits of concurrent binds and migrations, workload cooldowns, and restrictions of a dry run."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -35,9 +33,7 @@ DRY_RUN = Limits(bind_deadline=1e9)
 
 
 def suggest_only(configuration: Configuration) -> Configuration:
-    """Return the configuration for a dry run: migrations and evictions are suggested, never
-    executed.
-    """
+    """Return the configuration for a dry run: migrations and evictions are only suggested."""
     packing = "suggest" if configuration.packing_mode == "apply" else configuration.packing_mode
     suggester = configuration.suggester
     if suggester.mode == "apply":
@@ -52,9 +48,7 @@ def suggest_only(configuration: Configuration) -> Configuration:
 
 @attrs.frozen(slots=True)
 class Underway:
-    """Migration in progress: workload, source and target node, as counted by the migration
-    limits.
-    """
+    """Running migration: workload, source and target node, as counted by the migration limits."""
 
     workload: Workload
     source: str

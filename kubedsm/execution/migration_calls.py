@@ -144,8 +144,7 @@ class MigrationCalls:
     async def evict(
         self, step: Step, pod: Pod, accepted: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Evict the pod; retry while a PodDisruptionBudget refuses, until the migration step's
-        deadline.
+        """Evict the pod; retry while a PodDisruptionBudget refuses, until the step's deadline.
 
         A refusal by 403, from RBAC or a webhook, is final. The remaining Ready pods are counted
         live before each attempt, because counters in status may be stale.
@@ -180,9 +179,7 @@ class MigrationCalls:
             refusals = refusals + 1 if refused else 0
 
     def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
-        """Log a warning about an RBAC denial, easily overlooked among failure reasons of
-        migrations.
-        """
+        """Warn about an RBAC denial, easily overlooked among failure reasons of migrations."""
         if isinstance(error, Forbidden) and not error.namespace_terminating:
             self.said.log(log.warning, event, error, pod=str(pod))
 

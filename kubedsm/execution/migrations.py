@@ -69,9 +69,7 @@ class Migration:
 
     @property
     def present(self) -> MoveOutcome:
-        """Return the planned migration with the current pod, as read when the migration was
-        admitted.
-        """
+        """Return the planned migration with the current pod, as read at admission."""
         if self.pod is None:
             return self.planned
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
@@ -133,9 +131,7 @@ class Migrations:
         return arriving
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
-        """Return the target nodes of the plans' migrations that have no capacity
-        reservation yet.
-        """
+        """Return target nodes of the plans' migrations that have no capacity reservation yet."""
         return {
             NodeName(move.order.target)
             for move in self._moves.values()

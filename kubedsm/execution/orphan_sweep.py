@@ -114,9 +114,7 @@ class OrphanSweep:
         self._release_slot(uid, plans)
 
     def _is_replaced(self, old: Pod, mark: MoveMark) -> bool:
-        """Return True if the old pod terminates, and a Ready replacement runs on the target
-        node.
-        """
+        """Return True if the old pod terminates and a Ready replacement runs on the target node."""
         known = self._mirror.pod(old.uid)
         others = self._mirror.pods_on(NodeName(mark.target))
         return (known is None or known.terminating) and any(
@@ -149,9 +147,7 @@ class OrphanSweep:
             self._waiting.pop(namespace, None)
 
     async def _check_orphan(self, uid: Uid, plans: Plans) -> None:
-        """Check a detached pod's migration annotation; if genuine, begin a plan that restores the
-        pod.
-        """
+        """Check a detached pod's migration annotation; if genuine, begin restoring the pod."""
         try:
             mark = await self._read_mark(uid, plans)
         except Exception:  # not when cancelled: nothing begins any more then

@@ -96,8 +96,7 @@ async def answering(server: str) -> Answering | None:
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[Effect] | None:
-    """Return the effects on response times of migrations decided since `at`, in seconds since the
-    epoch.
+    """Return the effects on response times of migrations decided since `at`, in epoch seconds.
 
     Only pods of the namespace count. None if no scheduler answers.
     """
@@ -119,9 +118,7 @@ async def promises_at(server: str) -> list[QosTargetFacts] | None:
 
 
 async def _get_if_understood(server: str, what: str, form: type[T], **query: str) -> T | None:
-    """Return the diagnostics response; None if the process refuses the request, or does not
-    respond.
-    """
+    """Return the diagnostics response; None if the process refuses or does not respond."""
     try:
         return await _get(server, what, form, **query)
     except (RequestRefusedError, SilentError):

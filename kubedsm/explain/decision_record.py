@@ -1,5 +1,4 @@
-"""Bounded record of recent placement and migration decisions; the newest include their input
-snapshot.
+"""Bounded record of recent placement and migration decisions; the newest with input snapshot.
 
 Snapshots are immutable values, so an explanation is worked out on request and costs nothing before.
 """
@@ -161,9 +160,7 @@ class DecisionRecord(Listener):
     def suggestion(
         self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]
     ) -> None:
-        """Record suggested migrations; replaces the previous suggestion if the migrations are the
-        same.
-        """
+        """Record suggested migrations; replaces a previous suggestion of the same migrations."""
         last = next((e for e in self.newest_first() if e.kind is Kind.SUGGESTION), None)
         if last is not None and last.moves == tuple(moves):
             self._drop(last.number)
@@ -207,9 +204,7 @@ class DecisionRecord(Listener):
             self._progress[step.move].observe(step, now)
 
     def progress_of(self, migration: str, pods: Mapping[Uid, Pod]) -> Progress:
-        """Return the step-by-step progress of a migration; `pods`: existing pods, for their
-        names.
-        """
+        """Return the progress by step of a migration; `pods`: existing pods, for their names."""
         progress = self._progress.get(migration, Progress())
         progress.name_pods(migration, pods)
         return progress
@@ -224,9 +219,7 @@ class DecisionRecord(Listener):
         self._update(move, lambda known: attrs.evolve(known, effect=effect))
 
     def _update(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
-        """Replace the recorded outcome of a migration; return the decision if still in the
-        record.
-        """
+        """Replace the recorded outcome of a migration; return the decision if still recorded."""
         entry = self._entries.get(self._placed_by.get(move, 0))
         if entry is not None:
             moves = tuple(now(known) if known.id == move else known for known in entry.moves)
@@ -234,9 +227,7 @@ class DecisionRecord(Listener):
         return entry
 
     def packing_found(self, told: Mapping[Uid, str]) -> None:
-        """Record for each unschedulable pod whether capacity packing found migrations to free
-        capacity.
-        """
+        """Record the last result of capacity packing for each unschedulable pod."""
         self._packing = told
 
     def packing_came_to(self, uid: Uid, told: str) -> None:
@@ -260,15 +251,11 @@ class DecisionRecord(Listener):
         return self._entries.get(number)
 
     def basis(self, entry: Entry) -> Basis | None:
-        """Return the input snapshot and edge shares of a decision; None if no longer in the
-        record.
-        """
+        """Return the input snapshot and edge shares of a decision; None if no longer recorded."""
         return self._bases.get(entry.number)
 
     def find_choice(self, uid: Uid, move: str | None = None) -> Chosen | None:
-        """Return the node last chosen for the pod; `move`: id of the migration that created the
-        pod.
-        """
+        """Return the node last chosen for the pod; `move`: id of the migration creating the pod."""
         entry = self._entries.get(self._placed_by.get(uid if move is None else move, 0))
         if entry is None:
             return None

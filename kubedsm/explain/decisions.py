@@ -127,8 +127,7 @@ class Decisions:
         )
 
     def facts_of_pod(self, uid: Uid, name: str) -> Callable[[], PodFacts]:
-        """Return a function that computes the facts about an existing or recorded pod, in any
-        thread.
+        """Return a function computing the facts about an existing or recorded pod, in any thread.
 
         The function is callable by every thread. Without a recorded decision
         about the current node, verdicts are about the present state of nodes.

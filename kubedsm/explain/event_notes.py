@@ -41,9 +41,7 @@ def note_orphan(reason: str) -> str:
 
 
 def note_left_to_collector(refused: str) -> str:
-    """Return the Event text about a detached pod whose owner is gone and whose eviction is
-    refused.
-    """
+    """Return the Event text about a detached pod without owner whose eviction is refused."""
     return f"Its owner was deleted during its migration; left to garbage collection: {refused}"
 
 

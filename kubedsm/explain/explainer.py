@@ -112,9 +112,7 @@ class Explainer:
         )
 
     def _of_another(self, pod: Pod, case: "_Case") -> PodFacts:
-        """Return the facts about a pod of another scheduler, with verdicts by kube-scheduler's
-        rules.
-        """
+        """Return the facts about a pod of another scheduler, with kube-scheduler's verdicts."""
         return msgspec.structs.replace(
             facts_of_other_scheduler(pod, self._snapshot.scheduler_name),
             nodes=tuple(

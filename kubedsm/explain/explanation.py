@@ -16,9 +16,7 @@ _NAMED = 8
 
 
 class Link(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reference from an explanation to another pod, node, workload, migration, decision, or
-    time.
-    """
+    """Reference from an explanation to another pod, node, workload, migration, decision or time."""
 
     kind: Literal["pod", "node", "workload", "move", "decision", "moment"]
     #: key of the subject: for decisions the number, for moments the seconds since the epoch
@@ -76,9 +74,7 @@ def decision_link(number: int, text: str = "decision") -> Link:
 
 
 def moment(at: float | str) -> Link | str:
-    """Return a link to a time (seconds since the epoch, or RFC 3339); return other text
-    unchanged.
-    """
+    """Return a link to a time (seconds since the epoch, or RFC 3339); other text unchanged."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if isinstance(at, str) else at
     except ValueError:

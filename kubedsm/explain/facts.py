@@ -156,9 +156,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 class TierTimes(msgspec.Struct, frozen=True):
-    """Mean response times at the edge and in the cloud, in seconds; None if unknown or not
-    needed.
-    """
+    """Mean response times at the edge and in the cloud, in seconds; None if unknown or unneeded."""
 
     edge: float | None = None
     cloud: float | None = None

@@ -51,9 +51,7 @@ def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
 
 @attrs.frozen(slots=True)
 class MigrationExplainer:
-    """Explainer of one migration, with all available information as immutable values for any
-    thread.
-    """
+    """Explainer of one migration, with all information as immutable values for any thread."""
 
     entry: Entry
     outcome: MoveOutcome

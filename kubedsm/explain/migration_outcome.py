@@ -27,9 +27,7 @@ class Outcome(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class MoveOutcome:
-    """Decided migration and its outcome; of a detour through the cloud, one of the two
-    migrations.
-    """
+    """Decided migration and its outcome; of a detour via the cloud, one of two migrations."""
 
     #: of the order in the plan; empty for proposed migrations
     id: str
@@ -52,9 +50,7 @@ class MoveOutcome:
         return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
 
     def facts(self, at: float) -> MigrationFacts:
-        """Return the migration's facts for JSON; `at`: time of the decision, in seconds since the
-        epoch.
-        """
+        """Return the migration's facts for JSON; `at`: time of the decision, in epoch seconds."""
         ended = {
             "at": rfc3339(at),
             "outcome": self.outcome.value,

@@ -176,9 +176,7 @@ class NodeExplainer:
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"
 
     def _list_rejected(self) -> Iterator[tuple[Words, ...]]:
-        """Yield pods that the node rejected in recent decisions, one per workload and Filter
-        plugin.
-        """
+        """Yield pods that the node rejected recently, one per workload and Filter plugin."""
         seen = set[tuple[Workload, str]]()
         for entry, basis in self.decided or ():
             if self.node.name not in basis.snapshot.nodes:

@@ -31,9 +31,7 @@ _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 def pod_state(pod: Pod, node: str | None) -> str:
-    """Return the pod's state as a word, such as `waiting`; `node`: the assigned or reserved
-    node.
-    """
+    """Return the pod's state as a word like `waiting`; `node`: the assigned or reserved node."""
     if pod.finished:
         return "finished"
     if node is not None:
@@ -57,9 +55,7 @@ def facts_of_other_scheduler(pod: Pod, ours: str) -> PodFacts:
 
 
 def _opt_in(pod: Pod, ours: str) -> str:
-    """Describe how a pod's owner can use this scheduler: schedulerName is immutable on existing
-    pods.
-    """
+    """Describe how a pod's owner can use this scheduler: schedulerName of pods is immutable."""
     owner = f"{pod.workload.kind} {pod.workload}"
     if pod.workload.kind == "Pod":
         return f"recreate the pod with spec.schedulerName: {ours}"

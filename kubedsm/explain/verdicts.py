@@ -82,9 +82,7 @@ def _group_row(rule: str, why: str, alike: Sequence[NodeVerdict]) -> tuple[Words
 
 
 def _summarize_advice(alike: Sequence[NodeVerdict]) -> str:
-    """Return the change that makes the group's nodes feasible; if different, the first few
-    by node.
-    """
+    """Return the change that makes the nodes feasible; if several, the first few by node."""
     changes = dict.fromkeys(node.change for node in alike if node.change)
     if len(changes) <= 1:
         return next(iter(changes), "")

@@ -50,9 +50,7 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
 
 @attrs.frozen(slots=True)
 class WorkloadExplainer:
-    """Explainer of one workload, with all available information as immutable values for any
-    thread.
-    """
+    """Explainer of one workload, with all information as immutable values for any thread."""
 
     snapshot: Snapshot
     configuration: Configuration
@@ -88,9 +86,7 @@ class WorkloadExplainer:
         return Explanation(title, tuple(lines), tuple(self._list_sections(missing)), facts)
 
     def _describe_source(self) -> str:
-        """Describe the `services` entry that sets the workload's QoS target, or else the
-        default.
-        """
+        """Describe the `services` entry that sets the workload's QoS target, or the default."""
         entries = entries_for(self.configuration.services, self.workload)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:

@@ -47,9 +47,7 @@ class Health:
 
 
 def alive(failing: Mapping[str, float]) -> Health:
-    """Check liveness of the scheduler; `failing`: seconds of continuous failure by
-    background loop.
-    """
+    """Check liveness of the scheduler; `failing`: seconds of failure by background loop."""
     return Health("healthz", (Check("event-loop"), *_check_loops(failing)))
 
 

@@ -79,9 +79,7 @@ class MeasuredCluster:
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch stream, and report the time until the headers arrive; see
-        `Cluster.stream`.
-        """
+        """Open a watch stream, and report the time until headers arrive; see `Cluster.stream`."""
         return self._open_stream(request, timeout)
 
     @asynccontextmanager

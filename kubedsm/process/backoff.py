@@ -56,9 +56,7 @@ class TokenBucket:
     _full: float = attrs.field(default=float("-inf"), init=False)
 
     def take(self, now: float) -> float:
-        """Take a token, possibly in advance; return the seconds until the token becomes
-        available.
-        """
+        """Take a token, possibly in advance; return the seconds until the token is available."""
         self._full = max(self._full, now) + self.every
         return max(0.0, self._full - now - self.burst * self.every)
 

@@ -56,9 +56,7 @@ class SaidByCause:
             write(event, **about, error=str(error), **counted)
 
     def count_suppressed(self, event: str, cause: str) -> int | None:
-        """Return the number of lines suppressed before this line; None if this line is suppressed,
-        too.
-        """
+        """Return the number of lines suppressed before; None to suppress the current line."""
         now = self._clock.monotonic()
         line = self._lines.get((event, cause)) or self._begin_line((event, cause), now)
         if now < line.until:

@@ -51,9 +51,7 @@ class Supervisor:
 
     @contextmanager
     def catch_errors(self, part: str, **context: object) -> Iterator[list[Exception]]:
-        """Context manager: catch an exception, log it with context, and append it to the yielded
-        list.
-        """
+        """Context manager: log an exception with context, and append it to the yielded list."""
         caught: list[Exception] = []
         try:
             yield caught
@@ -118,9 +116,7 @@ class Supervisor:
         return {loop.part for loop in self._loops}
 
     def list_failing(self) -> dict[str, float]:
-        """Return the background loops that fail repeatedly, with the seconds since the first
-        failure.
-        """
+        """Return repeatedly failing background loops, with seconds since the first failure."""
         now, failing = self._clock.monotonic(), dict[str, float]()
         for loop in self._loops:
             works = loop.restarted is not None and now - loop.restarted >= WORKED_AFTER

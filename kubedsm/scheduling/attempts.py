@@ -1,5 +1,4 @@
-"""Outcomes of scheduling attempts: unschedulable, postponed, internal error, bind verified or
-failed.
+"""Outcomes of scheduling attempts: unschedulable, postponed, error, bind verified or failed.
 
 Each end requeues the pod if necessary, and is counted, logged, and reported in Events.
 """

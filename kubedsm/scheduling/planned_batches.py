@@ -153,9 +153,7 @@ class Application:
         self._placed += valid
 
     def _await_capacity(self, pods: Sequence[Pod]) -> None:
-        """Let the pods wait for capacity of terminating pods, unless capacity was freed
-        meanwhile.
-        """
+        """Let pods wait for capacity of terminating pods, unless capacity was freed meanwhile."""
         if self.request.leaving <= self.scheduler.changes.stopping():
             for pod in _list_planning(self.scheduler, pods):
                 self.scheduler.queue.await_capacity(pod)
@@ -182,9 +180,7 @@ def _list_planning(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def _is_feasible(snapshot: Snapshot, feasibility: Feasibility, binding: Binding) -> bool:
-    """Return True if the node still has the tier of the decision, and accepts the pod at
-    present.
-    """
+    """Return True if the node still has the tier of the decision and accepts the pod."""
     node = snapshot.nodes.get(binding.node)
     return (
         node is not None

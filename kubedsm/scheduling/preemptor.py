@@ -317,9 +317,7 @@ class Preemptor:
             self._requeue(pod.uid)
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
-        """Nominate the pod to the node, and end the nominations of lower-priority pods to
-        the node.
-        """
+        """Nominate the pod to the node, and end nominations of lower-priority pods there."""
         for lesser in self._list_less_important(pod):
             if lesser.node == node:
                 self._end_nomination(lesser.pod.uid)
@@ -379,9 +377,7 @@ class Preemptor:
         raise EvictionRefusedError(f"{victim}: {error}")
 
     def _shun(self, pod: Pod, node: NodeName, reason: str) -> None:
-        """Exclude the node for a while from preemptions in favour of the pod, and report the
-        reason.
-        """
+        """Exclude the node for a while from preemptions in favour of the pod, and report why."""
         self._end_nomination(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No room is made on node {node}: {reason}"

@@ -170,9 +170,7 @@ class Scheduler:
     # 1. Gather a batch.
 
     def _apply_configuration(self, _: Configuration) -> None:
-        """After a configuration change, requeue unschedulable pods, and close the current batch
-        window.
-        """
+        """After a configuration change, requeue unschedulable pods, and close the batch window."""
         self.policy = self.other_policy or self.configuration.current.policy
         with self.supervisor.catch_errors("configuration"):
             self.queue.reconsider()
@@ -208,9 +206,7 @@ class Scheduler:
         return max(size, CONTENDED_LIMIT) if contended else size
 
     def _schedule_batch(self) -> None:
-        """Pop a batch and schedule the pods; a nominated pod is scheduled alone, before the
-        others.
-        """
+        """Pop a batch and schedule the pods; a nominated pod alone, before the others."""
         decide, limit = self.decide_inline, self.configuration.current.batch.size
         with self.supervisor.catch_errors("window"):
             limit = self._batch_limit()
@@ -226,9 +222,7 @@ class Scheduler:
             self._schedule_isolated(others, decide)
 
     def _schedule_isolated(self, uids: list[Uid], decide: Decide) -> None:
-        """Schedule pods together; after an exception, back off only the pods that cause the
-        exception.
-        """
+        """Schedule pods together; after an exception, back off only the pods that caused it."""
         pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
         schedule = partial(self._schedule, decide=decide)
         failed = self.supervisor.isolate_failures("decision", schedule, pods)
@@ -238,8 +232,7 @@ class Scheduler:
     # 2. Take a snapshot, then filter and score.
 
     def _schedule(self, waiting: list[Pod], decide: Decide) -> None:
-        """Decide placement of the pods, reserve capacity and begin binds: steps 2 to 4 of the
-        cycle.
+        """Decide placement of pods, reserve capacity and begin binds: steps 2 to 4 of the cycle.
 
         No `await` occurs, so no event is processed in between.
         """
@@ -278,8 +271,7 @@ class Scheduler:
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)
 
     def stages(self) -> tuple[Stage, ...]:
-        """Return the stages in which a batch is decided: one, or several while sites are
-        partitioned.
+        """Return the stages in which a batch is decided: several while sites are partitioned.
 
         Stand-ins for pods that continue serving at a partitioned site go to the cloud. Otherwise
         unschedulable pods may go to a partitioned site: better there than nowhere.
@@ -373,16 +365,12 @@ class Scheduler:
     # 3. Reserve and bind.
 
     def advance_sampling(self, sampled: LookedAt) -> None:
-        """Start the next sample of cloud nodes after the last one, unless another batch already
-        did.
-        """
+        """Start the next sample of cloud nodes after the last, unless another batch already did."""
         if sampled.first == self.sampling_start:
             self.sampling_start = sampled.following
 
     def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
-        """Reserve node capacity and begin the binds, before the event loop can change the
-        snapshot.
-        """
+        """Reserve node capacity and begin the binds, before events can change the snapshot."""
         self.attempts.begin_binds(batch, bindings)
         try:
             self.manager.place(bindings)

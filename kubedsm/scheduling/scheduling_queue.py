@@ -251,8 +251,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def back_off(self, pod: Pod, cause: str = "") -> None:
-        """Retry the pod after a back-off; pods with the same failure cause are retried one at a
-        time.
+        """Retry the pod after a back-off; pods with the same failure cause one at a time.
 
         Failure causes are distinguished by namespace.
         """
@@ -275,9 +274,7 @@ class SchedulingQueue:
             self.add(self._pods[other])
 
     def can_await_capacity(self, uid: Uid, limit: float) -> bool:
-        """Return True if the pod has waited less than `limit` seconds in total for terminating
-        pods.
-        """
+        """Return True if the pod has waited less than `limit` seconds for terminating pods."""
         now = self._clock.monotonic()
         return self._await_until.setdefault(uid, now + limit) - now >= RESOLUTION
 
@@ -506,8 +503,8 @@ class UnschedulablePods:
         return bool(self.classes)
 
     def wake_due(self, now: float) -> bool:
-        """Permit retries of equivalence classes with an expired flush interval; return True if any
-        has.
+        """Permit retries of equivalence classes after the flush interval; return True if any is
+        due.
         """
         due = [rejected for rejected, at in self.asleep.items() if at <= now]
         for rejected in due:

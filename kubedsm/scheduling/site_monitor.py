@@ -64,9 +64,7 @@ class Sites:
         self.configuration.observe(lambda _: self._invalidate())
 
     def observe(self, change: Change) -> None:
-        """Apply a changed node: recompute which sites are partitioned, and log readiness
-        changes.
-        """
+        """Apply a node change: recompute which sites are partitioned, and log readiness changes."""
         if change.node_before != change.node_after:
             self._invalidate()
             _log_readiness(change.node_before, change.node_after)

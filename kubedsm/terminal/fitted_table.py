@@ -93,9 +93,7 @@ class FittedTable:
         return made
 
     def _choose_columns(self, least: Sequence[int], width: int) -> list[int]:
-        """Return the indices of the columns that fit into the width; least important ones are
-        dropped.
-        """
+        """Return indices of the columns that fit the width; least important ones are dropped."""
         shown = list(range(len(self.columns)))
         spare = [(column.use, at) for at, column in enumerate(self.columns)]
         for _, at in sorted((use, at) for use, at in spare if use is not None):
@@ -105,9 +103,7 @@ class FittedTable:
         return shown
 
     def _distribute(self, measured: Sequence[Measurement], width: int) -> list[int]:
-        """Distribute the terminal width over columns: minimum widths, then equal shares of the
-        rest.
-        """
+        """Distribute the terminal width over columns: minimum widths, then equal shares."""
         widths = [each.minimum for each in measured]
         left = width - self._frame(len(widths)) - sum(widths)
         # No further column can be left out: the widest are folded.
@@ -127,9 +123,7 @@ class FittedTable:
 
 
 def _measure(column: Column, console: Console) -> Measurement:
-    """Return a column's minimum width (unbroken numbers and names), and its width without
-    wrapping.
-    """
+    """Return a column's minimum width (unbroken numbers and names), and width without wrapping."""
     words = [column.least, *map(cell_len, column.heading.split())]
     lines = [column.least, cell_len(column.heading)]
     for cell in column.cells:

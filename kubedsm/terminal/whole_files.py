@@ -45,8 +45,7 @@ class _TargetFile(io.FileIO):
 
 @contextmanager
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Context manager: yield a temporary file that replaces the target, unless an error ends the
-    block.
+    """Context manager: yield a temporary file that replaces the target, unless an error occurs.
 
     Existing files keep their permissions; `mode`, minus the umask, applies to new files. Special
     files, such as /dev/stdout, are written directly. Raises OSError.
@@ -68,9 +67,7 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def _open_aside(target: Path, mode: int) -> tuple[int, Path | None]:
-    """Open a temporary file next to the target; return descriptor and temporary path, if
-    different.
-    """
+    """Open a temporary file next to the target; return descriptor, and path if different."""
     flags, kept = os.O_WRONLY | os.O_CLOEXEC, None
     if target.exists():
         # Unwritable files are not replaced either.
@@ -106,9 +103,7 @@ def append_whole(path: Path, line: bytes) -> None:
 
 
 def folder_for(path: Path) -> Path:
-    """Create the directory of an output file if missing, and check write permission. Raises
-    OSError.
-    """
+    """Create an output file's directory if missing, and check write permission. Raises OSError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -109,9 +109,7 @@ class Access:
     token: TokenFile | None = None
 
     def host_is_known(self, host: str) -> bool:
-        """Return True if a Host header contains an IP address, or a permitted name of this
-        server.
-        """
+        """Return True if a Host header contains an IP address or a permitted name of the server."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False
@@ -130,9 +128,7 @@ class Access:
         return header.startswith(_BEARER) and self.token.holds(header.removeprefix(_BEARER).strip())
 
     def guard(self, app: web.Application, is_public: Callable[[web.Request], bool]) -> None:
-        """Refuse HTTP requests with an unknown host or without the token; public files need no
-        token.
-        """
+        """Refuse requests with an unknown host or without the token; public files need no token."""
 
         @web.middleware
         async def check_access(

@@ -133,9 +133,7 @@ class _Viewers:
         request.task.cancel()
 
     async def _send_messages(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Send updates to one viewer. Raise ConnectionError if the viewer disconnected, or was
-        dropped.
-        """
+        """Send updates to one viewer. Raise ConnectionError if disconnected or dropped."""
         if request.transport is not None:
             connection = request.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
@@ -150,9 +148,7 @@ class _Viewers:
                     await response.write(event[begin : begin + PIECE])
 
     async def end(self, _: web.Application) -> None:
-        """Disconnect all viewers at shutdown: the server would otherwise wait for their endless
-        streams.
-        """
+        """Disconnect all viewers at shutdown: the server would wait for the streams."""
         for request in self._connected:
             request.task.cancel()
 

@@ -24,9 +24,7 @@ _encoder = msgspec.json.Encoder()
 
 @attrs.define(eq=False)
 class Questions:
-    """HTTP handlers for explanations and what-if requests; only one what-if request runs at
-    a time.
-    """
+    """HTTP handlers for explanations and what-if requests; the latter run one at a time."""
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]

@@ -47,9 +47,7 @@ class MigrationTable(RowTable[MoveRow]):
         self._advanced.add(move.id)
 
     def invalidate(self) -> None:
-        """Mark all migration rows for recomputation, after proposed migrations or effects
-        changed.
-        """
+        """Mark all migration rows for recomputation after changed proposals or effects."""
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:

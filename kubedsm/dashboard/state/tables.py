@@ -120,9 +120,7 @@ def _round_ratio(used: float | None, of: int) -> float | None:
 
 
 class Reason(NamedTuple):
-    """Reason why a pod is pending, as far as known: message, rejecting Filter plugins, awaited
-    node.
-    """
+    """Reason why a pod is pending, if known: message, rejecting Filter plugins, awaited node."""
 
     message: str = ""
     #: rejecting Filter plugins for the pod

@@ -33,8 +33,7 @@ class Away:
 
 
 async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
-    """Follow a scheduler's page over HTTP: yield all rows after each change; reconnect after
-    failures.
+    """Follow a scheduler's page over HTTP: yield all rows after each change; reconnect on failures.
 
     Raise NotShownError; also if nothing responds at first.
     """

@@ -103,9 +103,7 @@ def news_line(row: NewsRow) -> str:
 
 
 def news_text(row: NewsRow) -> str:
-    """Format a recent-activity row as text, followed by the object's name unless already
-    mentioned.
-    """
+    """Format a recent-activity row as text, followed by the object's name unless mentioned."""
     about = row.pod or row.node or row.workload
     return row.text if about in row.text else f"{row.text} ({about})"
 
@@ -187,9 +185,7 @@ def render_picture(
 
 
 def _allot_rows(sections: Sequence[_Section], room: int) -> Sequence[int]:
-    """Distribute `room` terminal lines over sections: one row each, then the minimum, then
-    in turn.
-    """
+    """Distribute `room` terminal lines over sections: one each, then the minimum, then in turn."""
     rows = [0] * len(sections)
 
     def fits(at: int, number: int) -> bool:

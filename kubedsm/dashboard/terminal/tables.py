@@ -75,9 +75,7 @@ class NodeLine:
 
 
 def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
-    """Return a table with a line per node; in narrow terminals, pods are counted without
-    workloads.
-    """
+    """Return a table with a line per node; in narrow terminals, pods are counted only."""
     room = max(COUNTED, width - BESIDE_PODS)
     return FittedTable(
         [
@@ -94,8 +92,7 @@ def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
 
 
 def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], str]:
-    """Shorten names to `width` characters; return short names by name, and a line that explains
-    them.
+    """Shorten names to `width` characters; return short names by name, and a line explaining them.
 
     The common prefix and suffix are omitted, delimited by dashes and dots. Otherwise overlong
     names lose characters in the middle.

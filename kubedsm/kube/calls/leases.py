@@ -60,9 +60,7 @@ class Lease:
 
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
-    """Return the Lease content for a holder that acquires the Lease at `wall`, in seconds since the
-    epoch.
-    """
+    """Return the Lease content for a holder that acquires the Lease at `wall`, in epoch seconds."""
     now = _format_time(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 

@@ -26,9 +26,7 @@ class Right:
 
     @property
     def named(self) -> bool:
-        """Return True if an RBAC rule can restrict the right to a named object: not for
-        creation.
-        """
+        """Return True if an RBAC rule can restrict the right to named objects: not for creation."""
         return self.own and self.verb != "create"
 
 

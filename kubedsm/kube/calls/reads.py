@@ -133,9 +133,7 @@ class LivePod:
 
 @attrs.frozen(slots=True)
 class LiveOwner:
-    """Owner of a pod (such as a ReplicaSet) as read from the API server, and its Deployment, if
-    any.
-    """
+    """Owner of a pod (such as a ReplicaSet) as read from the API server, and any Deployment."""
 
     #: the ReplicaSet and its Deployment, or the StatefulSet, no longer exist
     gone: bool
@@ -321,9 +319,7 @@ async def services_by_template(cluster: Cluster, namespace: str, *, timeout: flo
 
 
 async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
-    """Return name and currently allowed disruptions of each PodDisruptionBudget that covers the
-    pod.
-    """
+    """Return name and allowed disruptions of each PodDisruptionBudget that covers the pod."""
     path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
     return [
         (budget.metadata.name, budget.status.disruptions_allowed)

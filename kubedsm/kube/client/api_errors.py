@@ -69,9 +69,7 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 def status_error(status: Status, code: int) -> ApiStatusError:
-    """Convert an API Status object to an error; `code`: HTTP status for an object without a
-    code.
-    """
+    """Convert an API Status object to an error; `code`: HTTP status if the object has none."""
     code = status.code or code
     causes = tuple(
         (cause.reason or "", cause.field or cause.message or "")

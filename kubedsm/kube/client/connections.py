@@ -197,9 +197,7 @@ class Connections:
     async def keep_warm(
         self, something_small: Callable[[], Awaitable[bytes]], clock: Clock
     ) -> NoReturn:
-        """Keep a few connections open by periodic small requests until cancelled; retry after
-        failures.
-        """
+        """Keep connections open by periodic small requests until cancelled."""
         while True:
             with suppress(OSError, ClusterError):
                 await self._probe_idle(await something_small())
@@ -214,9 +212,7 @@ class Connections:
         await _close_all(list(self._all))
 
     async def _acquire_place(self, within: float) -> bool:
-        """Wait until the pool has a free slot for an exchange; return False after `within`
-        seconds.
-        """
+        """Wait until the pool has a free slot; return False after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 return await self._few.acquire()

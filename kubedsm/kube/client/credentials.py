@@ -57,9 +57,7 @@ class Credentials:
 
     @property
     def server_name(self) -> str | None:
-        """Return the host name in the server's TLS certificate, if different from the URL's
-        host.
-        """
+        """Return the host name in the server's certificate, if different from the URL's host."""
         return self._loaded.configuration.tls_server_name or None
 
     @property
@@ -103,9 +101,7 @@ class Credentials:
         return self._header
 
     def note_rejection(self, header: str | None) -> None:
-        """Record that the server rejected the Authorization header: reload before the next
-        request.
-        """
+        """Record that the server rejected the credentials: reload before the next request."""
         if header == self._header:
             self._rejected = True
 
@@ -125,8 +121,7 @@ class Credentials:
 async def from_kubeconfig(
     path: Path | None, context: str | None, environ: Mapping[str, str]
 ) -> Credentials:
-    """Load the credentials of a kubeconfig context: of the given file, $KUBECONFIG or
-    ~/.kube/config.
+    """Load credentials of a kubeconfig context: of the given file, $KUBECONFIG or ~/.kube/config.
 
     Raises CredentialsError.
     """

@@ -108,8 +108,7 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return a client for the API server of a kubeconfig context, by default the current
-        context.
+        """Return a client for the API server of a kubeconfig context, by default the current one.
 
         Raises CredentialsError.
         """

@@ -144,9 +144,7 @@ class Expired(ApiStatusError):
 
 
 class Invalid(ApiStatusError):
-    """Error 400, 405, 415 or 422: the API server rejects the request as invalid; retries cannot
-    succeed.
-    """
+    """Error 400, 405, 415 or 422: the API server rejects the request; retries are futile."""
 
 
 class DisruptionBudgetExceeded(ApiStatusError):
@@ -183,8 +181,7 @@ class ObjectName:
 
     @property
     def approvals(self) -> "ObjectName":
-        """Name of the ConfigMap, next to the configuration's, where users approve proposed
-        migrations.
+        """Name of the ConfigMap, next to the configuration's, where users approve migrations.
 
         Separate, since RBAC cannot distinguish patching annotations from patching data.
         """

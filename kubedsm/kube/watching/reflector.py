@@ -89,8 +89,7 @@ class StaleListError(ClusterError):
 
 @attrs.define(eq=False)
 class Reflector(Generic[T, E]):
-    """Reflector (list and watch) of one kind: passes additions, changes and deletions to
-    `on_event`.
+    """Reflector (list and watch) of one kind: passes added, changed, deleted objects to `on_event`.
 
     `on_synced` is called once, after the first complete list. `report` gets a log line when a
     failure begins, changes or ends, and per cause of malformed objects. With `on_refused` the kind
@@ -186,8 +185,7 @@ class Reflector(Generic[T, E]):
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
-        """List all objects of the kind again; wait until a list that began after the call is
-        complete.
+        """List all objects of the kind again; wait for a list that began after the call.
 
         Every earlier change is known then, regardless of watch latency.
         """
@@ -322,9 +320,7 @@ class Reflector(Generic[T, E]):
         return lasted
 
     def _extend_deadline(self, silence: asyncio.Timeout) -> None:
-        """Extend the inactivity deadline of the watch stream, unless callers wait for
-        another list.
-        """
+        """Extend the inactivity deadline of the watch stream, unless callers await another list."""
         patience = 0.0 if self._awaiting else self._silent_after
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 
@@ -401,8 +397,7 @@ Key = tuple[str, str]
 
 
 class KnownObjects:
-    """Store of the known objects of one kind (an informer's cache), with their latest
-    resourceVersion.
+    """Store of the known objects of one kind (an informer's cache), with latest resourceVersion.
 
     Rules. A uid lives once: a deleted uid never comes back. A name with another uid is another
     object, whose predecessor is gone. An object's resourceVersion never goes back.
@@ -417,8 +412,7 @@ class KnownObjects:
         return len(self._known)
 
     def take(self, seen: Identity) -> tuple[Identity, ...] | None:
-        """Store an observed object version; return the objects of the same name that the object
-        replaces.
+        """Store an observed object version; return the replaced objects of the same name.
 
         Return None for an old version.
         """

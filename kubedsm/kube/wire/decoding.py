@@ -125,9 +125,7 @@ class Reader(Generic[Shape, T]):
         return Applied(_identity(shape.metadata), self._convert_shape(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
-        """Decode one line of a watch stream. Raises WireError, or the ApiStatusError of the
-        server.
-        """
+        """Decode one line of a watch stream. Raises WireError, or the server's ApiStatusError."""
         try:
             event = self._lines.decode(line)
         except UNREADABLE as error:

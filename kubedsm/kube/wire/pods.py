@@ -48,9 +48,7 @@ _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
-    """Rarely used scheduling fields of a pod, such as ports, volumes and affinity, as a
-    cache key.
-    """
+    """Rarely used scheduling fields of a pod (ports, volumes, affinity, ...), as a cache key."""
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()

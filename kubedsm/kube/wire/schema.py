@@ -368,9 +368,7 @@ class ListMetadata(Wire, frozen=True):
 
 
 class List(Wire, frozen=True):
-    """Page of a list response, with items not yet decoded: a malformed item does not affect
-    others.
-    """
+    """Page of a list response, with items not yet decoded: a malformed item affects no other."""
 
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None
