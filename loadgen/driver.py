@@ -62,7 +62,9 @@ class _Load:
     async def _run_tasks(
         self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
     ) -> None:
-        """Run tasks concurrently until the first one completes, or until `stop` is set."""
+        """Run the load's tasks concurrently until the first one completes or `stop` is set; then
+        cancel the remaining tasks.
+        """
         self._started = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
             tasks = load(group)
@@ -75,7 +77,9 @@ class _Load:
     async def _send_request(
         self, arrival: Arrival, transport: Transport, url: str, seconds: float
     ) -> Outcome:
-        """Send one request and record its outcome; a cancelled request counts as abandoned."""
+        """Send one HTTP request; record and return its status, error and latency. A cancelled
+        request is recorded as abandoned.
+        """
         self._recorder.begin(arrival, self.elapsed)
         status, served_by, failure = None, "", None
         try:

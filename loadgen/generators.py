@@ -40,7 +40,8 @@ class GeneratorError(Problem, ValueError):
 def coefficients(
     edge_total: Mapping[str, float], requests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Return the replicas of each service that fill an equal part of the edge.
+    """Return the number of replicas of each service that fills an equal part of the edge nodes'
+    capacity.
 
     The mean over resources of total / number of services / request. `edge_total` and the requests
     are in the same units, by resource; every request is above 0.
@@ -111,7 +112,7 @@ def check_finite(name: str, value: float) -> None:
 
 
 def check_length(cycle_seconds: float) -> None:
-    """Raise GeneratorError unless number and length of the cycles are valid."""
+    """Raise GeneratorError unless the number of cycles and the seconds per cycle are valid."""
     if not 0 < cycle_seconds < math.inf:
         raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
 
@@ -119,7 +120,9 @@ def check_length(cycle_seconds: float) -> None:
 def serve_replicas(
     replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str
 ) -> Scenario:
-    """Return a scenario whose requests saturate the given replicas, by service and cycle."""
+    """Return a load scenario whose request rates saturate the given replica counts of each service,
+    one count per cycle.
+    """
     return Scenario(
         tuple(
             Api(
@@ -167,7 +170,9 @@ def _validate_amounts(
 
 @attrs.frozen
 class Wavy:
-    """Parameters of `wavy`. Raises GeneratorError for invalid ones."""
+    """Parameters of the scenario generator `wavy`: base demand, waves, and cluster capacity. Raises
+    GeneratorError for invalid values.
+    """
 
     #: demand of all services at rest as a multiple of the edge allocatable capacity
     base: float = attrs.field(validator=_validate_finite)
@@ -233,7 +238,9 @@ def wavy(parameters: Wavy) -> Scenario:
 
 
 def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
-    """Return how many replicas above rest of a service fit into the cluster."""
+    """Return the number of replicas that a service can add to its count at rest before the cluster
+    is full.
+    """
     height = MOST_REPLICAS - rest[name]
     for resource, total in parameters.cluster_total.items():
         requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
@@ -253,7 +260,9 @@ def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
 
 
 def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
-    """Return the replicas above rest in each cycle: a triangular wave up to the height."""
+    """Return the replicas that a service adds to its count at rest in each cycle: a triangular wave
+    up to the given height.
+    """
     up = (length - 1) // 2
     down = length - 1 - up
     if max_step is not None:

@@ -49,7 +49,9 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
-        """Return the interval for a rate and a length; silent if too short for one request."""
+        """Return an interval of `seconds` at a rate of requests per second; at rate 0, the interval
+        has no requests.
+        """
         length = 1000 * seconds
         return cls(1000 / rate if rate else 2 * length, length)
 
@@ -73,7 +75,9 @@ class Api(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """Return the end of each interval, in seconds since the scenario's beginning."""
+        """Return the end of each interval of the service's load, in seconds since the scenario's
+        beginning.
+        """
         lengths = (interval.cycle_length for interval in self.intervals)
         return tuple(end / 1000 for end in itertools.accumulate(lengths))
 

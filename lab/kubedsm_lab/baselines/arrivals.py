@@ -83,7 +83,8 @@ class _Cluster:
         return self.pods[heapq.heappop(self.queue)[1]] if self.queue else None
 
     def place(self, pod: Pod) -> bool:
-        """Schedule one pod; return False if no node is feasible."""
+        """Bind one pod to the node that the scheduler chooses; return False if no node is feasible.
+        """
         fitting = self.room.fitting(pod)
         if fitting:
             node = self.choose(pod, fitting, self.room, self.rng)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @attrs.define
 class CacheScheduler:
-    """Policy that places each pod on the best remaining node of its class's cached ranking.
+    """Scheduling policy that caches a ranking of nodes per pod class, and places each pod on the
+    best remaining node.
 
     The cache key is the paper's equivalence class without schedulerName and runtime class: only one
     scheduler runs here, and admission has merged the runtime class into the pod. Replicas of two

@@ -172,7 +172,9 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Return the report: measurements of the process and of its children (both lists)."""
+    """Build the report from samples of CPU, memory and loop lag of the scheduler process and its
+    children.
+    """
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
         "emulated": True,
