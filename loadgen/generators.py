@@ -112,7 +112,7 @@ def check_finite(name: str, value: float) -> None:
 
 
 def check_length(cycle_seconds: float) -> None:
-    """Raise GeneratorError unless the number of cycles and the seconds per cycle are valid."""
+    """Raise GeneratorError unless the length of a cycle in seconds is positive and finite."""
     if not 0 < cycle_seconds < math.inf:
         raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
 

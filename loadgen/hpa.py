@@ -72,8 +72,8 @@ class Played:
 
     @property
     def recovery(self) -> Recovery | None:
-        """Return the seconds until the service met its SLA again; None if the recovery stage HOLD
-        was interrupted before.
+        """Return the service's recovery from the overload, as mode and seconds; None if the
+        recovery stage HOLD was interrupted before.
         """
         found = recovery(self.windows, self.plan.sla, self.plan.streak)
         return found if found.mode == "recovered" or not self.interrupted else None

@@ -197,13 +197,15 @@ class RequestRecorder:
         self.failed = 0
 
     def offer(self, arrival: Arrival, now: float) -> None:
-        """Count a request whose due time has come and which is queued for sending."""
+        """Count a request that was queued at `now`, and record the delay since the request's due
+        time.
+        """
         self.offered += 1
         self._tallies[arrival.service].offered += 1
         self._lateness.append(now - arrival.due)
 
     def begin(self, arrival: Arrival, now: float) -> None:
-        """Count a request as sent to its service."""
+        """Count a request as sent at `now` (seconds since the scenario's beginning)."""
         tally = self._tallies[arrival.service]
         tally.begun += 1
         tally.last_begun = max(tally.last_begun, now)

@@ -85,8 +85,8 @@ def clients_to_hold(stages: Sequence[tuple[int, Window]], sla: Sla) -> int | Non
 
 
 def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
-    """Return the seconds from the first window to the end of `streak` consecutive windows that meet
-    the SLA after a violation.
+    """Return the service's recovery: the seconds until `streak` consecutive windows meet the SLA
+    after a violation, or the mode without recovery.
     """
     bad, good = False, 0
     for window in windows:

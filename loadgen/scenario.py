@@ -49,8 +49,8 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
-        """Return an interval of `seconds` at a rate of requests per second; at rate 0, the interval
-        has no requests.
+        """Return an interval of `seconds` at `rate` requests per second; an interval shorter than
+        the period between requests has none.
         """
         length = 1000 * seconds
         return cls(1000 / rate if rate else 2 * length, length)

@@ -83,8 +83,7 @@ class _Cluster:
         return self.pods[heapq.heappop(self.queue)[1]] if self.queue else None
 
     def place(self, pod: Pod) -> bool:
-        """Bind one pod to the node that the scheduler chooses; return False if no node is feasible.
-        """
+        """Bind one pod to the scheduler's choice of node; return False if no node is feasible."""
         fitting = self.room.fitting(pod)
         if fitting:
             node = self.choose(pod, fitting, self.room, self.rng)

@@ -1,4 +1,4 @@
-"""Changes to an emulated cluster, as made by users, nodes and other controllers."""
+"""Changes that users, nodes and other controllers make to an emulated cluster."""
 
 import json
 from typing import Any
@@ -41,7 +41,8 @@ _TOLERATIONS = [
 
 
 class Hands:
-    """Operations of users, nodes and other controllers on one emulated cluster.
+    """Actions of users, nodes and other controllers on an emulated cluster, used by chaos workloads
+    and incidents.
 
     Operations on absent objects have no effect.
     """
@@ -132,7 +133,8 @@ class Hands:
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """Add or remove a finalizer, which delays the end of the pod's deletion."""
+        """Add or remove a finalizer on the pod, which delays the completion of the pod's deletion.
+        """
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
     # Operations on nodes.

@@ -1,4 +1,4 @@
-"""Perturbations of a watch: lost, delayed, reordered or merged events, and stale lists.
+"""Perturbations of a watch: lost, delayed, reordered or merged events, and outdated lists.
 
 client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to combine deletion and
 creation into a modification, and to reorder events of different objects. The other perturbations
@@ -23,7 +23,7 @@ BEHIND = 25
 
 
 class Surroundings(Protocol):
-    """Interface through which a perturbation kills the process and obtains stale lists."""
+    """Interface by which a perturbation kills the scheduler process and obtains outdated lists."""
 
     def list_at(self, request: Request, revision: int) -> Response:
         """Return a list response as of an earlier revision, as from an outdated API server."""
@@ -32,7 +32,9 @@ class Surroundings(Protocol):
 
 
 class Perturbation:
-    """Base class of watch perturbations: passes all events and requests after the disturbed one."""
+    """Base class of watch perturbations; after the disturbed event, all events and requests pass
+    unchanged.
+    """
 
     #: whether every process is disturbed, later ones as well
     of_all = False
@@ -95,7 +97,9 @@ class Held(Perturbation):
         return delivery
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
-        """Deliver both events: later first, but in the original order if both are of one object."""
+        """Return both events for delivery: the later event first, unless both concern the same
+        object.
+        """
         lines = (event.line, held.line)
         return Delivery(lines[::-1] if event.key == held.key else lines)
 
@@ -110,7 +114,7 @@ class Coalesced(Held):
 
 
 class TimeTravel(Perturbation):
-    """Stale list: the watch ends, and the next list is as of an earlier revision.
+    """Outdated list: the watch ends, and the next list response shows an earlier revision.
 
     With `restart` the process is restarted, too, and the successor starts from the stale list.
     """

@@ -43,8 +43,8 @@ LEASE = ObjectName("kubedsm", "kubedsm")
 
 @attrs.define
 class ProcessClock:
-    """Clock of a process: runs at `rate`, and stands still for sleepers while the process is
-    stopped.
+    """Clock of a simulated scheduler process: runs at `rate`, and wakes no sleeping task while the
+    process is stopped.
     """
 
     rate: float
@@ -233,8 +233,8 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """Interruption of a process: kill, stop or disconnect, before or after sending, or after the
-    response.
+    """Interruption of a simulated scheduler process: kill, stop or disconnect, before or after a
+    request is sent, or after the response.
     """
 
     moment: Literal["before", "left", "after"]

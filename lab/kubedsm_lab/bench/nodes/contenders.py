@@ -153,15 +153,15 @@ class Searches:
 
 @attrs.frozen
 class Decided:
-    """Result of one scheduler on one generated cloud: bindings in order, node searches, and CPU ms.
-    """
+    """Result of one scheduler on one generated cloud: bindings, node searches, and CPU ms."""
 
     bindings: Sequence[Binding]
     searches: Searches
     ms: float
 
     def summarize(self, before: Snapshot, pods: int) -> Round:
-        """Return CPU ms, node searches, scores and evenness of the decisions, per pod.
+        """Return the measurements of this result: CPU ms per pod, pending pods, scored nodes, mean
+        score and evenness.
 
         `before` is the cluster without the new pods; `pods` is the number of pending pods.
         """

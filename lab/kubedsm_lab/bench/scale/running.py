@@ -172,8 +172,8 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Build the report from samples of CPU, memory and loop lag of the scheduler process and its
-    children.
+    """Build the report on the scheduler process; `resident` (MB) and `cpu_percent` list the process
+    first, then its children.
     """
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
