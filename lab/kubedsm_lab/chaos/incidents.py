@@ -75,7 +75,9 @@ def _bind_elsewhere(here: Here) -> None:
 
 
 def _change_replicas(here: Here, replicas: Callable[[int], int]) -> int:
-    """Scale the pod's workload to `replicas` of the current number; return the previous number."""
+    """Scale the pod's workload; `replicas` computes the new number from the current one. Returns
+    the previous number.
+    """
     before = here.hands.count_replicas(here.app)
     here.hands.scale_workload(here.app, replicas(before))
     return before

@@ -372,8 +372,8 @@ class Witness:
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
-        """Require that a Binding request has the pod's uid, and that no migration has reserved the
-        pod.
+        """Require that a Binding request has the pod's uid, and that no pod in the scheduling queue
+        is claimed by a migration.
         """
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")

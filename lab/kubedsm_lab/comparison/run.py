@@ -100,7 +100,7 @@ class ResultDirectory:
 
     @property
     def played(self) -> list[tuple[Experiment, Part]]:
-        """Return the experiments with results, in the order of the page."""
+        """Return the experiments that have stored results, in the order of the page."""
         return [
             (e, self._parts[name]) for name, e in self.experiments.items() if name in self._parts
         ]

@@ -139,7 +139,7 @@ class SoakResult:
         yield Guarantee("stops", "the scheduler ends on SIGTERM", measured, in_time)
 
     def _check_ends(self) -> Guarantee:
-        """Check that no scheduler process exits unless the soak ends the process.
+        """Check that no scheduler process exits by itself, as opposed to an injected kill.
 
         Injected kills do not count, nor exits after another replica acquired the Lease.
         """

@@ -171,7 +171,8 @@ class NodeLifecycleController(Controller):
         return [*kept, *added]
 
     def _may_give_up(self, node: Object, *, again: bool) -> bool:
-        """Return whether the rate limit of the zone permits evicting the node's pods now.
+        """Return whether the eviction rate limit of the node's zone permits evicting the node's
+        pods now.
 
         With `again`, the node's pods are being evicted already.
         """

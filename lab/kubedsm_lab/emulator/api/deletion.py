@@ -20,7 +20,7 @@ _LONGEST_GRACE = 10**9
 
 @attrs.frozen
 class Deletion:
-    """Outcome of a DELETE operation."""
+    """Result of a DELETE request: the object's last state, and whether the object is gone."""
 
     #: current or final representation
     object: Object

@@ -94,7 +94,8 @@ class Requirement:
 
 @attrs.frozen
 class LabelSelector:
-    """Conjunction of requirements; an empty one matches everything."""
+    """Label selector as a conjunction of requirements; without requirements every object matches.
+    """
 
     requirements: tuple[Requirement, ...] = ()
 

@@ -76,7 +76,8 @@ class Store:
         self._delivering = False
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
-        """Call back after each later commit, in order; return a function that unsubscribes.
+        """Register a callback for each later commit, in commit order; return a function that
+        unsubscribes.
 
         A callback may commit: its changes are delivered after the present one.
         """
@@ -164,7 +165,9 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Delay all callbacks until the end of the block, for commits that belong together."""
+        """Delay all subscribers' callbacks until the end of the block, for commits that belong
+        together.
+        """
         if self._delivering:
             yield
             return

@@ -114,7 +114,7 @@ def resource_version(query: Mapping[str, str]) -> int:
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """Parse a nonnegative number of the query, 0 if absent. Raises ApiError (400)."""
+    """Parse a nonnegative integer query parameter; 0 if absent. Raises ApiError (400)."""
     text = query.get(name, "")
     try:
         value = int(text or "0")
@@ -126,7 +126,7 @@ def number(query: Mapping[str, str], name: str) -> int:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Parse a boolean parameter of the query; False if absent."""
+    """Parse a boolean query parameter; False if absent."""
     return query.get(name, "").lower() in ("1", "true", "t")
 
 

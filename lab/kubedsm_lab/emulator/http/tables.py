@@ -129,7 +129,9 @@ def _format_labels(labels: Mapping[str, str] | None) -> str:
 
 
 def _field(path: str, default: object = "") -> Cell:
-    """Return a cell function: the value at the path, or the default if missing or empty."""
+    """Return a function that formats a cell of a Table: the field at a path, or a default if
+    missing or empty.
+    """
     steps = path.split(".")
 
     def cell(obj: Object, _now: float) -> Any:
@@ -212,7 +214,9 @@ def _ready_replicas(workload: Object) -> str:
 
 
 def _template(field: str) -> Cell:
-    """Return a cell function: a field of all containers in the pod template, comma-separated."""
+    """Return a function that formats a cell of a Table: one field of all containers in the pod
+    template, comma-separated.
+    """
 
     def cell(obj: Object, _now: float) -> str:
         containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())

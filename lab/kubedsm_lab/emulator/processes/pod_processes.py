@@ -158,7 +158,9 @@ class PodProcesses(ContainerRuntime):
         return self._processes.output(_file_name(known))
 
     async def _run(self, pod: PodProcess) -> None:
-        """Keep the pod's process running until stopped, within the limit of processes."""
+        """Keep the pod's process running, with restarts, until stopped; the number of concurrent
+        processes is limited.
+        """
         if self._turn.locked():
             message = f"{self._most} pods run as processes already, and no more may"
             log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)

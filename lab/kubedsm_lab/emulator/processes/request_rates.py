@@ -48,7 +48,8 @@ class RequestRates:
         self._asked = float("-inf")
 
     def __call__(self, namespace: str, workload: str, metric: str) -> float | None:
-        """Return the request rate of the pods whose label `app` is the workload's name."""
+        """Return the request rate of a workload's pods, whose label `app` is the workload's name.
+        """
         if metric not in NAMES or self._clock.monotonic() - self._asked > _FRESH:
             return None
         return self._rates.get((namespace, workload))
