@@ -26,7 +26,8 @@ from loadgen.scenario import Scenario, dumps, load
 
 
 def _format_totals(amounts: Mapping[str, float]) -> str:
-    """Format CPU and memory totals as an option value, in the notation that the type TOTALS parses.
+    """Format CPU and memory totals as an option value, in the notation that the type
+    TOTALS parses.
     """
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 

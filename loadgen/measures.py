@@ -228,7 +228,8 @@ class RequestRecorder:
         self._oldest = max(self._oldest, now - arrival.due)
 
     def results(self, seconds: float, *, interrupted: bool) -> Results:
-        """Return the measurements of all services, with rates per second over a run of `seconds`.
+        """Return the measurements of all services, with rates per second over a run
+        of `seconds`.
         """
         tallies = self._tallies.values()
         total = _Tally(

@@ -100,6 +100,7 @@ def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
 
 
 def ok_rate(windows: Sequence[Window], sla: Sla) -> float | None:
-    """Return the proportion (0..1) of measurement windows that meet the SLA; None without windows.
+    """Return the proportion (0..1) of measurement windows that meet the SLA; None
+    without windows.
     """
     return sum(window.good(sla) for window in windows) / len(windows) if windows else None

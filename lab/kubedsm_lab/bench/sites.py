@@ -211,7 +211,8 @@ def up_to_wanted(pods: Iterable[Object], replicas: dict[str, int]) -> int:
 
 
 def evicts_by_taint(change: ObjectChange) -> bool:
-    """Return whether the change begins a pod's deletion by taint eviction from an unreachable node.
+    """Return whether the change begins a pod's deletion by taint eviction from an
+    unreachable node.
     """
     return (
         change.resource is PODS

@@ -133,7 +133,8 @@ class Hands:
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """Add or remove a finalizer on the pod, which delays the completion of the pod's deletion.
+        """Add or remove a finalizer on the pod, which delays the completion of the
+        pod's deletion.
         """
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 

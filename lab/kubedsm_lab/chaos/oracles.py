@@ -461,7 +461,8 @@ class Witness:
         )
 
     def _count_desired(self, pod: Object) -> int:
-        """Return the desired replicas of the pod's Deployment; 0 after the Deployment was deleted.
+        """Return the desired replicas of the pod's Deployment; 0 after the Deployment
+        was deleted.
         """
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))

@@ -41,7 +41,8 @@ _BACK_OFF = 45.0
 
 
 class Bystander:
-    """Pod of another tenant, created after the fault to check that its bind is not delayed unduly.
+    """Pod of another tenant, created after the fault to check that its bind is not
+    delayed unduly.
     """
 
     def __init__(self, api: ApiServer) -> None:

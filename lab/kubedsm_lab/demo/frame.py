@@ -23,7 +23,8 @@ Replay = Literal["none", "going on", "ready", "failed"]
 
 @attrs.frozen(slots=True)
 class Standing:
-    """Edge shares and QoS of one scheduler in the demo so far; None before all services are Ready.
+    """Edge shares and QoS of one scheduler in the demo so far; None before all
+    services are Ready.
     """
 
     #: average over all services

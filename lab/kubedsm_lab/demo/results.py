@@ -67,8 +67,8 @@ def _summarise_binds(frame: Frame) -> str:
 
 
 def as_json(frame: Frame) -> dict[str, Any]:
-    """Return the frame's results for JSON output: time means of edge shares, and latencies from
-    creation to bind.
+    """Return the demo's results so far for JSON output: edge shares, QoS, migrations and bind
+    latencies.
     """
     theirs = {} if frame.theirs is None else frame.theirs.as_json()
     return {

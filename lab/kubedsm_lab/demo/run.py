@@ -48,7 +48,8 @@ RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALE
 
 @attrs.frozen(eq=False)
 class World:
-    """Emulated cluster of the demo under a scenario's load, with recorders of pods and migrations.
+    """Emulated cluster of the demo under a scenario's load, with recorders of pods
+    and migrations.
     """
 
     cluster: EmulatedCluster

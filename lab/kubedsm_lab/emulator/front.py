@@ -65,8 +65,7 @@ class Faults:
         return None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:  # noqa: ARG002 - as above
-        """Return the lines to deliver in place of a watch line; None to deliver the line unchanged.
-        """
+        """Return the lines to deliver in place of a watch line; None to pass the line unchanged."""
         return None
 
 

@@ -1,4 +1,5 @@
-"""Report directory: results.json, tables.md, the pictures, and an HTML page with embedded pictures.
+"""Directory of a replay's report: results.json, tables.md, plots, and an HTML page with embedded
+plots.
 
 The page is self-contained. The style adapts to light and dark themes, narrow screens and paper.
 """

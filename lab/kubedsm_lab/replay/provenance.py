@@ -58,7 +58,8 @@ def describe_runs(
     cluster: str,
     services: str | None,
 ) -> str:
-    """Return provenance of replayed runs as Markdown.
+    """Return the description of replayed runs as Markdown: scenarios, policies, cluster, services
+    and settings.
 
     `cluster` and `services` are the command's arguments.
     """

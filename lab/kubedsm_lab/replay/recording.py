@@ -29,7 +29,9 @@ SERVICE_LABEL = "app"
 
 @attrs.frozen
 class Record:
-    """Recorded run: timeline, nodes with their capacity for the services, one pod per service."""
+    """Recorded run: timeline of pods, nodes with the capacity available to the services, and one
+    sample pod per service.
+    """
 
     timeline: Timeline
     #: allocatable without the requests of other pods
@@ -39,7 +41,7 @@ class Record:
 
     @property
     def edge(self) -> tuple[Node, ...]:
-        """Return the edge nodes."""
+        """Return the nodes of the edge tier."""
         return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
 
 
@@ -90,7 +92,9 @@ class TimelineRecorder:
             self.take(seen, now)
 
     def take(self, seen: Sighting, now: float) -> None:
-        """Record an observed or deleted object (pod, node, Deployment); `now` is in seconds."""
+        """Record the latest state of an observed pod, node or Deployment, or its deletion; `now` is
+        in seconds.
+        """
         match seen:
             case PodSeen():
                 self._take_pod(seen, now)
@@ -164,7 +168,8 @@ class TimelineRecorder:
         self._change_life(uid, gone=now)
 
     def _take_move(self, pod: Pod, now: float) -> None:
-        """Record the begin or end of a pod's migration.
+        """Record that a pod's migration starts (the pod is detached or evicted) or ends (deleted or
+        reattached).
 
         Called before readiness is recorded, so that Ready pods before a migration include this pod.
         """
@@ -202,7 +207,8 @@ class TimelineRecorder:
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
     def _deduct_others(self, name: NodeName) -> Node:
-        """Return the node with allocatable resources less the requests of other services' pods.
+        """Return the node with its allocatable resources reduced by the requests of pods that
+        belong to no recorded service.
 
         An unknown node has no capacity.
         """
@@ -212,7 +218,7 @@ class TimelineRecorder:
         return attrs.evolve(node, allocatable=left)
 
     def tier_of(self, name: str) -> Tier | None:
-        """Return the tier of a response's server, given as pod, node or tier name; else None."""
+        """Return the tier of a responding server, named by pod, node or tier; None if unknown."""
         node = self._nodes.get(self._placed.get(name, NodeName(name)))
         return node.tier if node is not None else next((t for t in Tier if t == name), None)
 

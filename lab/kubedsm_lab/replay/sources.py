@@ -67,7 +67,8 @@ def recipe(
     sigma: float,
     coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
 ) -> Source:
-    """Return the paper's random scenario: demand `mean` times the edge's capacity.
+    """Return the paper's random scenario: a total demand of `mean` times the edge nodes' capacity,
+    varied randomly.
 
     `sigma` is the demand's deviation; `coefficients` are the replicas of each service that fill its
     part of the edge.

@@ -1,4 +1,4 @@
-"""Contenders of a replay by name: policies, and KubeDSM with varied configuration.
+"""Contenders of a replay by name: baseline policies, KubeDSM, and KubeDSM with other settings.
 
 The variants are from both versions of the KubeDSM paper (arXiv 2501.07130). MidMigration means half
 the frequency of migrations in the first version, and fewer migrations per suggestion in the second.
@@ -123,7 +123,7 @@ def _parse_settings(name: str) -> Contender:
 
 
 def contender(name: str, services: Iterable[str]) -> Contender:
-    """Return the policy or variant of a name. Raises UnknownPolicyError.
+    """Return the policy, or variant of KubeDSM, with the given name. Raises UnknownPolicyError.
 
     A variant that refers to services other than `services` is unknown as well.
     """

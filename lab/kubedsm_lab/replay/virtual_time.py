@@ -66,7 +66,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def _is_step(handle: asyncio.Handle) -> bool:
-    """Return whether the callback is a step of a task; other callbacks rely on their order."""
+    """Return whether the event-loop callback resumes a task; such callbacks may be reordered,
+    others not.
+    """
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to tell
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 

@@ -235,7 +235,8 @@ class Ours:
 
 
 def contenders() -> list[Ours | Baseline]:
-    """Return KubeDSM and kube-scheduler, each with every percentage of scored nodes in PERCENTAGES.
+    """Return KubeDSM and kube-scheduler, each with every percentage of scored nodes
+    in PERCENTAGES.
     """
     return [side(percentage) for side in (Ours, Baseline) for percentage in PERCENTAGES]
 

@@ -151,7 +151,8 @@ class NodesResult:
         return list(dict.fromkeys(side.nodes for side in self.sides))
 
     def with_all_nodes(self, side: Side) -> Side:
-        """Return the results of the same scheduler and cluster size with 100% of the nodes scored.
+        """Return the results of the same scheduler and cluster size with 100% of the
+        nodes scored.
         """
         key = side.nodes, side.policy, ALL
         return next(s for s in self.sides if (s.nodes, s.policy, s.percentage) == key)

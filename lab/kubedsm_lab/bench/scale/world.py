@@ -33,7 +33,8 @@ class Size:
 
 @attrs.frozen(slots=True)
 class Batch:
-    """Size of a batch: number of pending pods, and number of pod classes (workloads) among these.
+    """Size of a batch: number of pending pods, and number of pod classes (workloads)
+    among these.
     """
 
     pods: int

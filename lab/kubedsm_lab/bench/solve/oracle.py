@@ -297,7 +297,8 @@ def _score_terms(
     numbers: Mapping[_Kind, Mapping[NodeName, int]],
     kinds: Mapping[_Kind, Sequence[Pod]],
 ) -> list[_Terms]:
-    """Return the QoS score of running and pending pods as linear terms, one sum per priority level.
+    """Return the QoS score of running and pending pods as linear terms, one sum per
+    priority level.
     """
     shares = instance.snapshot.census.shares
     edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}

@@ -136,7 +136,8 @@ def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
 
 
 def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
-    """Return the 403 (Forbidden) error for a request that RBAC denies, in kube-apiserver's words.
+    """Return the 403 (Forbidden) error for a request that RBAC denies, in
+    kube-apiserver's words.
     """
     why = f": {decision.reason}" if decision.reason else ""
     subject = f'User "{user.name}" cannot {request.verb}'

@@ -53,8 +53,7 @@ class ContainerRuntime:
         """Start the pod's containers; call `changed` whenever `of` or `end` has a new result."""
 
     def of(self, uid: str) -> Containers:  # noqa: ARG002 - runtimes with processes need it
-        """Return the current state of the pod's containers: readiness, restarts and waiting reason.
-        """
+        """Return the state of the pod's containers: readiness, restarts, waiting reason."""
         return UP
 
     def end(self, uid: str, grace: float) -> bool:  # noqa: ARG002 - as above

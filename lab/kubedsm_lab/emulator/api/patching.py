@@ -173,7 +173,8 @@ def _index(items: list[Any], step: str, limit: int) -> int:
 
 
 def _are_same(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal by Python's comparison, except that true is not 1.
+    """Return whether two JSON values are equal by Python's comparison, except that
+    true is not 1.
     """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right

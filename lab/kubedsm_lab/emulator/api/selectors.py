@@ -94,7 +94,8 @@ class Requirement:
 
 @attrs.frozen
 class LabelSelector:
-    """Label selector as a conjunction of requirements; without requirements every object matches.
+    """Label selector as a conjunction of requirements; without requirements every
+    object matches.
     """
 
     requirements: tuple[Requirement, ...] = ()

@@ -70,7 +70,8 @@ class Form:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return a cache key for encoded objects, shared by equal representations of one resource.
+        """Return a cache key for encoded objects, shared by equal representations of
+        one resource.
         """
         return self.resource.api_version, self.table or ""
 

@@ -1,4 +1,5 @@
-"""Assembly of an emulated cluster whose pods run as processes: Service proxies, files and metrics.
+"""Assembly of an emulated cluster whose pods run as processes: Service proxies, files
+and metrics.
 """
 
 import asyncio

@@ -115,7 +115,8 @@ class Forwarding:
         return answer
 
     def forget_others(self, running: Container[str]) -> None:
-        """Remove the metrics of pods that are not running, which limits the number of label sets.
+        """Remove the metrics of pods that are not running, which limits the number of
+        label sets.
         """
         over = self._clock.monotonic() - _KEPT
         for labels, (uid, at) in list(self._told.items()):

@@ -86,7 +86,8 @@ def _amounts(path: Path) -> Mapping[str, int]:
 
 @attrs.frozen
 class Look:
-    """Measurement of one pod's process at one time: accumulated CPU, disk and network consumption.
+    """Measurement of one pod's process at one time: accumulated CPU, disk and network
+    consumption.
     """
 
     uid: str

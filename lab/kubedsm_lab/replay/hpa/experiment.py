@@ -63,7 +63,8 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        """Return all trials: policies with usual and instant scheduling, and reference variants.
+        """Return all trials of the plan: each policy with normal and with instant scheduling, and
+        variants under kube-scheduler.
 
         The variants schedule later, or serve requests of other demand.
         """

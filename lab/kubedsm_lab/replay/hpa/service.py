@@ -75,7 +75,9 @@ class ModelledService:
             self._loop.have(nodes, self._clock.monotonic())
 
     async def window(self, clients: int, seconds: float, rng: random.Random) -> Window:
-        """Connect new clients for `seconds` of virtual time; return their measurements."""
+        """Connect the given number of clients for `seconds` of virtual time; return latencies and
+        errors of this measurement window.
+        """
         self._loop.begin(clients, rng, self._clock.monotonic())
         await self._clock.sleep(seconds)
         return self._loop.window(self._clock.monotonic())

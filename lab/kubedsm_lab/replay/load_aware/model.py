@@ -44,7 +44,7 @@ Placement = tuple[tuple[int, ...], ...]
 
 
 def visit_seconds(function: Function, used: Floats) -> Floats:
-    """Return the mean seconds of one call of the function on each node.
+    """Return the mean seconds that one call of a microservice's function takes on each node.
 
     `used` is the utilisation, nodes x resources, relative to the capacity.
     """
@@ -64,7 +64,7 @@ def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY)
 
 @attrs.frozen(eq=False)
 class Chance:
-    """Random numbers for a sample of requests: arrays of services x requests."""
+    """Random numbers for a sample of simulated requests: arrays of shape services x requests."""
 
     #: choice of the pod, 0..1
     pods: Floats
@@ -134,7 +134,9 @@ class Traffic:
         return self.waiting + self._draw_seconds(self.rate, chance)
 
     def _users_at(self, rate: float) -> float:
-        """Return the number of users that cause a request rate, without waiting for admission."""
+        """Return the number of users who together cause the given request rate, if no request waits
+        for admission.
+        """
         return rate * (PAUSE + float(self._draw_seconds(rate, self.chance).mean()))
 
     def _draw_seconds(self, rate: float, chance: Chance) -> Floats:
@@ -154,7 +156,9 @@ class Traffic:
 
     @cached_property
     def _asked(self) -> Floats:
-        """Return the consumption per user's request, nodes x resources."""
+        """Return the consumption of one user request as an array of nodes x resources, in units of
+        CAPACITY times seconds.
+        """
         parts = zip(self.scenario.of_services, self.placement, strict=True)
         return self._sum_by_node([each.asked / max(1, len(nodes)) for each, nodes in parts])
 
