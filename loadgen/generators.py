@@ -1,4 +1,6 @@
-"""Generators of load scenarios, as in the KubeDSM paper: random, or one wave after another."""
+"""Generators of load scenarios, as in the KubeDSM paper: normally distributed demand, or waves of
+one service after another.
+"""
 
 import math
 import random
@@ -34,7 +36,7 @@ SHORTEST_WAVE = 3
 
 
 class GeneratorError(Problem, ValueError):
-    """A parameter of a generator is invalid."""
+    """Error: a parameter of a scenario generator is invalid."""
 
 
 def coefficients(
@@ -106,7 +108,9 @@ def normal(
 
 
 def check_finite(name: str, value: float) -> None:
-    """Raise GeneratorError unless the parameters are finite."""
+    """Raise GeneratorError unless the named parameter of a generator is a finite
+    number from 0 on.
+    """
     if not 0 <= value < math.inf:
         raise GeneratorError(f"{name}: {value:g} is not a finite number from 0 on")
 
@@ -146,7 +150,9 @@ def _check_final(final: Mapping[str, int], services: Collection[str], most: int)
 
 
 def _draw_normal(rng: random.Random, mean: float, sigma: float) -> float:
-    """Draw a normally distributed number: Box-Muller transform without its second value."""
+    """Draw a normally distributed random number by the Box-Muller transform, discarding its second
+    value.
+    """
     radius = math.sqrt(-2 * math.log(1 - rng.random()))
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
@@ -209,7 +215,8 @@ class Wavy:
 
 
 def wavy(parameters: Wavy) -> Scenario:
-    """Return a scenario in which one service after another ramps up to the cluster's capacity.
+    """Return a scenario in which the load of one service after another rises to the cluster's
+    capacity and falls again.
 
     At rest, a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge.
     The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's

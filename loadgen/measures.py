@@ -223,7 +223,7 @@ class RequestRecorder:
         self._write(outcome)
 
     def abandon(self, arrival: Arrival, now: float) -> None:
-        """Count a request that is unfinished when the load is interrupted."""
+        """Count a request that has no response yet when the load run is interrupted."""
         self._tallies[arrival.service].unfinished += 1
         self._oldest = max(self._oldest, now - arrival.due)
 

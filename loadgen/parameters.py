@@ -1,4 +1,4 @@
-"""Click types of the option values of `loadgen`."""
+"""Click parameter types that parse the option values of `loadgen`."""
 
 import re
 from collections.abc import Callable, Mapping

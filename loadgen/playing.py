@@ -49,7 +49,7 @@ class Play:
 
     @property
     def loaded(self) -> list[str]:
-        """Return the services for which the scenario has requests."""
+        """Return the names of the services to which the scenario sends requests."""
         return [api.name for api in self.scenario.apis if any(part.rate for part in api.intervals)]
 
 

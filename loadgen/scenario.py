@@ -57,7 +57,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Return the requests per second, corrected for the rounding of the period."""
+        """Return the interval's requests per second, corrected for rounding of the period."""
         silent = self.api_call_period > self.cycle_length
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
@@ -107,7 +107,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def duration(self) -> float:
-        """Return the end of the last interval, in seconds."""
+        """Return the scenario's duration in seconds: the end of the last interval."""
         return max(api.ends[-1] for api in self.apis)
 
     def rate(self, service: str, seconds: float) -> float:
@@ -151,5 +151,5 @@ def loads(text: str | bytes, source: str = "scenario") -> Scenario:
 
 
 def dumps(scenario: Scenario) -> str:
-    """Return the scenario as JSON: `loads` reads the same scenario, DrStress the same load."""
+    """Return the scenario as JSON in DrStress's format; `loads` restores an equal scenario."""
     return json.dumps(msgspec.to_builtins(scenario), indent=2) + "\n"

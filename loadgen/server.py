@@ -44,7 +44,8 @@ _ERROR = 400
 
 
 class Server:
-    """HTTP service whose requests each perform `work`; on exit it waits for accepted requests.
+    """HTTP service whose requests each perform the CPU and disk work of `work`; on exit, accepted
+    requests are completed.
 
     `calls` are URLs of downstream services, requested by `transport`.
     """

@@ -1,4 +1,4 @@
-"""HTTP client of the load drivers."""
+"""HTTP client through which the load drivers send requests."""
 
 import asyncio
 import os

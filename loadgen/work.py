@@ -82,7 +82,7 @@ def burn(seconds: float, pause: Callable[[], None]) -> None:
 
 
 def write(size: int) -> None:
-    """Write `size` bytes to a temporary file. Raises OSError."""
+    """Write `size` bytes to a temporary file as disk load. Raises OSError."""
     if not size:
         return
     with tempfile.TemporaryFile(buffering=0) as file:

@@ -1,4 +1,5 @@
-"""Sequential arrival of pods at a cluster under kube-scheduler, with or without preemption.
+"""Simulation of pods that arrive one at a time at a cluster under kube-scheduler, with or without
+preemption.
 
 An unschedulable pod may preempt pods of lower priority (DefaultPreemption), whose controllers
 create replacements immediately. Pending pods are reconsidered only after an eviction, highest

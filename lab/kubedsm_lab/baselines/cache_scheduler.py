@@ -40,7 +40,7 @@ class CacheScheduler:
 
     @property
     def passes(self) -> int:
-        """Number of complete scoring rounds over all feasible nodes."""
+        """Number of pods for which all feasible nodes were scored, as the cache had no ranking."""
         return self.looks.total() - self.hits
 
     def __call__(

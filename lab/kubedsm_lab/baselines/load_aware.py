@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random") -> Node:
-    """Choose the node with the highest total of kube-scheduler's and the measured-load score.
+    """Choose the node with the highest sum of kube-scheduler's total score and the score for
+    measured load.
 
     A node without measurements gets the mean load score of the other nodes. Ties are alphabetical.
     """

@@ -45,7 +45,7 @@ class Api:
         return orjson.loads(response.body)
 
     async def get(self, path: str) -> Any:
-        """Return the object, or None if absent."""
+        """Return the API object at a path; None if absent."""
         return await self.call("GET", path, ignore=(404,))
 
     async def create_namespace(self, name: str) -> None:

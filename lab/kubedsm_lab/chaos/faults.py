@@ -21,7 +21,7 @@ _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """The text does not name a fault."""
+    """Error: the text does not name a fault that chaos runs can inject."""
 
 
 @attrs.frozen(slots=True, order=True)
@@ -45,7 +45,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a fault's written form. Raises UnknownFaultError."""
+        """Parse a fault's text form `FAMILY:POINT:AT:WHAT`. Raises UnknownFaultError."""
         parts = text.removesuffix(_ONE_MINUTE).split(_SEPARATOR)
         if len(parts) != len(attrs.fields(cls)) - 1 or not parts[2].isdecimal():
             raise UnknownFaultError(f"{text!r} is not FAMILY:POINT:AT:WHAT")

@@ -108,7 +108,7 @@ class Hands:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
     def forbid_more_pods(self) -> None:
-        """Create a ResourceQuota that the existing pods exhaust."""
+        """Create a ResourceQuota that the existing pods exhaust, so no pod can be created."""
         hard = {"pods": str(len(self.list_pods()))}
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
@@ -224,7 +224,7 @@ class Hands:
     # Arbitrary Kubernetes objects.
 
     def list_pods(self) -> list[Object]:
-        """Return the pods of the scheduler under test."""
+        """Return all pods whose schedulerName is that of the scheduler under test."""
         pods = self.api.list(PODS, NAMESPACE)
         return [pod for pod in pods if pod["spec"]["schedulerName"] == SCHEDULER_NAME]
 

@@ -156,7 +156,7 @@ class LyingPrometheus:
 
 
 class _Body:
-    """HTTP response body, read in chunks as from a socket."""
+    """HTTP response body of the fake Prometheus, read in chunks as from a socket."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts

@@ -43,15 +43,21 @@ class Perturbation:
         self.surroundings = surroundings
 
     def replace_event(self, event: Event) -> Delivery | None:
-        """Return the watch lines to deliver instead of the disturbed event."""
+        """Return the watch lines to deliver in place of the disturbed event, or None for the event
+        unchanged.
+        """
         raise NotImplementedError
 
     def on_line(self, _request: Request, _event: Event) -> Delivery | None:
-        """Return the watch lines to deliver instead of a later event; None to pass it on."""
+        """Return the watch lines to deliver in place of an event after the disturbed one; None for
+        the event unchanged.
+        """
         return None
 
     def on_request(self, _request: Request) -> RequestFault | None:
-        """Return a fault for a later request; None to pass it on."""
+        """Return a fault to inject into a request after the disturbed event; None to pass the
+        request unchanged.
+        """
         return None
 
 
@@ -105,7 +111,7 @@ class Held(Perturbation):
 
 
 class Coalesced(Held):
-    """Merged events: deletion and creation under one name arrive as a modification."""
+    """Merged watch events: the deletion and new creation of a name arrive as one MODIFIED event."""
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
         if event.key != held.key:

@@ -110,7 +110,7 @@ class Seam:
         self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """Return a list response as of an earlier revision."""
+        """Return the API server's response to a list request as of an earlier revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         response = self._routes.handle(
             ApiRequest(
@@ -145,7 +145,7 @@ class ProcessSeam(Faults):
         process.at_send, process.at_response = self.at_send, self.at_response
 
     def kill(self) -> None:
-        """End the process as SIGKILL does (`Surroundings.kill`)."""
+        """Kill this connection's scheduler process as SIGKILL does (`Surroundings.kill`)."""
         self._process.kill()
 
     def list_at(self, request: Request, revision: int) -> Response:
@@ -205,12 +205,14 @@ class ProcessSeam(Faults):
 
     @property
     def _perturbation(self) -> Perturbation | None:
-        """Return the perturbation that disturbs this process, if any."""
+        """Return the watch perturbation in effect for this scheduler process, if any."""
         found = self._seam.perturbation
         return found if found and (found.of_all or found.surroundings is self) else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
-        """Return replacement lines of a watch line, if a fault is due (`Faults.on_line`)."""
+        """Return the lines to deliver in place of a watch line if a fault is due at this event
+        (`Faults.on_line`).
+        """
         event = event_of(request, line)
         fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
         if fault is not None and fault.what in DELIVERIES:

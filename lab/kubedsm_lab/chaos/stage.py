@@ -113,7 +113,7 @@ class Stage:
         self._keeping.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
     def stop_schedulers(self) -> None:
-        """End all schedulers without restart."""
+        """End all scheduler processes and do not restart any."""
         for keeping in self._keeping:
             keeping.cancel()
         for process in self.running:
@@ -158,7 +158,7 @@ class Stage:
 
     @property
     def leader(self) -> Process | None:
-        """Return the process that holds the Lease, if any."""
+        """Return the scheduler process that holds the Lease, if any."""
         return None if self.ledger is None else self.processes.get(self.ledger.holder)
 
     @property

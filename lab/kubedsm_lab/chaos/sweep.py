@@ -200,7 +200,9 @@ class Report:
         }
 
     def fault_table(self) -> FittedTable:
-        """Count injections and broken guarantees by fault and workload."""
+        """Return a table of the numbers of chaos runs and of those with violated guarantees, by
+        fault and workload.
+        """
         workloads = sorted({v.injection.workload for v in self.verdicts})
         made: Counter[tuple[str, str]] = Counter()
         wrong: Counter[tuple[str, str]] = Counter()

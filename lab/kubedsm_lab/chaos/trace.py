@@ -58,7 +58,7 @@ class Bystander:
         return self._created is not None and self.waited is None
 
     def schedule_arrival(self) -> None:
-        """Create the bystander's pod shortly after the fault strikes."""
+        """Schedule the creation of the other tenant's pod shortly after the fault is injected."""
         asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
     def _create_pod(self) -> None:
@@ -121,7 +121,7 @@ MOST_DELAYS = 2
 
 @attrs.frozen(order=True)
 class Injection:
-    """Chaos run to execute: workload, fault, and seed.
+    """Parameters of a chaos run: workload, fault (None for a run without fault), and seed.
 
     A nonzero `seed` shuffles the order of ready tasks.
     """
@@ -369,7 +369,9 @@ def describe_outcome(outcome: Outcome) -> list[str]:
 
 
 def normalize_violations(violations: Iterable[str]) -> frozenset[str]:
-    """Remove run-specific names from violations, so that equivalent ones compare equal."""
+    """Replace run-specific names in descriptions of violations, so that equal violations of several
+    runs compare equal.
+    """
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 

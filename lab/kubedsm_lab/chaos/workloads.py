@@ -74,7 +74,7 @@ async def _scale_up_and_down(stage: Stage) -> None:
 
 
 async def _open_edge_later(stage: Stage) -> None:
-    """Add the edge node when all pods run in the cloud."""
+    """Add an edge node after all pods have been bound to cloud nodes."""
     stage.hands.create_workload("web", 2)
     await _open_edge(stage)
 
@@ -150,7 +150,7 @@ async def _migrate_with_budgets(stage: Stage) -> None:
 
 
 async def _migrate_with_finalizer(stage: Stage) -> None:
-    """Migrate a tenant's pods, whose finalizers delay the deletion."""
+    """Migrate a tenant's pods whose finalizers delay the completion of their deletion."""
     _deploy_tenant(stage)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
@@ -199,8 +199,8 @@ def _hold_pods(stage: Stage, *, held: bool = True) -> None:
 
 
 async def _migrate_neighbours(stage: Stage) -> None:
-    """Measure invariant I9: duration of another tenant's migration, before and during this
-    tenant's.
+    """Measure the duration of another tenant's migration before and during this tenant's migration
+    (guarantee I9).
     """
     for name in ("before", "beside"):
         reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
@@ -269,7 +269,7 @@ async def _change_configuration(stage: Stage) -> None:
 
 
 async def _preempt_pods(stage: Stage) -> None:
-    """Fill the edge, then create a pod of higher priority restricted to the edge."""
+    """Fill the edge nodes, then create a pod of higher priority that may run on edge nodes only."""
     stage.hands.write_configuration({"preemption": "enabled"})
     stage.hands.create_priority_class("more", 1000)
     stage.hands.create_workload("web", 4, **AT_THE_EDGE)

@@ -19,13 +19,13 @@ from kubedsm_lab.replay.tables import select_sections
 
 
 class UnknownNameError(ValueError):
-    """No experiment or policy has the given name."""
+    """Error: no experiment or policy of `kubedsm compare` has the given name."""
 
 
 def choose_experiments(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
-    """Return the experiments with the given names, or all of them.
+    """Return the experiments of `kubedsm compare` with the given names, or all of them.
 
     Raises UnknownNameError, also for a policy without an experiment.
     """
@@ -106,7 +106,9 @@ class ResultDirectory:
         ]
 
     def write(self) -> None:
-        """Write all result files into the directory. Raises OSError."""
+        """Write results.json and the page (tables.md, index.html) into the directory. Raises
+        OSError.
+        """
         made = text(self.played, self.failed)
         parts = {experiment.name: part for experiment, part in self.played}
         results = _Results(emulated=True, version=__version__, compared=parts)

@@ -110,7 +110,7 @@ class Observation:
 
     @property
     def waiting(self) -> int:
-        """Return the number of pending pods."""
+        """Return the number of pending pods in the emulated cluster."""
         return sum(pod.node_name is None and not pod.terminating for pod in self.pods)
 
     @property

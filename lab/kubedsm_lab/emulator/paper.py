@@ -24,7 +24,7 @@ _PORT = 8080
 
 @attrs.frozen
 class Demand:
-    """CPU and memory requests of a service's pod."""
+    """Resource requests of one pod of a service: CPU cores and memory quantity."""
 
     cores: int
     memory: str

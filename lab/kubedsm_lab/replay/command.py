@@ -1,4 +1,4 @@
-"""Definition of the command `kubedsm replay`."""
+"""Implementation of the command `kubedsm replay`: runs, report and page."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence

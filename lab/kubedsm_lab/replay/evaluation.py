@@ -120,7 +120,7 @@ class Measured:
 
     @property
     def scenarios(self) -> list[str]:
-        """Return the paper's scenarios that this report includes."""
+        """Return the scenarios of the KubeDSM paper for which this report has results."""
         return [name for name in PAPER_SCENARIOS if self.has(name)]
 
     def has(self, scenario: str) -> bool:

@@ -1,4 +1,4 @@
-"""Results of preset experiments, as `kubedsm replay` and `kubedsm compare` show them.
+"""Results of preset experiments, in the form shown by `kubedsm replay` and `kubedsm compare`.
 
 An experiment has a plan, runs its trials in several processes, and derives results from the
 outcomes.

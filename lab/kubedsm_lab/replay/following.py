@@ -190,7 +190,7 @@ class LoadReport:
 
 
 def read_load_report(path: Path) -> LoadReport:
-    """Read a report of `loadgen run -o json`. Raises DocumentError."""
+    """Read the JSON report that `loadgen run -o json` prints. Raises DocumentError."""
     with reading(path):
         document = json_as(content(path), _Document)
         if document.began.tzinfo is None:

@@ -95,7 +95,7 @@ def write_report(
 
 
 def render_page(title: str, text: str, pictures: Pictures | None = None) -> str:
-    """Render a report as HTML; `text` is Markdown without heading.
+    """Render a replay's report as an HTML page; `text` is Markdown without heading.
 
     Pictures stand between the text's opening and its chapters, or at the end if the text has no
     opening. Tables scroll sideways on a narrow screen.

@@ -339,7 +339,7 @@ def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
 
 
 def split_picture(content: bytes) -> tuple[str, str, str]:
-    """Return title, description and drawing of an SVG file by `render_picture`.
+    """Return title, description and drawing of an SVG file made by `render_picture`.
 
     The drawing is without the heading.
     """

@@ -46,7 +46,8 @@ class Record:
 
 
 class TimelineRecorder:
-    """Recorder of pods, replicas and migrations from observed objects, as a timeline.
+    """Recorder that builds a run's timeline (pods, desired replicas, migrations) from observed
+    Kubernetes objects.
 
     A service is identified by the label of its pods, or by their workload's name. A migration is
     identified by its label on the pod (surge) or by an eviction (recreate) by any client. Changes
@@ -79,7 +80,7 @@ class TimelineRecorder:
         self.emulated = False
 
     def notice(self, change: ObjectChange, now: float) -> None:
-        """Record a change of an emulated store; `now` is in seconds."""
+        """Record a change of an object in the emulated API server's store; `now` is in seconds."""
         kind = KINDS.get(change.resource.kind)
         if kind is None:
             return
@@ -223,7 +224,9 @@ class TimelineRecorder:
         return node.tier if node is not None else next((t for t in Tier if t == name), None)
 
     def timeline(self, start: float, end: float) -> Timeline:
-        """Return the timeline until `end`, in seconds from `start`."""
+        """Return the timeline of pods, replicas and migrations until `end`, in seconds from
+        `start`.
+        """
 
         def since(moment: float) -> float:
             # Sums of floats of the clock vary below a microsecond.
@@ -256,7 +259,7 @@ class TimelineRecorder:
 
 
 class Serving(NamedTuple):
-    """Ready pod of a service, with its node."""
+    """Ready pod of a service: its name, service and node."""
 
     name: str
     service: str
@@ -266,7 +269,8 @@ class Serving(NamedTuple):
 def serving_after(
     serving: Mapping[Uid, Serving], change: ObjectChange, services: Collection[str]
 ) -> Mapping[Uid, Serving]:
-    """Return the Ready pods of the services after a change, oldest first.
+    """Return the Ready pods of the services after a store change, oldest first; `serving` has those
+    before.
 
     The same mapping is returned if none changed.
     """

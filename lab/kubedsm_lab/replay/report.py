@@ -193,7 +193,7 @@ def scenarios_of(rows: Iterable[Row]) -> list[str]:
 
 
 def _list_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return table rows of the means, with columns HEADINGS."""
+    """Return table rows of a report's mean results, with columns HEADINGS."""
     return [
         (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
         for row in found["means"]

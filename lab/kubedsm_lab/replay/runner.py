@@ -132,7 +132,7 @@ def begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit once the parent has ended.
+    """Exit the worker process once the parent process has ended.
 
     A killed parent sends no message to its workers, which would wait for work without end.
     """

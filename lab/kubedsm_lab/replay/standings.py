@@ -74,7 +74,7 @@ class Standing:
 
     @property
     def ranked(self) -> list[str]:
-        """Return the policies, best first."""
+        """Return the policies in order of the measurement, best first."""
         return sorted(self.values, key=self.values.__getitem__, reverse=not self.less_is_better)
 
     @property

@@ -70,7 +70,7 @@ def render_sections(sections: Iterable[Section], level: int = 2) -> str:
 
 
 def as_markdown(sections: Iterable[Section], method: str) -> str:
-    """Render the method and all nonempty sections as Markdown."""
+    """Render the description of the method and all nonempty table sections as Markdown."""
     return f"## How\n\n{method}.\n\n{render_sections(sections)}"
 
 

@@ -131,5 +131,5 @@ class Timeline:
 
     @property
     def beginning(self) -> float:
-        """Return the time of the first pod's creation."""
+        """Return the time in seconds at which the run's first pod was created."""
         return min((life.created for life in self.lives), default=math.inf)

@@ -23,7 +23,7 @@ Reconfigure = Callable[[Configuration], Configuration]
 
 
 class UnknownPolicyError(ValueError):
-    """No policy or variant has the given name."""
+    """Error: no scheduling policy, or variant of KubeDSM, has the given name."""
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ def _as_it_is(configuration: Configuration) -> Configuration:
 
 
 def _make_variant(settings: Mapping[str, str], services: Iterable[str] = ()) -> Contender:
-    """Return KubeDSM with changed settings, given as YAML by name.
+    """Return the contender KubeDSM with changed settings, given by setting name as YAML text.
 
     `services` are the services that the settings refer to.
     """
@@ -53,7 +53,9 @@ def _halve_frequency(configuration: Configuration) -> Configuration:
 
 
 def _make_qos_variant(factors: Mapping[str, float]) -> Contender:
-    """Return KubeDSM with QoS factors by service, in place of all QoS targets."""
+    """Return the contender KubeDSM with a QoS factor for each service, in place of
+    all QoS targets.
+    """
     services = {EVERY_SERVICE: {"qos": 1.0, "weight": 1.0}} | {
         f"{NAMESPACE}/{name}": {"qos": factor} for name, factor in factors.items()
     }

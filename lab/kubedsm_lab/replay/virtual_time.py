@@ -16,7 +16,7 @@ Passing = Callable[[float], None]
 
 
 class StandstillError(RuntimeError):
-    """Deadlock: all tasks wait, and no timer is set."""
+    """Error: deadlock in virtual time, as all tasks wait and no timer is set."""
 
 
 class _Jump(selectors.SelectSelector):
@@ -78,7 +78,8 @@ def run_in_virtual_time(
     order: random.Random | None = None,
     passing: Passing | None = None,
 ) -> T:
-    """Run a coroutine in virtual time, as asyncio.run does.
+    """Run a coroutine to completion on an event loop in virtual time; the counterpart of
+    asyncio.run.
 
     Raises StandstillError instead of waiting without end.
     """

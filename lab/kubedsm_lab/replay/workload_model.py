@@ -59,7 +59,7 @@ class Responses:
 
 
 def due_times(api: Api) -> Floats:
-    """Return the due times of a service's requests in seconds.
+    """Return the times in seconds at which the scenario sends requests to a service, as an array.
 
     The first request of an interval is due after one period.
     """

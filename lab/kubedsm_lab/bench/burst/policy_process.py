@@ -83,7 +83,7 @@ def decode_lookups(line: bytes) -> dict[Why, int] | None:
 
 
 async def _run(kubeconfig: Path, name: str) -> None:
-    """Run the scheduler until SIGTERM."""
+    """Run the scheduler process with the baseline policy until SIGTERM."""
     clock, stopped = SystemClock(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with await KubernetesCluster.connect(kubeconfig) as server:

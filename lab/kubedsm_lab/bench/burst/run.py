@@ -1,4 +1,4 @@
-"""Bursts of pods on any cluster, under alternating schedulers.
+"""Runner of the burst benchmark on any cluster: bursts of pods under alternating schedulers.
 
 Each burst is a separate Deployment, scaled from 0 to all replicas at once and deleted before the
 next burst. Source: the burst benchmark of the rotating-score-cache paper. Times of creation, bind

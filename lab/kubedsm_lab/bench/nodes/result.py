@@ -1,4 +1,6 @@
-"""Results of the `nodes` benchmark: measurements by contender and cluster size, and tables."""
+"""Results of the `nodes` benchmark: measurements by scheduler, percentage of scored nodes and
+cluster size, with tables.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -88,7 +88,7 @@ class _Binder:
             self._pending.put_nowait(event.pod)
 
     async def bind_pods(self) -> None:
-        """Bind pending pods until cancelled."""
+        """Bind pending pods to random nodes until cancelled."""
         while True:
             pod = await self._pending.get()
             await self.api.bind(pod.namespace, pod.name, pod.uid, self.rng.choice(self.nodes))

@@ -107,7 +107,7 @@ class LeftoverCheck:
         return tuple(_compare_replicas(deployments, pods))
 
     async def _delete_namespaces(self) -> Collection[str]:
-        """Delete all temporary namespaces; return the remaining pods."""
+        """Delete all namespaces that the soak created; return the names of the pods that remain."""
         for found in (await self.api.get(f"{CORE}/namespaces"))["items"]:
             if found["metadata"]["name"] not in _PERMANENT_NAMESPACES:
                 await self.api.delete_namespace(found["metadata"]["name"])
@@ -124,7 +124,9 @@ class LeftoverCheck:
             await self.api.create(_FILLING_NAMESPACE, "pods", body)
 
     async def _list_unbound(self) -> Collection[str]:
-        """Return the nodes whose capacity-filling pod is still pending."""
+        """Return the capacity-filling pods (one per node) that are still pending, as capacity is
+        not free.
+        """
         return [
             pod["metadata"]["name"]
             for pod in await self.api.list_pods()

@@ -238,7 +238,9 @@ def _build_instance(
 
 
 def _draw_creation(rng: random.Random) -> float:
-    """Return a random creation time in seconds, recent enough that age gives no precedence."""
+    """Return a random creation time of a pending pod in seconds, recent enough that waiting time
+    gives no precedence.
+    """
     return rng.uniform(1.0, 50.0)
 
 

@@ -93,7 +93,7 @@ class RbacObjects:
         return self.store.list(CLUSTER_ROLE_BINDINGS)
 
     def role(self, namespace: str, name: str) -> Object | None:
-        """Return a Role, or a ClusterRole for an empty namespace."""
+        """Return the Role with this namespace and name; for an empty namespace, the ClusterRole."""
         return self.store.get(ROLES if namespace else CLUSTER_ROLES, namespace, name)
 
 

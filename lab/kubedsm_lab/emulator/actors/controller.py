@@ -177,7 +177,7 @@ class Controller(ABC):
         return self.has_come(self.clock.monotonic() + moment - self.clock.wall(), key)
 
     def stop(self) -> None:
-        """Pause reconciling; keys are still enqueued."""
+        """Pause reconciling until restarted; keys are still added to the queue."""
         self._stopped = True
 
     def resume(self) -> None:

@@ -50,7 +50,9 @@ class ContainerRuntime:
     """Container runtime without processes: containers run as soon as started, and stop at once."""
 
     def begin(self, pod: Object, changed: Callable[[], None]) -> None:
-        """Start the pod's containers; call `changed` whenever `of` or `end` has a new result."""
+        """Start the pod's containers; `changed` is called whenever the container state or the
+        progress of stopping changes.
+        """
 
     def of(self, uid: str) -> Containers:  # noqa: ARG002 - runtimes with processes need it
         """Return the state of the pod's containers: readiness, restarts, waiting reason."""

@@ -192,7 +192,8 @@ _SHORTEST = -2
 
 
 def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
-    """Return the pods sorted by preference for deletion.
+    """Return the pods in the order in which a ReplicaSet deletes surplus pods, preferred victims
+    first.
 
     Unassigned before assigned, Pending before Unknown before Running, not ready before ready, lower
     deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter time,

@@ -224,7 +224,9 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
 
 
 def has_template(replica_set: Object, template: Object) -> bool:
-    """Return whether two templates are equal, ignoring the pod-template-hash label."""
+    """Return whether the ReplicaSet's pod template equals the given one, ignoring the
+    pod-template-hash label.
+    """
     own = replica_set["spec"]["template"]
     labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
     own = {**own, "metadata": {**own["metadata"], "labels": labels}}
@@ -236,7 +238,7 @@ def revision_of(replica_set: Object) -> int:
 
 
 def _number(replica_set: Object, annotation: str) -> int:
-    """Parse a number from an annotation; 0 if missing or malformed."""
+    """Parse the number in a ReplicaSet's annotation; 0 if missing or malformed."""
     text = annotations_of(replica_set).get(annotation, "")
     return int(text) if _WHOLE.fullmatch(text) else 0
 

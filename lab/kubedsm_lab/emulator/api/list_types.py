@@ -1,4 +1,4 @@
-"""Associative lists of each kind, for strategic merge patch.
+"""Merge rules of each kind's lists (associative lists and sets), for strategic merge patch.
 
 Source: the patchStrategy and patchMergeKey tags of k8s.io/api. A patch replaces any other list,
 such as tolerations and taints.

@@ -69,7 +69,7 @@ def conditions_of(status: Object) -> list[Object]:
 
 
 def condition_of(obj: Object, kind: str) -> Object | None:
-    """Return the object's condition of a type, if any."""
+    """Return the condition of the given type in the object's status, if any."""
     return find_condition(conditions_of(obj["status"]), kind)
 
 

@@ -39,7 +39,7 @@ ObjectChanges = list[ObjectChange]
 
 
 class ExpiredError(Exception):
-    """The requested revision is older than the retained history."""
+    """Error: the requested revision is older than the retained change history."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {since} ({oldest})")
@@ -157,7 +157,9 @@ class Store:
         return newer
 
     def compact(self) -> None:
-        """Discard the history, as etcd's compaction: watches cannot start at earlier revisions."""
+        """Discard the change history, as etcd's compaction does: watches from earlier revisions
+        then expire.
+        """
         self._compacted = self.revision
         for table in self._tables.values():
             table.changes.clear()

@@ -37,7 +37,7 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
 
 
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raise ApiError (422) if a patch changes the uid."""
+    """Raise ApiError (422) if a patch changes the object's uid."""
     metadata = current["metadata"]
     if given.get("uid") != metadata["uid"]:
         error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")

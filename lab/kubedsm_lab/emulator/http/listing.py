@@ -54,7 +54,7 @@ def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]
 
 
 def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """Return one page of a list, with at most `limit` objects.
+    """Return one page of a list response, with at most `limit` objects of one revision.
 
     Raises ApiError: 400, 410 (expired), 504.
     """
@@ -100,7 +100,7 @@ def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, st
 
 
 def resource_version(query: Mapping[str, str]) -> int:
-    """Parse the query's resourceVersion; 0 without one.
+    """Parse the query parameter resourceVersion; 0 if absent.
 
     Raises ApiError (500, as kube-apiserver's watch cache responds).
     """

@@ -29,7 +29,7 @@ _FIELDS: Mapping[str, Mapping[int, str]] = msgspec.json.decode(
 
 
 class ProtobufError(ValueError):
-    """The message is malformed, or of an unsupported kind."""
+    """Error: the protobuf message is malformed, or its kind unsupported."""
 
 
 def decode(body: bytes) -> Object:

@@ -326,7 +326,7 @@ def _identity(target: Target) -> tuple[Resource, str, str]:
 
 
 def _place_in_namespace(obj: Object, target: Target) -> Object:
-    """Return the object of a PUT with the path's namespace.
+    """Return the object of a PUT request with the namespace of the request's path.
 
     Raises ApiError (400) if name or namespace contradict the path.
     """

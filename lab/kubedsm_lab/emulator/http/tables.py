@@ -52,7 +52,7 @@ def as_table(
     now: float,
     include: Include = "Metadata",
 ) -> Object:
-    """Return a Table with one row per object.
+    """Return a Table for `kubectl get` with one row per object.
 
     `list_metadata` has resourceVersion, continue and remainingItemCount of a list; it is empty for
     a single object. Ages count to `now`, a Unix timestamp.
@@ -295,7 +295,9 @@ def _ports(service: Object) -> str:
 
 
 def _first_of(event: Object, *fields: str) -> Any:
-    """Return the first field that an Event has: events.k8s.io uses other field names."""
+    """Return the first nonempty field of an Event, as core/v1 and events.k8s.io name the same field
+    differently.
+    """
     return next((event[field] for field in fields if event.get(field)), None)
 
 

@@ -162,7 +162,7 @@ class WatchStream:
         self.end()
 
     def bookmark(self, annotations: Object | None = None) -> None:
-        """Enqueue a BOOKMARK event of the current revision."""
+        """Enqueue a BOOKMARK event with the current resourceVersion."""
         resource = self._request.form.resource
         metadata: Object = {"resourceVersion": str(self._revision())}
         if annotations:
@@ -185,14 +185,14 @@ class WatchStream:
             self._wake()
 
     async def aclose(self) -> None:
-        """Close the watch by the reader."""
+        """Close the watch when its reader disconnects."""
         self.end()
         self._lines.clear()
         self._on_the_way.clear()
 
     @property
     def waiting(self) -> int:
-        """Return the number of lines that can be read without waiting."""
+        """Return the number of the watch's JSON lines that can be read without waiting."""
         return len(self._lines)
 
     def __aiter__(self) -> Self:

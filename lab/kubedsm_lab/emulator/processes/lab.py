@@ -54,7 +54,7 @@ def prometheus_targets(
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace the file atomically. Raises OSError."""
+    """Replace a file atomically by the JSON form of a value. Raises OSError."""
     write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 

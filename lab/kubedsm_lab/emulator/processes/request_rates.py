@@ -54,7 +54,7 @@ class RequestRates:
         return self._rates.get((namespace, workload))
 
     async def run(self) -> None:
-        """Query Prometheus periodically, until cancelled."""
+        """Query the pods' request rates from Prometheus periodically, until cancelled."""
         timeout = aiohttp.ClientTimeout(total=_PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:

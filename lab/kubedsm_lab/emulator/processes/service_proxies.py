@@ -1,4 +1,5 @@
-"""Loopback proxies of Services: one port per Service, and one proxy for requests of pods.
+"""HTTP proxies of Services on the loopback interface: a port per Service for clients, and a proxy
+for requests from pods.
 
 The pods' http_proxy names the latter: it resolves Services by their DNS names in the cluster, and
 identifies the calling pod by the user in the proxy's URL. A request takes the network time of its

@@ -179,7 +179,7 @@ _OF_NODES = {
 
 @attrs.frozen
 class LabMetrics:
-    """Prometheus collector of the pods' and nodes' consumption."""
+    """Prometheus collector that exports the measured resource consumption of pods and nodes."""
 
     store: Store
     pods: PodProcesses

@@ -54,7 +54,8 @@ def objects() -> tuple[tuple[Resource, Object], ...]:
 
 
 class ModelledService:
-    """Service of the experiment: follows the store's pods, and models clients and CPU usage.
+    """Service of the autoscaler experiment: observes the Ready pods, and simulates clients and CPU
+    usage.
 
     `notice` subscribes to the store, `usage` is the source of metrics-server; `demand` is in
     core-seconds per request.

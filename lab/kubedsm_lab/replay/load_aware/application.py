@@ -40,7 +40,7 @@ _MEMORY_SPEED = 10e9
 
 @attrs.frozen
 class Function:
-    """Function that a microservice runs, with load on one dominant resource."""
+    """Synthetic function that a microservice runs, with most consumption on one resource."""
 
     resource: Resource
     #: core-seconds or bytes per request; memory is held all the time

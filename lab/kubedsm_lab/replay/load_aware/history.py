@@ -58,7 +58,7 @@ class LoadHistory:
             self._serving = serving
 
     def set_users(self, users: int, now: float) -> None:
-        """Set the number of users from time `now` on."""
+        """Set the number of simulated users from time `now` (seconds) on."""
         self._close_stretch(now)
         self._users = users
 

@@ -55,7 +55,9 @@ def visit_seconds(function: Function, used: Floats) -> Floats:
 
 
 def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:
-    """Return the requests' end-to-end seconds, from their seconds at each service."""
+    """Return the end-to-end seconds of each request, computed from its seconds at each service and
+    the call graph.
+    """
     total = visits[service]
     for stage in graph.get(service, ()):
         total = total + np.max([end_to_end(graph, visits, callee) for callee in stage], axis=0)
@@ -79,7 +81,9 @@ class Chance:
 
 @attrs.frozen(eq=False)
 class Traffic:
-    """Model of a number of users under one placement of the pods: request rate, load, latency."""
+    """Model of user traffic under one placement of the pods: request rate, resource consumption of
+    nodes, and latencies.
+    """
 
     graph: Graph
     scenario: Scenario
@@ -90,7 +94,7 @@ class Traffic:
 
     @cached_property
     def rate(self) -> float:
-        """Return the requests per second that users and nodes sustain.
+        """Return the requests per second that the users cause and the nodes can serve.
 
         The rate is 0 if a service has no pod.
         """
@@ -111,7 +115,9 @@ class Traffic:
 
     @cached_property
     def waiting(self) -> float:
-        """Return the seconds that a request waits for admission."""
+        """Return the seconds that a request waits at the overloaded application before being
+        admitted.
+        """
         return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
 
     @cached_property

@@ -1,4 +1,6 @@
-"""Attempt at one packing instance: kube-scheduler against the solver, with proof of optimality."""
+"""Attempt to pack one random cluster: kube-scheduler against KubeDSM's solver, with proof of
+optimality.
+"""
 
 import enum
 import random
@@ -225,6 +227,6 @@ def _sum_requests(snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _sum_resources(amounts: Iterable[Resources]) -> tuple[int, int]:
-    """Return total CPU and memory requests of the pods."""
+    """Return the sums of CPU and of memory over the given resource requests."""
     listed = list(amounts)
     return sum(each.cpu for each in listed), sum(each.memory for each in listed)

@@ -55,7 +55,9 @@ class Plan:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    """Run a plan and return its results. Raises OSError, and UsageError without the solver."""
+    """Pack all instances of a plan and return the experiment's results. Raises OSError, and
+    UsageError without the solver.
+    """
     solver = plan.solver or ("highs" if is_installed("highs") else "off")
     if missing := explain_missing(solver):
         raise click.UsageError(missing)

@@ -1,4 +1,5 @@
-"""Random instances of "Priority Matters" (arXiv 2511.08373), as the authors draw them.
+"""Random packing instances (clusters and pods) of "Priority Matters" (arXiv 2511.08373), drawn as
+by its authors.
 
 All nodes are identical, with a capacity for which the pods request the configured utilisation. Pods
 arrive in ReplicaSets, one set after the other.
