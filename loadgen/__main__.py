@@ -1,10 +1,12 @@
-"""Entry point of `python -m loadgen`; an interruption prints one line, whenever it occurs."""
+"""Entry point of `python -m loadgen`; an interruption (Ctrl-C) prints one line instead of a
+traceback.
+"""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the `loadgen` command line; on Ctrl-C, print one line and exit with 130."""
     try:
         from loadgen import cli  # noqa: PLC0415  what it imports takes a moment
 

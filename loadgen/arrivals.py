@@ -24,7 +24,7 @@ class Arrival(NamedTuple):
 def schedule(
     scenario: Scenario, arrivals: Arrivals = "uniform", seed: int = 0
 ) -> Iterator[Arrival]:
-    """Yield the requests of all services, ordered by due time.
+    """Yield the scheduled requests of all services in the scenario, ordered by due time.
 
     `uniform` is DrStress's: one request per period, the first one period after the interval's
     start. `poisson` has the same mean rate and exponential gaps, as for independent users; the

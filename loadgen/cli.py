@@ -26,7 +26,9 @@ from loadgen.scenario import Scenario, dumps, load
 
 
 def _format_totals(amounts: Mapping[str, float]) -> str:
-    """Format resources in the notation that the option type TOTALS parses."""
+    """Format CPU and memory totals as an option value, in the notation that the type
+    TOTALS parses.
+    """
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
 
@@ -223,7 +225,9 @@ def show(scenario: Path, output: str) -> None:
 
 
 def _list_cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
-    """Return the scenario's intervals of constant rates: start, end, and rate by service."""
+    """Return the scenario's intervals of constant request rates: start and end in seconds, and
+    requests per second by service.
+    """
     ends = sorted({end for api in scenario.apis for end in api.ends})
     return [
         (start, end, {name: scenario.rate(name, start) for name in scenario.services})
@@ -232,5 +236,7 @@ def _list_cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line; exit with 0, with 2 for invalid arguments, or with 1 and one line."""
+    """Run the `loadgen` command line; exit with 0 on success, 2 for invalid arguments, or 1 after
+    printing the error in one line.
+    """
     run(loadgen, "loadgen", arguments)

@@ -47,7 +47,9 @@ class Clients:
 
 
 class _Load:
-    """Base class of load drivers: sends requests and records them, until done or interrupted."""
+    """Base class of load drivers: sends HTTP requests and records the results until done or
+    interrupted.
+    """
 
     def __init__(self, recorder: RequestRecorder) -> None:
         self._recorder = recorder
@@ -55,14 +57,16 @@ class _Load:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds since the load began; 0 before."""
+        """Return the seconds since the load run began; 0 before the start."""
         started = self._started
         return 0.0 if started is None else asyncio.get_running_loop().time() - started
 
     async def _run_tasks(
         self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
     ) -> None:
-        """Run tasks concurrently until the first one completes, or until `stop` is set."""
+        """Run the load's tasks concurrently until the first one completes or `stop` is set; then
+        cancel the remaining tasks.
+        """
         self._started = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
             tasks = load(group)
@@ -75,7 +79,9 @@ class _Load:
     async def _send_request(
         self, arrival: Arrival, transport: Transport, url: str, seconds: float
     ) -> Outcome:
-        """Send one request and record its outcome; a cancelled request counts as abandoned."""
+        """Send one HTTP request; record and return its status, error and latency. A cancelled
+        request is recorded as abandoned.
+        """
         self._recorder.begin(arrival, self.elapsed)
         status, served_by, failure = None, "", None
         try:
@@ -94,7 +100,7 @@ class _Load:
 
 
 class Driver(_Load):
-    """Open-loop driver: requests are sent on schedule, whatever the responses."""
+    """Open-loop load driver: sends requests on schedule, regardless of outstanding responses."""
 
     def __init__(
         self,
@@ -103,7 +109,7 @@ class Driver(_Load):
         recorder: RequestRecorder,
         limits: Limits,
     ) -> None:
-        """Create a driver; `urls` are the endpoints by service."""
+        """Create an open-loop driver; `urls` has the URL to request for each service."""
         super().__init__(recorder)
         self._urls = urls
         self._transport = transport
@@ -113,7 +119,8 @@ class Driver(_Load):
         self._idle = 0
 
     async def drive(self, schedule: Iterable[Arrival], stop: asyncio.Event) -> None:
-        """Send all requests of the schedule; return when each has ended.
+        """Send all requests of the schedule; return when each request has a response, has failed or
+        is abandoned.
 
         When `stop` is set, return immediately; unfinished requests are abandoned.
         """
@@ -171,7 +178,8 @@ class ClosedLoop(_Load):
         self._clients = clients
 
     async def drive(self, stop: asyncio.Event) -> None:
-        """Run the clients for the configured time; return when each request has ended.
+        """Run the closed-loop clients for the configured seconds; return when each request has
+        ended.
 
         When `stop` is set, return immediately; unfinished requests are abandoned.
         """

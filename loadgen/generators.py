@@ -1,4 +1,6 @@
-"""Generators of load scenarios, as in the KubeDSM paper: random, or one wave after another."""
+"""Generators of load scenarios, as in the KubeDSM paper: normally distributed demand, or waves of
+one service after another.
+"""
 
 import math
 import random
@@ -34,13 +36,14 @@ SHORTEST_WAVE = 3
 
 
 class GeneratorError(Problem, ValueError):
-    """A parameter of a generator is invalid."""
+    """Error: a parameter of a scenario generator is invalid."""
 
 
 def coefficients(
     edge_total: Mapping[str, float], requests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Return the replicas of each service that fill an equal part of the edge.
+    """Return the number of replicas of each service that fills an equal part of the edge nodes'
+    capacity.
 
     The mean over resources of total / number of services / request. `edge_total` and the requests
     are in the same units, by resource; every request is above 0.
@@ -105,13 +108,15 @@ def normal(
 
 
 def check_finite(name: str, value: float) -> None:
-    """Raise GeneratorError unless the parameters are finite."""
+    """Raise GeneratorError unless the named parameter of a generator is a finite
+    number from 0 on.
+    """
     if not 0 <= value < math.inf:
         raise GeneratorError(f"{name}: {value:g} is not a finite number from 0 on")
 
 
 def check_length(cycle_seconds: float) -> None:
-    """Raise GeneratorError unless number and length of the cycles are valid."""
+    """Raise GeneratorError unless the length of a cycle in seconds is positive and finite."""
     if not 0 < cycle_seconds < math.inf:
         raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
 
@@ -119,7 +124,9 @@ def check_length(cycle_seconds: float) -> None:
 def serve_replicas(
     replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str
 ) -> Scenario:
-    """Return a scenario whose requests saturate the given replicas, by service and cycle."""
+    """Return a load scenario whose request rates saturate the given replica counts of each service,
+    one count per cycle.
+    """
     return Scenario(
         tuple(
             Api(
@@ -143,7 +150,9 @@ def _check_final(final: Mapping[str, int], services: Collection[str], most: int)
 
 
 def _draw_normal(rng: random.Random, mean: float, sigma: float) -> float:
-    """Draw a normally distributed number: Box-Muller transform without its second value."""
+    """Draw a normally distributed random number by the Box-Muller transform, discarding its second
+    value.
+    """
     radius = math.sqrt(-2 * math.log(1 - rng.random()))
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
@@ -167,7 +176,9 @@ def _validate_amounts(
 
 @attrs.frozen
 class Wavy:
-    """Parameters of `wavy`. Raises GeneratorError for invalid ones."""
+    """Parameters of the scenario generator `wavy`: base demand, waves, and cluster capacity. Raises
+    GeneratorError for invalid values.
+    """
 
     #: demand of all services at rest as a multiple of the edge allocatable capacity
     base: float = attrs.field(validator=_validate_finite)
@@ -204,7 +215,8 @@ class Wavy:
 
 
 def wavy(parameters: Wavy) -> Scenario:
-    """Return a scenario in which one service after another ramps up to the cluster's capacity.
+    """Return a scenario in which the load of one service after another rises to the cluster's
+    capacity and falls again.
 
     At rest, a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge.
     The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's
@@ -233,7 +245,9 @@ def wavy(parameters: Wavy) -> Scenario:
 
 
 def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
-    """Return how many replicas above rest of a service fit into the cluster."""
+    """Return the number of replicas that a service can add to its count at rest before the cluster
+    is full.
+    """
     height = MOST_REPLICAS - rest[name]
     for resource, total in parameters.cluster_total.items():
         requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
@@ -253,7 +267,9 @@ def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
 
 
 def _ramp_wave(height: int, length: int, max_step: int | None) -> list[int]:
-    """Return the replicas above rest in each cycle: a triangular wave up to the height."""
+    """Return the replicas that a service adds to its count at rest in each cycle: a triangular wave
+    up to the given height.
+    """
     up = (length - 1) // 2
     down = length - 1 - up
     if max_step is not None:

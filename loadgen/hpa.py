@@ -1,4 +1,6 @@
-"""Autoscaler benchmark with closed-loop clients on a real service: stages FIND and HOLD."""
+"""Autoscaler benchmark with closed-loop clients on a real service: FIND searches for an overload,
+HOLD measures the recovery from this overload.
+"""
 
 import asyncio
 import math
@@ -46,7 +48,8 @@ class Plan:
 
 @attrs.frozen
 class Played:
-    """Results of FIND and HOLD, by measurement window.
+    """Results of an autoscaler benchmark: measurement windows of the stages FIND (search for an
+    overload) and HOLD (recovery).
 
     Windows start in seconds from the beginning of FIND, or of HOLD without FIND.
     """
@@ -59,7 +62,9 @@ class Played:
 
     @property
     def clients(self) -> int | None:
-        """Return the number of concurrent clients in HOLD; None if FIND was interrupted."""
+        """Return the number of concurrent clients during the recovery stage HOLD; None if the
+        search for this number (FIND) was interrupted.
+        """
         if len(self.plan.find) == 1:
             return self.plan.find[0]
         found = clients_to_hold(self.stages, self.plan.sla)
@@ -67,7 +72,9 @@ class Played:
 
     @property
     def recovery(self) -> Recovery | None:
-        """Return the time to recover; None if HOLD was interrupted before."""
+        """Return the service's recovery from the overload, as mode and seconds; None if the
+        recovery stage HOLD was interrupted before.
+        """
         found = recovery(self.windows, self.plan.sla, self.plan.streak)
         return found if found.mode == "recovered" or not self.interrupted else None
 
@@ -77,7 +84,9 @@ class Played:
 
     @property
     def p99s(self) -> list[float]:
-        """Return the p99 latencies of HOLD's windows, in seconds, where available."""
+        """Return the p99 latency in seconds of each measurement window of the recovery stage HOLD,
+        without windows that lack responses.
+        """
         return [window.p99 for window in self.windows if window.p99 is not None]
 
     def as_json(self) -> dict[str, Any]:
@@ -111,7 +120,9 @@ async def play(
     stop: asyncio.Event,
     tell: Callable[[int, Window], None] = lambda *_: None,
 ) -> Played:
-    """Run FIND, then HOLD, until the end or `stop`; `tell` is called after each window."""
+    """Run the autoscaler benchmark: search for the number of clients that overloads the service
+    (FIND), then hold the load (HOLD). `tell` is called with each window's clients and measurements.
+    """
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -142,7 +153,8 @@ async def play(
 
 
 def window_of(outcomes: Sequence[Outcome], start: float, seconds: float) -> Window:
-    """Return the measurements of a window; responses other than 200 are errors.
+    """Summarise the requests of one measurement window; responses with a status other than 200 are
+    errors.
 
     Timeouts have latencies as well.
     """

@@ -1,4 +1,4 @@
-"""Measurements of requests: a recorder, and the frozen values that it reports.
+"""Measurements of HTTP requests: a recorder, and the immutable values that the recorder returns.
 
 Latencies are kept exactly, as a histogram would round percentiles. They take 16 bytes per request:
 1.3 MB for the 80,000 of one of the paper's scenarios, 280 MB for a day at 200 a second.
@@ -22,7 +22,9 @@ MOST_SERVERS = 1000
 
 @attrs.frozen
 class Outcome:
-    """Outcome of one completed request; times are seconds since the scenario's beginning."""
+    """Result of one HTTP request: status or error, and times in seconds since the scenario's
+    beginning.
+    """
 
     arrival: Arrival
     ended: float
@@ -46,7 +48,7 @@ class Outcome:
 
     @property
     def timed(self) -> bool:
-        """Return whether the latency enters the statistics.
+        """Return whether the request's latency is included in the latency statistics.
 
         A timeout counts with its waiting duration: timeouts must not conceal a stall. Other errors
         are quick, and would lower the latencies.
@@ -56,7 +58,7 @@ class Outcome:
 
 @attrs.frozen
 class Latency:
-    """Latency statistics in milliseconds; percentiles by nearest rank."""
+    """Latency statistics of requests in milliseconds: mean and nearest-rank percentiles."""
 
     mean: float
     p50: float
@@ -66,7 +68,9 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: "array[float]") -> "Latency | None":
-        """Summarise latencies given in seconds; None without observations."""
+        """Summarise request latencies, given in seconds, as statistics in ms; None for no
+        latencies.
+        """
         if not seconds:
             return None
         ordered = np.sort(np.frombuffer(seconds))
@@ -101,7 +105,7 @@ class Served:
 
 @attrs.frozen
 class Measures:
-    """Measurements of one service, or of all services combined."""
+    """Request counts, errors, rates and latencies of one service, or of all services combined."""
 
     requests: int
     #: responses without error
@@ -167,7 +171,9 @@ class _Tally:
     servers: dict[str, tuple[int, float]] = attrs.field(factory=dict)
 
     def serve(self, outcome: Outcome) -> None:
-        """Count a response by its server, for at most MOST_SERVERS distinct servers."""
+        """Count a response for the server that sent the response; at most MOST_SERVERS servers are
+        distinguished.
+        """
         name = outcome.served_by
         if name in self.servers or (name and len(self.servers) < MOST_SERVERS):
             answered, seconds = self.servers.get(name, (0, 0.0))
@@ -180,7 +186,9 @@ class RequestRecorder:
     def __init__(
         self, services: Sequence[str], write: Callable[[Outcome], None] = lambda _: None
     ) -> None:
-        """Create a recorder; `write` is called with each outcome."""
+        """Create a recorder for the given services; `write` is called with the Outcome of each
+        completed request.
+        """
         self._tallies = {service: _Tally() for service in services}
         self._write = write
         self._lateness = array("d")
@@ -189,13 +197,15 @@ class RequestRecorder:
         self.failed = 0
 
     def offer(self, arrival: Arrival, now: float) -> None:
-        """Count a request that is due and was queued."""
+        """Count a request that was queued at `now`, and record the delay since the request's due
+        time.
+        """
         self.offered += 1
         self._tallies[arrival.service].offered += 1
         self._lateness.append(now - arrival.due)
 
     def begin(self, arrival: Arrival, now: float) -> None:
-        """Count a request that was sent."""
+        """Count a request as sent at `now` (seconds since the scenario's beginning)."""
         tally = self._tallies[arrival.service]
         tally.begun += 1
         tally.last_begun = max(tally.last_begun, now)
@@ -213,12 +223,14 @@ class RequestRecorder:
         self._write(outcome)
 
     def abandon(self, arrival: Arrival, now: float) -> None:
-        """Count a request that is unfinished when the load is interrupted."""
+        """Count a request that has no response yet when the load run is interrupted."""
         self._tallies[arrival.service].unfinished += 1
         self._oldest = max(self._oldest, now - arrival.due)
 
     def results(self, seconds: float, *, interrupted: bool) -> Results:
-        """Return the measurements, with rates over the given `seconds`."""
+        """Return the measurements of all services, with rates per second over a run
+        of `seconds`.
+        """
         tallies = self._tallies.values()
         total = _Tally(
             offered=self.offered,

@@ -1,4 +1,4 @@
-"""Click types of the option values of `loadgen`."""
+"""Click parameter types that parse the option values of `loadgen`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,7 +22,9 @@ _NAMED_URL = re.compile(r"([^=/?#]+)=(.*)", re.DOTALL)
 
 
 class Parsed(click.ParamType[T]):
-    """Click type whose values are parsed by a function; its ValueError is the error message."""
+    """Click parameter type that converts an option's text by a function; the function's ValueError
+    becomes the error message.
+    """
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name

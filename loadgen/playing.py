@@ -26,7 +26,8 @@ _TICK = 0.25
 
 @attrs.frozen
 class Play:
-    """Validated plan of a run: scenario, endpoints, arrivals, and limits.
+    """Validated plan of a load run: scenario, URL of each service, distribution of arrivals, and
+    request limits.
 
     Raises ScenarioError for a scenario without requests, EndpointError for an invalid URL.
     """
@@ -48,12 +49,14 @@ class Play:
 
     @property
     def loaded(self) -> list[str]:
-        """Return the services for which the scenario has requests."""
+        """Return the names of the services to which the scenario sends requests."""
         return [api.name for api in self.scenario.apis if any(part.rate for part in api.intervals)]
 
 
 async def unreachable(play: Play, transport: Transport) -> dict[str, str]:
-    """Return the unreachable services with the reason. Raises EndpointError if all are."""
+    """Connect to each service's URL; return the error by name of each unreachable service. Raises
+    EndpointError if all are unreachable.
+    """
 
     async def contact(service: str) -> None:
         try:
@@ -94,7 +97,9 @@ async def perform(
 
 @contextmanager
 def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    """Open a CSV file of outcomes; return the function that appends one, in completion order."""
+    """Open a CSV file for request results during the block; yield the function that appends one row
+    per completed request.
+    """
     if path is None:
         yield lambda _: None
         return
@@ -115,7 +120,7 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
 async def _progress_bar(
     driver: Driver, recorder: RequestRecorder, duration: float
 ) -> AsyncIterator[None]:
-    """Display progress on an interactive terminal."""
+    """Display the progress of a load run on an interactive terminal during the block."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,5 @@
-"""Time to recover of an autoscaled service, from windows of the stages FIND and HOLD.
+"""Computation of an autoscaled service's time to recover, from measurement windows of the stages
+FIND (search for an overload) and HOLD (recovery).
 
 FIND raises the number of clients until the SLA breaks. HOLD keeps that number, window after window,
 while the autoscaler adds pods, until windows keep the SLA again. As in the HPA benchmark of the
@@ -34,7 +35,7 @@ class Sla:
 
 @attrs.frozen
 class Window:
-    """Measurements of all clients in one window of time."""
+    """Requests, errors and p99 latency of all clients in one measurement window."""
 
     #: start from a common origin, and length, in seconds
     start: float
@@ -50,7 +51,7 @@ class Window:
     def of(
         cls, start: float, seconds: float, requests: int, latencies: Sequence[float], errors: int
     ) -> "Window":
-        """Compute a window's measurements; `latencies` (seconds) are those that count."""
+        """Compute a window's measurements; `latencies` (seconds) are those included in the p99."""
         p99 = nearest_rank(sorted(latencies), 99) if latencies else None
         return cls(start, seconds, requests, p99, errors)
 
@@ -74,7 +75,8 @@ class Recovery:
 
 
 def clients_to_hold(stages: Sequence[tuple[int, Window]], sla: Sla) -> int | None:
-    """Return the number of clients for HOLD: the smallest of FIND that violates the SLA.
+    """Return the number of clients for the recovery stage HOLD: the smallest number that violated
+    the SLA in the search stage FIND.
 
     If none does, return the largest; None without windows.
     """
@@ -83,7 +85,9 @@ def clients_to_hold(stages: Sequence[tuple[int, Window]], sla: Sla) -> int | Non
 
 
 def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
-    """Return the time to recover: until `streak` consecutive good windows after a violation."""
+    """Return the service's recovery: the seconds until `streak` consecutive windows meet the SLA
+    after a violation, or the mode without recovery.
+    """
     bad, good = False, 0
     for window in windows:
         if not window.good(sla):
@@ -96,5 +100,7 @@ def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
 
 
 def ok_rate(windows: Sequence[Window], sla: Sla) -> float | None:
-    """Return the proportion of windows that keep the SLA; None without windows."""
+    """Return the proportion (0..1) of measurement windows that meet the SLA; None
+    without windows.
+    """
     return sum(window.good(sla) for window in windows) / len(windows) if windows else None

@@ -49,13 +49,15 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
-        """Return the interval for a rate and a length; silent if too short for one request."""
+        """Return an interval of `seconds` at `rate` requests per second; an interval shorter than
+        the period between requests has none.
+        """
         length = 1000 * seconds
         return cls(1000 / rate if rate else 2 * length, length)
 
     @property
     def rate(self) -> float:
-        """Return the requests per second, corrected for the rounding of the period."""
+        """Return the interval's requests per second, corrected for rounding of the period."""
         silent = self.api_call_period > self.cycle_length
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
@@ -73,7 +75,9 @@ class Api(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """Return the end of each interval, in seconds since the scenario's beginning."""
+        """Return the end of each interval of the service's load, in seconds since the scenario's
+        beginning.
+        """
         lengths = (interval.cycle_length for interval in self.intervals)
         return tuple(end / 1000 for end in itertools.accumulate(lengths))
 
@@ -103,7 +107,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def duration(self) -> float:
-        """Return the end of the last interval, in seconds."""
+        """Return the scenario's duration in seconds: the end of the last interval."""
         return max(api.ends[-1] for api in self.apis)
 
     def rate(self, service: str, seconds: float) -> float:
@@ -147,5 +151,5 @@ def loads(text: str | bytes, source: str = "scenario") -> Scenario:
 
 
 def dumps(scenario: Scenario) -> str:
-    """Return the scenario as JSON: `loads` reads the same scenario, DrStress the same load."""
+    """Return the scenario as JSON in DrStress's format; `loads` restores an equal scenario."""
     return json.dumps(msgspec.to_builtins(scenario), indent=2) + "\n"

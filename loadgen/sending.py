@@ -87,7 +87,9 @@ def _endpoint_urls(
 
 
 def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:
-    """Send closed-loop load and print the results; `given` are arguments of `Clients`."""
+    """Send load with closed-loop clients to one URL and print the results; `given` are the fields
+    of `Clients`.
+    """
     load = Clients(**given)
 
     async def send_load() -> tuple[datetime, Results]:
@@ -112,7 +114,9 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
 
 
 def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
-    """Run the autoscaler benchmark and print the results; `given` are arguments of `Plan`."""
+    """Run the autoscaler benchmark against one URL and print the results; `given` are the fields of
+    `Plan`.
+    """
     find = FIND if clients is None else (clients,)
     plan = Plan(find=find, sla=Sla(p99, errors / 100), **given)
     told = sys.stderr.isatty()

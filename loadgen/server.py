@@ -44,7 +44,8 @@ _ERROR = 400
 
 
 class Server:
-    """HTTP service whose requests each perform `work`; on exit it waits for accepted requests.
+    """HTTP service whose requests each perform the CPU and disk work of `work`; on exit, accepted
+    requests are completed.
 
     `calls` are URLs of downstream services, requested by `transport`.
     """
@@ -159,7 +160,7 @@ def _failure_response(problem: str) -> web.Response:
 
 
 def exposition(registry: CollectorRegistry) -> web.Response:
-    """Return the metrics as an HTTP response in Prometheus' text format."""
+    """Return the registry's Prometheus metrics as an HTTP response in the text format."""
     headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
     return web.Response(body=generate_latest(registry), headers=headers)
 
@@ -174,7 +175,9 @@ def serve(
     drain: float,
     **given: Any,
 ) -> None:
-    """Run the service until SIGTERM or Ctrl-C; `given` are arguments of `Work`."""
+    """Run the HTTP service until SIGTERM or Ctrl-C; `given` are the fields of `Work`, the cost of
+    each request.
+    """
     disable_created_metrics()  # type: ignore[no-untyped-call]
     work = Work(**given)
 

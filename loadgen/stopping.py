@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_by_signals() -> Iterator[asyncio.Event]:
-    """Yield an event that SIGINT and SIGTERM set during the block."""
+    """Yield an asyncio event that SIGINT and SIGTERM set during the block, for graceful
+    termination.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)

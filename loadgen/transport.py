@@ -1,4 +1,4 @@
-"""HTTP client of the load drivers."""
+"""HTTP client through which the load drivers send requests."""
 
 import asyncio
 import os
@@ -84,7 +84,8 @@ class HttpTransport:
 
 
 def _acknowledge_data(response: aiohttp.ClientResponse) -> None:
-    """Send the TCP acknowledgement now: a server that writes in pieces waits for it (Nagle).
+    """Send the pending TCP acknowledgement at once, as a server with Nagle's algorithm delays
+    further data until then.
 
     The kernel would delay the acknowledgement by 40 ms, unrelated to the server. Linux only;
     elsewhere the delay stays.

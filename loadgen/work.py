@@ -41,7 +41,7 @@ class Work:
         return bool(self.cpu or self.pi_decimals or self.disk)
 
     def do(self, pause: Callable[[], None]) -> None:
-        """Load CPU and disk, in the calling thread. Raises OSError.
+        """Do the CPU and disk work of one request, in the calling thread. Raises OSError.
 
         `pause` is called repeatedly; it returns once the CPU quota permits to continue.
         """
@@ -72,7 +72,9 @@ def _scale_arctan(inverse: int, one: int) -> int:
 
 
 def burn(seconds: float, pause: Callable[[], None]) -> None:
-    """Use the given CPU seconds in this thread; `pause` enforces the quota meanwhile."""
+    """Consume the given CPU seconds in the calling thread; `pause` is called repeatedly and blocks
+    while the CPU quota is exhausted.
+    """
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pause()
@@ -80,7 +82,7 @@ def burn(seconds: float, pause: Callable[[], None]) -> None:
 
 
 def write(size: int) -> None:
-    """Write `size` bytes to a temporary file. Raises OSError."""
+    """Write `size` bytes to a temporary file as disk load. Raises OSError."""
     if not size:
         return
     with tempfile.TemporaryFile(buffering=0) as file:
@@ -112,12 +114,16 @@ class Quota:
         self._ends, self._allowed = now(), used()
 
     def wait(self) -> None:
-        """Wait until the quota permits to continue; excess use is deducted from the next period."""
+        """Block while the CPU quota of the current period is exhausted; excess use is deducted from
+        the next period.
+        """
         while (left := self._wait_seconds()) is not None:
             self._sleep(max(left, _SHORTEST))
 
     def _wait_seconds(self) -> float | None:
-        """Return the seconds until the next period if this one's quota is exhausted, or 0."""
+        """Return the seconds until the next quota period if the current quota is exhausted;
+        otherwise None.
+        """
         with self._lock:
             now, used = self._now(), self._used()
             if now >= self._ends:

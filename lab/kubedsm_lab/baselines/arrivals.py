@@ -1,4 +1,5 @@
-"""Sequential arrival of pods at a cluster under kube-scheduler, with or without preemption.
+"""Simulation of pods that arrive one at a time at a cluster under kube-scheduler, with or without
+preemption.
 
 An unschedulable pod may preempt pods of lower priority (DefaultPreemption), whose controllers
 create replacements immediately. Pending pods are reconsidered only after an eviction, highest
@@ -83,7 +84,7 @@ class _Cluster:
         return self.pods[heapq.heappop(self.queue)[1]] if self.queue else None
 
     def place(self, pod: Pod) -> bool:
-        """Schedule one pod; return False if no node is feasible."""
+        """Bind one pod to the scheduler's choice of node; return False if no node is feasible."""
         fitting = self.room.fitting(pod)
         if fitting:
             node = self.choose(pod, fitting, self.room, self.rng)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @attrs.define
 class CacheScheduler:
-    """Policy that places each pod on the best remaining node of its class's cached ranking.
+    """Scheduling policy that caches a ranking of nodes per pod class, and places each pod on the
+    best remaining node.
 
     The cache key is the paper's equivalence class without schedulerName and runtime class: only one
     scheduler runs here, and admission has merged the runtime class into the pod. Replicas of two
@@ -39,7 +40,7 @@ class CacheScheduler:
 
     @property
     def passes(self) -> int:
-        """Number of complete scoring rounds over all feasible nodes."""
+        """Number of pods for which all feasible nodes were scored, as the cache had no ranking."""
         return self.looks.total() - self.hits
 
     def __call__(

@@ -1,4 +1,5 @@
-"""Sequential scheduling: each pod is placed on the capacity that preceding pods left.
+"""Sequential scheduling: each pod of a batch is placed on the capacity that preceding pods left
+free.
 
 A baseline policy supplies only the choice among the feasible nodes (`Choose`).
 """
@@ -36,7 +37,9 @@ T = TypeVar("T")
 
 @attrs.define
 class Room:
-    """Free capacity and pods of each node during a batch; only `InTurn` updates the bookkeeping."""
+    """Free capacity and running pods of each node while a batch is placed; only `InTurn` updates
+    these.
+    """
 
     nodes: Mapping[NodeName, Node]
     feasibility: Feasibility
@@ -60,7 +63,9 @@ class Room:
         return cls(snapshot.nodes, rules, free, pods, loads, snapshot.at)
 
     def fitting(self, pod: Pod) -> list[Node]:
-        """Return the feasible nodes for the pod, in alphabetical order."""
+        """Return the nodes that are feasible for the pod (all Filter plugins pass), in alphabetical
+        order.
+        """
         return [self.nodes[name] for name in self.feasibility.feasible(pod)]
 
     def put(self, pod: Pod, node: Node) -> None:
@@ -81,7 +86,9 @@ def _nothing(_pod: Pod) -> None:
 
 @attrs.frozen
 class InTurn:
-    """Scheduling policy that places pods one at a time, by a baseline's choice of node."""
+    """Scheduling policy that places pods one at a time; the baseline's function `choose` picks each
+    pod's node.
+    """
 
     choose: Choose
     promises: QosTargets
@@ -98,7 +105,9 @@ class InTurn:
         rng: "random.Random",
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        """Place the pods in scheduling order until the deadline."""
+        """Place the pods one at a time, in scheduling order, until the deadline; return the
+        decision.
+        """
         room = Room.of(snapshot, self.load)
         bindings: list[Binding] = []
         unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
@@ -133,7 +142,7 @@ class InTurn:
 
 
 def pick(rng: "random.Random", options: Sequence[T]) -> T:
-    """Return one of the options, drawn uniformly at random.
+    """Return one element of the sequence, drawn uniformly at random.
 
     Only `Random.random` is called: its sequence is the same in every Python version.
     """

@@ -51,7 +51,8 @@ Scores = dict[str, list[int]]
 
 @attrs.define
 class KubeScheduler:
-    """kube-scheduler's choice of node on large clusters, with percentageOfNodesToScore.
+    """kube-scheduler's choice of a node on large clusters, where only percentageOfNodesToScore of
+    the nodes are scored.
 
     Each scheduling cycle evaluates the next part of a rotation over all nodes.
     """
@@ -85,7 +86,9 @@ class KubeScheduler:
         self._ranking = None
 
     def _sample_nodes(self, pod: Pod, room: Room) -> list[Node]:
-        """Return the feasible nodes in this cycle's sample; empty if all nodes are evaluated."""
+        """Return the feasible nodes among those that this scheduling cycle evaluates
+        (percentageOfNodesToScore); empty if all nodes are evaluated.
+        """
         index = room.feasibility.index
         wanted = nodes_to_find(len(index), self.percentage)
         if wanted == len(index):
@@ -96,7 +99,9 @@ class KubeScheduler:
 
 
 def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
-    """Choose a random node among those with the highest total score."""
+    """Choose the feasible node with kube-scheduler's highest total score, at random among equal
+    scores.
+    """
     if len(fitting) == 1:
         return fitting[0]
     totals = total_scores(scores(pod, fitting, room))
@@ -105,20 +110,22 @@ def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.R
 
 
 def _ranked(pod: Pod, nodes: Sequence[Node], room: Room, rng: "random.Random") -> list[Node]:
-    """Return the nodes by descending total score; ties are in random order."""
+    """Return the nodes by descending total score of the Score plugins; equal scores are in random
+    order.
+    """
     totals = total_scores(scores(pod, nodes, room, batching=True))
     order = sorted(range(len(nodes)), key=lambda at: (-totals[at], rng.random()))
     return [nodes[at] for at in order]
 
 
 def total_scores(rated: Scores) -> list[int]:
-    """Return the weighted sum of all plugins' scores, one number per node."""
+    """Return the weighted sum of all Score plugins' scores, one number per node."""
     weighted = ([WEIGHTS[plugin] * score for score in rated[plugin]] for plugin in rated)
     return [sum(of_node) for of_node in zip(*weighted, strict=True)]
 
 
 def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = False) -> Scores:
-    """Return each Score plugin's rating of each feasible node: normalised to 0..100, not weighted.
+    """Return the pod's score on each node by Score plugin: normalised to 0..100, before weighting.
 
     With `batching`, use the profile required by opportunistic batching: no default topology spread,
     and preferences of running pods about the new pod are ignored
@@ -195,7 +202,8 @@ def balanced_allocation_score(
 
 
 def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
-    """Return the balance of a node's CPU and memory use, 0..100: (1 - standard deviation) * 100.
+    """Return how balanced a node's CPU and memory utilisation are, 0..100: (1 - standard deviation)
+    * 100.
 
     Deviation is that of the two requested fractions. A resource that the node lacks is omitted; a
     single resource is always balanced.
@@ -249,7 +257,9 @@ def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:
 def _pods_by_value(
     key: str, values: set[str], alike: Mapping[NodeName, int], nodes: Mapping[NodeName, Node]
 ) -> dict[str, int]:
-    """Count matching pods on all nodes by topology value, for the values of the candidate nodes."""
+    """Sum `alike`, the number of matching pods by node, over the nodes of each topology value of
+    the candidate nodes.
+    """
     counts = dict.fromkeys(sorted(values), 0)
     for name, node in nodes.items():
         value = node.labels.get(key, "")

@@ -1,4 +1,5 @@
-"""Load-aware paper: kube-scheduler with an additional Score plugin, and its descheduler.
+"""Scheduler of the load-aware paper: kube-scheduler with a Score plugin for measured load, and a
+descheduler.
 
 The plugin is `core.goals.load`. The descheduler evicts one pod per run; the scheduler places the
 replacement.
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random") -> Node:
-    """Choose the node with the highest total of kube-scheduler's and the measured-load score.
+    """Choose the node with the highest sum of kube-scheduler's total score and the score for
+    measured load.
 
     A node without measurements gets the mean load score of the other nodes. Ties are alphabetical.
     """
@@ -38,7 +40,7 @@ def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Rand
 
 
 def one_eviction(snapshot: Snapshot, goal: LoadGoal, movable: Movable) -> Pod | None:
-    """Choose the pod that the load-aware descheduler evicts; None without a candidate.
+    """Choose the pod that the load-aware paper's descheduler evicts next; None if no pod qualifies.
 
     The pod comes from the most imbalanced node with a candidate, and gains the largest score on any
     other feasible node. `movable` returns the reason why a pod must stay, or None. The paper has no

@@ -20,8 +20,8 @@ Signature = tuple[EquivalenceClass, tuple[str, ...]]
 
 @attrs.frozen(slots=True)
 class Ranking:
-    """Node ranking of the previous pod, reusable while the best node has no capacity for another
-    pod.
+    """Ranking of nodes for the previous pod (opportunistic batching). An identical next pod reuses
+    the ranking if the best node has no capacity for a further pod.
     """
 
     like: Signature
@@ -32,8 +32,8 @@ class Ranking:
     since: float
 
     def next(self, pod: Pod, room: Room) -> Self | None:
-        """Return the ranking for the next pod, without the best node; None if a fresh ranking is
-        needed.
+        """Return the ranking for the next pod, without the node used last; None if the nodes must
+        be scored again.
         """
         if not self.left or room.at > self.since + LASTS or signature(pod, room) != self.like:
             return None
@@ -49,7 +49,8 @@ class Ranking:
 
 
 def signature(pod: Pod, room: Room) -> Signature | None:
-    """Return the key under which pods share a ranking; None for pods with inter-pod constraints.
+    """Return the key that identical pods share, to reuse one node ranking; None for pods with
+    inter-pod constraints.
 
     Pods with resource claims are unschedulable here and have no key either.
     """

@@ -1,4 +1,4 @@
-"""Registry of scheduling policies by name."""
+"""Registry of baseline scheduling policies (functions that choose a node) by name."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

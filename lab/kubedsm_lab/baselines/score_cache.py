@@ -20,7 +20,7 @@ from kubedsm.model.model import NodeName
 
 
 class Why(StrEnum):
-    """Outcome of a score-cache lookup: a hit, or the reason of the miss."""
+    """Result of a score-cache lookup: a hit, or the reason for the miss."""
 
     HIT = "hit"
     #: no ranking for the pod class
@@ -61,7 +61,7 @@ class ScoreCache:
     def take(
         self, key: Hashable, feasible: frozenset[NodeName]
     ) -> tuple[Self, NodeName | None, Why]:
-        """Look up the next node for a pod class; on a miss, drop the class's ranking.
+        """Look up the next-best node for a pod class; on a miss, remove the class's node ranking.
 
         Returns the updated cache, the node (None on a miss) and the outcome.
         """

@@ -40,10 +40,12 @@ def smallest_edge_first(
 
 
 def cloud_first(_pod: Pod, fitting: Sequence[Node], _room: Room, rng: "random.Random") -> Node:
-    """Choose a random feasible cloud node; a random edge node only if no cloud node is feasible."""
+    """Choose a random feasible cloud node, or a random feasible edge node if no cloud node is
+    feasible.
+    """
     return pick(rng, of_tier(fitting, Tier.CLOUD) or fitting)
 
 
 def random_node(_pod: Pod, fitting: Sequence[Node], _room: Room, rng: "random.Random") -> Node:
-    """Choose uniformly among the feasible nodes."""
+    """Choose one of the pod's feasible nodes uniformly at random."""
     return pick(rng, fitting)

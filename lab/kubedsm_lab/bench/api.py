@@ -45,7 +45,7 @@ class Api:
         return orjson.loads(response.body)
 
     async def get(self, path: str) -> Any:
-        """Return the object, or None if absent."""
+        """Return the API object at a path; None if absent."""
         return await self.call("GET", path, ignore=(404,))
 
     async def create_namespace(self, name: str) -> None:
@@ -55,7 +55,7 @@ class Api:
         await self.call("DELETE", f"{CORE}/namespaces/{name}")
 
     async def create(self, namespace: str, plural: str, body: Any, group: str = CORE) -> bool:
-        """Return whether the object was created."""
+        """Create the object by POST; return False if an object with this name exists already."""
         path = f"{group}/namespaces/{namespace}/{plural}"
         return await self.call("POST", path, body) is not None
 

@@ -58,7 +58,9 @@ class Shape:
 
 
 async def run(shape: Shape) -> Report:
-    """Measure start-up time and idle cost. Raises ClusterError, TimeoutError, ChildProcessError."""
+    """Measure start-up time, idle CPU and memory of `kubedsm run`. Raises ClusterError,
+    TimeoutError, ChildProcessError.
+    """
     clock = SystemClock()
     async with (
         emulated_cluster(paper_cluster().nodes) as path,
@@ -86,8 +88,8 @@ Part = tuple[dict[str, Any], RenderableType]
 
 
 async def _measure_starts(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) -> Part:
-    """Measure the time to the first bind in each round, next to a process that only imports
-    kubedsm.
+    """Measure the seconds from process start to the first bind in each round, and those of a
+    process that only imports kubedsm.
     """
     api = Api(cluster)
     binds, imports = [], []
@@ -177,7 +179,9 @@ async def _measure_idle(
 
 
 async def _report_status(api: Api, clock: Clock, shape: Shape) -> int:
-    """Patch the status of each node once per heartbeat, in rotation; return the patches sent."""
+    """Patch the status of each node once per heartbeat interval, in rotation; return the number of
+    patches sent.
+    """
     began, sent = clock.monotonic(), 0
     while (due := began + sent * shape.heartbeat / shape.nodes) < began + shape.seconds:
         await clock.sleep(max(0.0, due - clock.monotonic()))
@@ -188,7 +192,9 @@ async def _report_status(api: Api, clock: Clock, shape: Shape) -> int:
 
 
 async def _scrape_metrics(scheduler: Scheduler, clock: Clock, seconds: float) -> list[float]:
-    """Scrape /metrics at Prometheus' interval; return the seconds of each scrape."""
+    """Scrape the scheduler's /metrics at Prometheus' default interval; return the duration of each
+    scrape in seconds.
+    """
     due, took = clock.monotonic() + seconds, []
     while (left := due - clock.monotonic()) > 0:
         await clock.sleep(min(left, SCRAPE))

@@ -47,7 +47,9 @@ def node(name: str, tier: Tier, allocatable: Resources) -> Node:
 def snapshot(
     nodes: Sequence[Node], pods: Sequence[Pod], free: Mapping[NodeName, Resources]
 ) -> Snapshot:
-    """Return a snapshot with every pod on its spec's node."""
+    """Return a cluster snapshot of the given nodes and pods, in which each pod runs on the node of
+    its nodeName.
+    """
     placed = {pod.uid: pod.node_name for pod in pods if pod.node_name is not None}
     return Snapshot(
         {node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, free, placed

@@ -108,7 +108,9 @@ class LogCount:
             self.moves.append((now, str(entry.get("outcome"))))
 
     def restart(self) -> None:
-        """Reset leadership and URLs, which belong to the previous process."""
+        """Reset the leadership and the URLs read from the log, as these belong to the previous
+        process.
+        """
         self.leading, self.metrics, self.page = False, "", ""
 
     @classmethod
@@ -170,7 +172,9 @@ class Scheduler:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """Run the process during the block, and yield a task group. Raises as `run`."""
+        """Run the scheduler process during the block and yield the task group that supervises the
+        process. Raises as `run` does.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.run())
             yield tasks
@@ -208,7 +212,9 @@ class Scheduler:
             await self._clock.sleep(PAUSE)
 
     async def stop(self) -> float:
-        """Send SIGTERM, and return the seconds until the process has ended."""
+        """Send SIGTERM to the scheduler process, and return the seconds until the process has
+        ended.
+        """
         self._stopping = True
         started = self._clock.monotonic()
         if self._process is not None:
@@ -236,12 +242,16 @@ class Scheduler:
             return await response.text()
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Return CPU seconds of the process and of the children. Raises OSError."""
+        """Return the CPU seconds of the scheduler process, then those of its children. Raises
+        OSError.
+        """
         main, *children = family(self.pid)
         return cpu_seconds(main), sum(map(cpu_seconds, children))
 
     def resident(self) -> tuple[int, int]:
-        """Return resident bytes of the process and of the children. Raises OSError."""
+        """Return the resident memory in bytes of the scheduler process, then of its children.
+        Raises OSError.
+        """
         main, *children = family(self.pid)
         return resident(main), sum(map(resident, children))
 

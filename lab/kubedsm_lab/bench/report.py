@@ -22,12 +22,14 @@ MACHINE_NOTE = "Nothing runs next to it: absolute figures of this machine, not r
 
 
 class DisagreementError(Exception):
-    """Two implementations of one algorithm gave different results for the same instance."""
+    """Error: two implementations of one algorithm gave different results for the same instance."""
 
 
 @attrs.frozen
 class Report:
-    """Benchmark report: tables and notes for a terminal, and `figures` as JSON."""
+    """Result of a benchmark: tables and notes for the terminal, and measurements (`figures`) for
+    JSON.
+    """
 
     figures: Any
     tables: Sequence[RenderableType]
@@ -35,7 +37,9 @@ class Report:
 
     @classmethod
     def of_sections(cls, figures: Any, method: str, sections: Iterable[Section]) -> "Report":
-        """Build a report from a description of the method, and all nonempty sections."""
+        """Build a benchmark report: a description of the method, then the tables of all nonempty
+        sections.
+        """
         parts: list[RenderableType] = [Text(f"{method}.")]
         for section in sections:
             headings, lines = section.table

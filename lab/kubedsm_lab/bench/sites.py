@@ -1,4 +1,5 @@
-"""`kubedsm bench site`: service level while an edge site is partitioned and returns.
+"""`kubedsm bench site`: availability of services while an edge site is partitioned and after
+reconnection.
 
 Each scheduler has the same outage in virtual time on an emulated cluster: KubeDSM, KubeDSM without
 site labels, and kube-scheduler's rules. Measurements count from the first partition to the end.
@@ -45,7 +46,9 @@ WARM_UP, SAMPLE_PERIOD = 120.0, 1.0
 
 @attrs.frozen
 class Outage:
-    """Outage of one edge site: number of partitions; seconds partitioned, reachable, and after."""
+    """Plan of an edge site's outage: number of network partitions, and seconds partitioned,
+    reconnected in between, and observed afterwards.
+    """
 
     name: str
     cuts: int
@@ -66,7 +69,9 @@ SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
 
 @attrs.define
 class Tally:
-    """Pod-seconds of all services since the first partition: desired, serving, edge, Ready."""
+    """Totals over all services since the first partition, in pod-seconds: desired, serving, at the
+    edge and Ready pods.
+    """
 
     wanted: float = 0.0
     #: by pods with running containers; by edge pods among these; by pods reported as Ready
@@ -79,7 +84,7 @@ class Tally:
 
     @property
     def needless(self) -> int:
-        """Return the number of pods created other than as replacements after taint evictions."""
+        """Return the number of pods created beyond the replacements of pods that taints evicted."""
         return self.created - self.evicted
 
     def as_json(self) -> dict[str, float]:
@@ -188,7 +193,7 @@ async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tal
 
 
 def list_wanted(cluster: EmulatedCluster) -> dict[str, int]:
-    """Return the desired replicas by Deployment name."""
+    """Return the desired replicas of every Deployment by name."""
     deployments = cluster.api.list(DEPLOYMENTS)
     return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
 
@@ -200,13 +205,15 @@ def list_serving(cluster: EmulatedCluster) -> list[Object]:
 
 
 def up_to_wanted(pods: Iterable[Object], replicas: dict[str, int]) -> int:
-    """Count the pods, at most the desired replicas of each Deployment."""
+    """Count the pods of all Deployments, each Deployment with at most its desired replicas."""
     counts = Counter(labels_of(pod).get("app", "") for pod in pods)
     return sum(min(counts[name], number) for name, number in replicas.items())
 
 
 def evicts_by_taint(change: ObjectChange) -> bool:
-    """Return whether the change is a taint eviction's deletion of a pod on an unreachable node."""
+    """Return whether the change begins a pod's deletion by taint eviction from an
+    unreachable node.
+    """
     return (
         change.resource is PODS
         and change.type == "MODIFIED"

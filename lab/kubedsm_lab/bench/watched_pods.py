@@ -14,7 +14,7 @@ _EVENT = Template(files(__package__).joinpath("watched_pod.json").read_text())
 
 
 def watch_line(rng: random.Random) -> bytes:
-    """Return a MODIFIED event of a Deployment's running pod."""
+    """Return the JSON line of a MODIFIED watch event for a Deployment's running pod."""
     event = _EVENT.substitute(
         name=f"checkout-6d8f7c9b5d-{''.join(rng.choices('bcdfghjklmnpqrstvwxz2456789', k=5))}",
         uid=uuid.UUID(int=rng.getrandbits(128), version=4),

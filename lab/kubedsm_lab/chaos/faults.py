@@ -21,12 +21,13 @@ _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """The text does not name a fault."""
+    """Error: the text does not name a fault that chaos runs can inject."""
 
 
 @attrs.frozen(slots=True, order=True)
 class Fault:
-    """Fault of a chaos run, written `FAMILY:POINT:AT:WHAT`, with `/minute` if the fault lasts.
+    """Fault to inject into a chaos run, written `FAMILY:POINT:AT:WHAT`, with `/minute` if the fault
+    lasts a minute.
 
     `family` names the disturbed component: a call, a watch, the world, a process. `point` is the
     injection point, a kind of request or event, and `at` the number of the request, from 0.
@@ -44,7 +45,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a fault's written form. Raises UnknownFaultError."""
+        """Parse a fault's text form `FAMILY:POINT:AT:WHAT`. Raises UnknownFaultError."""
         parts = text.removesuffix(_ONE_MINUTE).split(_SEPARATOR)
         if len(parts) != len(attrs.fields(cls)) - 1 or not parts[2].isdecimal():
             raise UnknownFaultError(f"{text!r} is not FAMILY:POINT:AT:WHAT")
@@ -53,16 +54,14 @@ class Fault:
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        """Return family, injection point and kind of the fault, the unit in which coverage is
-        counted.
-        """
+        """Return family, injection point and kind of the fault: the unit of coverage."""
         return self.family, self.point, self.what + _ONE_MINUTE * self.lasting
 
 
 def answer(
     status: int, reason: str, body: bytes | None = None, cause: str = "", retry_after: int = 0
 ) -> Response:
-    """Return an error response of an API server: a Status, or `body`.
+    """Return an API server's error response with a Status object, or with `body` instead.
 
     `retry_after` is the value of the Retry-After header in seconds.
     """
@@ -115,7 +114,9 @@ CRASHES = {
 
 @attrs.frozen(slots=True)
 class Event:
-    """Decoded watch event; `key` is namespace and name of the object."""
+    """Decoded watch event: injection point, event type and object; `key` is the object's namespace
+    and name.
+    """
 
     #: injection point, such as pods.MODIFIED
     point: str
@@ -157,7 +158,9 @@ def target_of(request: Request) -> str:
 
 
 def _purpose_suffix(request: Request) -> str:
-    """Return a suffix for requests with equal method and path: `.detach`, `.dry-run` ..."""
+    """Return a suffix that distinguishes requests of equal method and path by purpose, such as
+    `.detach` or `.dry-run`.
+    """
     if request.query.get("limit") == "1":
         return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}
@@ -171,7 +174,7 @@ def _purpose_suffix(request: Request) -> str:
 
 
 def event_of(request: Request, line: bytes) -> Event:
-    """Decode a watch line; a bookmark has no key."""
+    """Decode a line of a watch response into an Event; a bookmark has no key."""
     read = orjson.loads(line)
     plural = request.path.rpartition("/")[2]
     thing = read["object"]

@@ -1,4 +1,4 @@
-"""Changes to an emulated cluster, as made by users, nodes and other controllers."""
+"""Changes that users, nodes and other controllers make to an emulated cluster."""
 
 import json
 from typing import Any
@@ -41,7 +41,8 @@ _TOLERATIONS = [
 
 
 class Hands:
-    """Operations of users, nodes and other controllers on one emulated cluster.
+    """Actions of users, nodes and other controllers on an emulated cluster, used by chaos workloads
+    and incidents.
 
     Operations on absent objects have no effect.
     """
@@ -107,7 +108,7 @@ class Hands:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
     def forbid_more_pods(self) -> None:
-        """Create a ResourceQuota that the existing pods exhaust."""
+        """Create a ResourceQuota that the existing pods exhaust, so no pod can be created."""
         hard = {"pods": str(len(self.list_pods()))}
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
@@ -132,7 +133,9 @@ class Hands:
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """Add or remove a finalizer, which delays the end of the pod's deletion."""
+        """Add or remove a finalizer on the pod, which delays the completion of the
+        pod's deletion.
+        """
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
     # Operations on nodes.
@@ -221,7 +224,7 @@ class Hands:
     # Arbitrary Kubernetes objects.
 
     def list_pods(self) -> list[Object]:
-        """Return the pods of the scheduler under test."""
+        """Return all pods whose schedulerName is that of the scheduler under test."""
         pods = self.api.list(PODS, NAMESPACE)
         return [pod for pod in pods if pod["spec"]["schedulerName"] == SCHEDULER_NAME]
 

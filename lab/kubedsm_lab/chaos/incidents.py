@@ -24,7 +24,7 @@ STEPS = frozenset(
 
 @attrs.frozen
 class Here:
-    """Place where an incident happens: a pod, its workload, and its current or target node."""
+    """Location of an incident: a pod, the pod's workload, and its current or target node."""
 
     hands: Hands
     pod: str
@@ -38,7 +38,9 @@ class Here:
 
 @attrs.frozen
 class Incident:
-    """Incident: function that changes the cluster, and function that reverts the change, if any."""
+    """Incident in the cluster: a function that makes a change, and a function that reverts the
+    change, if the incident is temporary.
+    """
 
     begin: Callable[[Here], Any]
     #: called with the result of `begin`; None for a permanent incident
@@ -50,7 +52,7 @@ class Incident:
 
 
 def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object] | None:
-    """Start the incident named `what`; return the function that ends it, or None.
+    """Start the named incident; return the function that ends the incident, or None if permanent.
 
     `pod` is the pod's name, optionally with namespace; without `node`, the pod's node or the last
     node is used.
@@ -73,7 +75,9 @@ def _bind_elsewhere(here: Here) -> None:
 
 
 def _change_replicas(here: Here, replicas: Callable[[int], int]) -> int:
-    """Scale the workload; return the previous number of replicas."""
+    """Scale the pod's workload; `replicas` computes the new number from the current one. Returns
+    the previous number.
+    """
     before = here.hands.count_replicas(here.app)
     here.hands.scale_workload(here.app, replicas(before))
     return before
@@ -162,7 +166,9 @@ INCIDENTS: dict[str, Incident] = {
 
 
 def list_incidents(point: str) -> list[tuple[str, bool]]:
-    """Return the incidents possible at an injection point, and whether each is temporary."""
+    """Return the incidents possible at an injection point, each as (name, whether the incident ends
+    during the run).
+    """
     is_pending = point in ("create-pods/binding", "pods.ADDED")
     is_deleted = point == "pods.DELETED"
     return [

@@ -1,4 +1,5 @@
-"""Fake Prometheus with false responses: a scheduler that believes one migrates a pod needlessly.
+"""Fake Prometheus that sends false measurements: a scheduler that believes these migrates a pod
+needlessly.
 
 Every response claims a shortage of CPU on an edge node and of memory on another, so load balancing
 would migrate a pod. Responses pass the scheduler's HTTP client in virtual time, without sockets and
@@ -39,7 +40,7 @@ _NOWHERE = Path("/nonexistent")
 
 @attrs.frozen
 class Claim:
-    """False sample for a node or pod in a Prometheus response; `age` is in seconds."""
+    """False measurement of a node or pod in a Prometheus response; `age` is in seconds."""
 
     name: str
     value: str
@@ -67,7 +68,9 @@ def _encode_vector(series: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _send_claims(claims: list[Claim], now: float) -> Sent:
-    """Send the claims in a valid response, which proves that schedulers act on the claims."""
+    """Send the false measurements in a well-formed response, which proves that schedulers act on
+    such data.
+    """
     return _OK, _encode_vector(each.encode(now) for each in claims)
 
 
@@ -76,7 +79,7 @@ def _change_claims(change: Callable[[Claim], Claim]) -> Lie:
 
 
 def _send_too_many(claims: list[Claim], now: float) -> Sent:
-    """Send the claims in a response with a hundred thousand additional series."""
+    """Send the false measurements in a response with a hundred thousand additional series."""
     more = b",".join(Claim(f"n{number}", "1").encode(now) for number in range(_MANY))
     return _OK, _encode_vector(iter([*(each.encode(now) for each in claims), *[more] * _MANY * 2]))
 
@@ -106,7 +109,9 @@ TOLD_AFTER = LASTS * len(LIES) + 40.0
 
 
 class LyingPrometheus:
-    """Fake `Asker` that sends each false response in turn, then slow ones, then is unreachable."""
+    """Fake Prometheus client (`Asker`): each kind of false response in turn, then slow responses,
+    then none.
+    """
 
     def __init__(self, hands: Hands, clock: Clock, lies: Mapping[str, Lie] = LIES) -> None:
         self._hands, self._clock, self._lies = hands, clock, list(lies.values())
@@ -138,7 +143,9 @@ class LyingPrometheus:
         return then(ask_all(whom, queries, math.inf, most, _NOWHERE, send))
 
     def _make_claims(self, query: str) -> list[Claim]:
-        """Claim a shortage of CPU on an edge node with pods, and of memory on another edge node."""
+        """Return false measurements: too little CPU on an edge node with pods, and too little
+        memory on another edge node.
+        """
         pods = self._hands.list_pods()
         there = {str(pod["spec"].get("nodeName", "")) for pod in pods}
         short = "e1" if "e1" in there else "e2"
@@ -149,7 +156,7 @@ class LyingPrometheus:
 
 
 class _Body:
-    """HTTP response body, read in chunks as from a socket."""
+    """HTTP response body of the fake Prometheus, read in chunks as from a socket."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts

@@ -1,4 +1,5 @@
-"""Oracles that check the guarantees of docs/explanation/reliability.md at every change and request.
+"""Test oracles that check the guarantees of docs/explanation/reliability.md on every cluster change
+and request.
 
 `Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. Writes
 are judged when sent: a request in flight cannot be recalled, so preconditions must make the request
@@ -71,7 +72,8 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
 
 
 def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
-    """Yield violations of I4: pods pending despite feasible nodes, workloads with wrong pod counts.
+    """Yield violations of I4 (final placement): pods pending despite feasible nodes, and workloads
+    with a wrong number of pods.
 
     `pods` are all pods of the scheduler in the namespace.
     """
@@ -95,7 +97,7 @@ def _fits(requests: Resources, capacity: Resources) -> bool:
 
 
 class Invariants:
-    """Oracle for I1 and I2: one bind per pod, and no bind that overcommits a node."""
+    """Test oracle for I1 and I2: every pod is bound once, and no bind overcommits a node."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -167,7 +169,8 @@ class Write:
 
 
 class Ledger:
-    """Oracle for I8 (writes by the leader only): records all writes and the Lease holders' terms.
+    """Test oracle for I8 (writes by the leader only): records all write requests and the terms of
+    the Lease's holders.
 
     Lease renewals are not recorded. `duration` is the Lease's duration in seconds.
     """
@@ -187,7 +190,7 @@ class Ledger:
         return _LedgerCluster(cluster, self, who)
 
     def judge_request(self, request: Request, who: str) -> None:
-        """Check at the time of sending that the writing scheduler holds the Lease."""
+        """Check that the scheduler holds the Lease when sending a write request."""
         if request.method in READS or "/leases" in request.path:
             return
         write = Write(loop_time(), who, request.method, request.path)
@@ -210,7 +213,7 @@ class Ledger:
         return self.terms[-1][1]
 
     def since(self, who: str) -> float:
-        """Return the start of the last term in which the scheduler held the Lease."""
+        """Return the start (seconds) of the last term in which the scheduler held the Lease."""
         return next(since for since, holder in reversed(self.terms) if holder == who)
 
     def by(self, who: str) -> list[Write]:
@@ -219,7 +222,9 @@ class Ledger:
 
 @attrs.frozen
 class _Wrapped:
-    """Base class of cluster connections whose requests are checked by an oracle."""
+    """Base class of wrappers around a cluster connection, by which a test oracle checks each
+    request.
+    """
 
     cluster: Cluster
 
@@ -248,7 +253,9 @@ _RECORDED_AFTER = 0.001
 
 @attrs.define
 class Asked:
-    """Observed request, with times of sending and response in seconds on the loop's clock."""
+    """Request observed by a test oracle, with times of sending and response in seconds on the
+    loop's clock.
+    """
 
     request: Request
     at: float
@@ -256,7 +263,9 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """Return the migration step that the request performs, otherwise the HTTP method."""
+        """Return the migration step that the request performs, such as detach or evict; otherwise
+        the HTTP method.
+        """
         method, path, body = self.request.method, self.request.path, self.request.body
         if method == "POST" and path.endswith("/eviction"):
             return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
@@ -277,7 +286,9 @@ class Asked:
 
 
 class Witness:
-    """Oracle for I3: records requests of migrations and checks their preconditions."""
+    """Test oracle for I3 (safe migrations): records all requests and checks the preconditions of
+    migration steps.
+    """
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -293,7 +304,9 @@ class Witness:
         return [asked for asked in self.asked if asked.kind in kinds]
 
     def kinds(self, pod: str = "") -> list[str]:
-        """Return the kinds of all requests except reads, in order."""
+        """Return the migration step or HTTP method of each observed request in order, without
+        reads; optionally of one pod.
+        """
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
     def wrap_cluster(self, cluster: Cluster, sender: Callable[[], Runtime]) -> Cluster:
@@ -326,7 +339,8 @@ class Witness:
             )
 
     def _judge_reservation(self, asked: Asked, runtime: Runtime) -> None:
-        """Require that the mirror still reserves capacity for a bind whose outcome is unknown.
+        """Require that the scheduler's mirror still reserves the node's capacity for a pod whose
+        bind had no response.
 
         The obligation ends once the scheduler reads the pod.
         """
@@ -358,7 +372,9 @@ class Witness:
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
-        """Require that a Binding has a uid, and that no migration claims a pod in the queue."""
+        """Require that a Binding request has the pod's uid, and that no pod in the scheduling queue
+        is claimed by a migration.
+        """
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
         if uid in runtime.mirror.claimed:
@@ -370,7 +386,8 @@ class Witness:
         self._require(uid, f"eviction of {asked.pod} without its uid")
 
     def _judge_eviction(self, asked: Asked) -> None:
-        """Require enough other Ready pods for the eviction of a detached pod.
+        """Require enough other Ready pods when a migration evicts a pod detached from its
+        ReplicaSet.
 
         Enough is the number before the migration, or the desired replicas if fewer.
         """
@@ -408,7 +425,9 @@ class Witness:
         )
 
     def _notice(self, change: ObjectChange) -> None:
-        """Require that a reattached pod has its template hash and no migration annotation."""
+        """Require that a pod reattached to its ReplicaSet has the template hash and no migration
+        annotation.
+        """
         if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
             return
         after, before = change.object["metadata"], change.previous["metadata"]
@@ -442,7 +461,9 @@ class Witness:
         )
 
     def _count_desired(self, pod: Object) -> int:
-        """Return the Deployment's desired replicas; 0 after its owner was deleted."""
+        """Return the desired replicas of the pod's Deployment; 0 after the Deployment
+        was deleted.
+        """
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
         if replica_set is None or replica_set["metadata"]["uid"] != note["uid"]:
@@ -458,7 +479,9 @@ class Witness:
 
 
 def _note(metadata: Object) -> dict[str, str] | None:
-    """Return the migration annotation of a detached pod, if any."""
+    """Return the migration annotation of a pod detached from its ReplicaSet, decoded from JSON;
+    None if absent.
+    """
     text = metadata.get("annotations", {}).get(MOVE_ANNOTATION)
     return None if text is None else orjson.loads(text)
 

@@ -1,4 +1,4 @@
-"""Perturbations of a watch: lost, delayed, reordered or merged events, and stale lists.
+"""Perturbations of a watch: lost, delayed, reordered or merged events, and outdated lists.
 
 client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to combine deletion and
 creation into a modification, and to reorder events of different objects. The other perturbations
@@ -23,7 +23,7 @@ BEHIND = 25
 
 
 class Surroundings(Protocol):
-    """Interface through which a perturbation kills the process and obtains stale lists."""
+    """Interface by which a perturbation kills the scheduler process and obtains outdated lists."""
 
     def list_at(self, request: Request, revision: int) -> Response:
         """Return a list response as of an earlier revision, as from an outdated API server."""
@@ -32,7 +32,9 @@ class Surroundings(Protocol):
 
 
 class Perturbation:
-    """Base class of watch perturbations: passes all events and requests after the disturbed one."""
+    """Base class of watch perturbations; after the disturbed event, all events and requests pass
+    unchanged.
+    """
 
     #: whether every process is disturbed, later ones as well
     of_all = False
@@ -41,15 +43,21 @@ class Perturbation:
         self.surroundings = surroundings
 
     def replace_event(self, event: Event) -> Delivery | None:
-        """Return the watch lines to deliver instead of the disturbed event."""
+        """Return the watch lines to deliver in place of the disturbed event, or None for the event
+        unchanged.
+        """
         raise NotImplementedError
 
     def on_line(self, _request: Request, _event: Event) -> Delivery | None:
-        """Return the watch lines to deliver instead of a later event; None to pass it on."""
+        """Return the watch lines to deliver in place of an event after the disturbed one; None for
+        the event unchanged.
+        """
         return None
 
     def on_request(self, _request: Request) -> RequestFault | None:
-        """Return a fault for a later request; None to pass it on."""
+        """Return a fault to inject into a request after the disturbed event; None to pass the
+        request unchanged.
+        """
         return None
 
 
@@ -95,13 +103,15 @@ class Held(Perturbation):
         return delivery
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
-        """Deliver both events: later first, but in the original order if both are of one object."""
+        """Return both events for delivery: the later event first, unless both concern the same
+        object.
+        """
         lines = (event.line, held.line)
         return Delivery(lines[::-1] if event.key == held.key else lines)
 
 
 class Coalesced(Held):
-    """Merged events: deletion and creation under one name arrive as a modification."""
+    """Merged watch events: the deletion and new creation of a name arrive as one MODIFIED event."""
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
         if event.key != held.key:
@@ -110,7 +120,7 @@ class Coalesced(Held):
 
 
 class TimeTravel(Perturbation):
-    """Stale list: the watch ends, and the next list is as of an earlier revision.
+    """Outdated list: the watch ends, and the next list response shows an earlier revision.
 
     With `restart` the process is restarted, too, and the successor starts from the stale list.
     """

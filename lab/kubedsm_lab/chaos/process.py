@@ -1,4 +1,5 @@
-"""Scheduler process under test, with its own clock and connection, which can be interrupted.
+"""Simulated scheduler process under test, with its own clock and cluster connection; can be killed,
+stopped or disconnected.
 
 A process can be killed, stopped and continued, or disconnected. Requests in flight are delivered in
 any case.
@@ -43,8 +44,8 @@ LEASE = ObjectName("kubedsm", "kubedsm")
 
 @attrs.define
 class ProcessClock:
-    """Clock of a process: runs at `rate`, and stands still for sleepers while the process is
-    stopped.
+    """Clock of a simulated scheduler process: runs at `rate`, and wakes no sleeping task while the
+    process is stopped.
     """
 
     rate: float
@@ -145,7 +146,7 @@ class Process:
             await asyncio.wait([self._task])
 
     def kill(self) -> None:
-        """End the process as SIGKILL does: no further request is sent."""
+        """End the simulated scheduler process as SIGKILL does: no further request is sent."""
         self._cut = True
         self._running.set()
         if self._task is not None:
@@ -158,14 +159,18 @@ class Process:
         self._running.set()
 
     def disconnect(self) -> None:
-        """Drop all requests and responses until `reconnect`."""
+        """Disconnect the process from the API server: all requests and responses are lost until
+        `reconnect`.
+        """
         self._cut = True
 
     def reconnect(self) -> None:
         self._cut = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request, unless the process is disconnected (`Cluster.request`)."""
+        """Send a request to the cluster as `Cluster.request` does; fail if the process is
+        disconnected.
+        """
         self.at_send(request)
         await self._running.wait()
         if not request.may_leave():
@@ -182,7 +187,7 @@ class Process:
         return response
 
     async def _deliver(self, request: Request, timeout: float) -> Response:
-        """Deliver the request to the cluster, even if the sender is cancelled meanwhile."""
+        """Deliver the request to the cluster, even if the sending task is cancelled meanwhile."""
         sending = self._network.create_task(self._catch_error(request, timeout))
         outcome = await asyncio.shield(sending)
         if isinstance(outcome, ClusterError):
@@ -233,8 +238,8 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """Interruption of a process: kill, stop or disconnect, before or after sending, or after the
-    response.
+    """Interruption of a simulated scheduler process: kill, stop or disconnect, before or after a
+    request is sent, or after the response.
     """
 
     moment: Literal["before", "left", "after"]

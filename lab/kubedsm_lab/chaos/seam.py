@@ -1,5 +1,5 @@
-"""Recorder and fault injector between schedulers and cluster: numbers all requests and watch
-events.
+"""Recorder and fault injector between schedulers and the emulated cluster: numbers all requests and
+watch events.
 """
 
 import asyncio
@@ -32,7 +32,9 @@ _FAULT = "FAULT"
 
 @attrs.frozen(slots=True)
 class Moment:
-    """Entry in the history of a run: request, watch event, fault or remark, at a virtual time."""
+    """Entry in a chaos run's history: request, watch event, fault or remark, with its virtual time
+    in seconds.
+    """
 
     at: float
     who: str
@@ -53,7 +55,9 @@ class Moment:
 
 
 class Seam:
-    """Recorder of a run's history, which injects the run's single fault when it is due."""
+    """Recorder of a chaos run's history, shared by all schedulers; injects the run's only fault at
+    the fault's injection point.
+    """
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
@@ -73,7 +77,8 @@ class Seam:
     def record_moment(
         self, who: str, family: str, point: str, about: str = "", node: str = ""
     ) -> Fault | None:
-        """Record a request or event, and return the fault if it strikes here.
+        """Record a request or watch event in the history; return the run's fault if injected at
+        this point.
 
         `node` is the target node of a Binding, or the pod's node.
         """
@@ -105,7 +110,7 @@ class Seam:
         self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """Return a list response as of an earlier revision."""
+        """Return the API server's response to a list request as of an earlier revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         response = self._routes.handle(
             ApiRequest(
@@ -123,7 +128,7 @@ class Seam:
 
 
 class ProcessSeam(Faults):
-    """Cluster connection of one process that records requests and injects faults."""
+    """Cluster connection of one scheduler process: records all requests and injects faults."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
@@ -135,12 +140,12 @@ class ProcessSeam(Faults):
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """Register the process, before its start."""
+        """Register the scheduler process that uses this connection, before its start."""
         self._process = process
         process.at_send, process.at_response = self.at_send, self.at_response
 
     def kill(self) -> None:
-        """End the process as SIGKILL does (`Surroundings.kill`)."""
+        """Kill this connection's scheduler process as SIGKILL does (`Surroundings.kill`)."""
         self._process.kill()
 
     def list_at(self, request: Request, revision: int) -> Response:
@@ -149,7 +154,9 @@ class ProcessSeam(Faults):
         return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Record a request before it is sent, and start the interruption that is due, if any."""
+        """Record a request before sending, and start the process interruption that is due at this
+        request, if any.
+        """
         point, about = injection_point_of(request)
         fault = self._seam.record_moment(self._who, CALL, point, about, target_of(request))
         if fault is None:
@@ -187,7 +194,7 @@ class ProcessSeam(Faults):
         return CRASHES[what]
 
     def at_response(self, request: Request) -> None:
-        """Run the interruption that is due after this request's response, if any."""
+        """Run the process interruption that is due after this request's response, if any."""
         self._run_action("after", request)
 
     def _run_action(self, moment: str, request: Request) -> None:
@@ -198,12 +205,14 @@ class ProcessSeam(Faults):
 
     @property
     def _perturbation(self) -> Perturbation | None:
-        """Return the perturbation that disturbs this process, if any."""
+        """Return the watch perturbation in effect for this scheduler process, if any."""
         found = self._seam.perturbation
         return found if found and (found.of_all or found.surroundings is self) else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
-        """Return replacement lines of a watch line, if a fault is due (`Faults.on_line`)."""
+        """Return the lines to deliver in place of a watch line if a fault is due at this event
+        (`Faults.on_line`).
+        """
         event = event_of(request, line)
         fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
         if fault is not None and fault.what in DELIVERIES:
@@ -216,5 +225,7 @@ class ProcessSeam(Faults):
 
 
 def _injection_families(family: str) -> tuple[str, ...]:
-    """Return the families of history entries at which faults of a family strike."""
+    """Return the families of history entries (requests, watch events) at which faults of this
+    family are injected.
+    """
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

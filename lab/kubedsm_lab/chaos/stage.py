@@ -50,7 +50,7 @@ NOT_STARTED = "not started"
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Number of a workload's pods by tier, and pending."""
+    """Number of a workload's pods at the edge, in the cloud, and pending."""
 
     edge: int = 0
     cloud: int = 0
@@ -65,7 +65,7 @@ End = Mapping[str, Placed]
 
 
 class Stage:
-    """Emulated cluster with schedulers and oracles, on which a workload runs."""
+    """Environment of a chaos run: emulated cluster, scheduler processes and test oracles."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Stage:
         self._keeping.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
     def stop_schedulers(self) -> None:
-        """End all schedulers without restart."""
+        """End all scheduler processes and do not restart any."""
         for keeping in self._keeping:
             keeping.cancel()
         for process in self.running:
@@ -158,7 +158,7 @@ class Stage:
 
     @property
     def leader(self) -> Process | None:
-        """Return the process that holds the Lease, if any."""
+        """Return the scheduler process that holds the Lease, if any."""
         return None if self.ledger is None else self.processes.get(self.ledger.holder)
 
     @property
@@ -188,12 +188,14 @@ class Stage:
         self._excuse_losses()
 
     def _excuse_losses(self) -> None:
-        """Suspend oracles for the reaction time: a sender may not know of the incident yet."""
+        """Suspend the test oracles after an incident for the reaction time, in which schedulers may
+        be unaware of the loss.
+        """
         until = self.clock.monotonic() + self._reaction_time
         self.invariants.excused_until = self.witness.excused_until = until
 
     async def restart_schedulers(self) -> None:
-        """Kill all schedulers, and wait until their successors have settled."""
+        """Kill all scheduler processes, and wait until the restarted ones have had time to act."""
         for process in self.running:
             process.kill()
         await self.clock.sleep(QUIET)
@@ -210,7 +212,8 @@ class Stage:
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
     def list_leftovers(self) -> list[str]:
-        """Return plans, reservations, claims and migration labels that remain at the end of a run.
+        """Return violations of I5: migration plans, reservations and migration labels that remain
+        at the end of a run.
 
         Nominations count only without terminating victims.
         """
@@ -229,7 +232,7 @@ class Stage:
         return found
 
     def list_mirror_errors(self) -> Iterator[str]:
-        """Yield contradictions between the schedulers' mirrors and the cluster, and within a
+        """Yield contradictions between the schedulers' mirrors and the cluster, and within each
         mirror.
         """
         placed = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
@@ -243,14 +246,16 @@ class Stage:
                 yield f"{process.name}: {error}"
 
     def record_plans(self) -> None:
-        """Add the schedulers' plans in progress to the history."""
+        """Add the schedulers' migration plans in progress to the run's history."""
         for process in self.running:
             for history in process.runtime.manager.histories:
                 self.seam.add_remark(process.name, "in progress", history)
 
     @property
     def resting(self) -> bool:
-        """Return whether a workload pauses after a migration, or a returned site stabilises."""
+        """Return whether a workload is in its pause after a migration, or a returned edge site in
+        its stabilisation period.
+        """
         return any(
             process.runtime.manager.migrations.resting() or process.runtime.sites.away().unsteady
             for process in self.running
@@ -290,7 +295,7 @@ def _parse_configuration(text: str) -> Configuration:
 
 
 class _PlanRecorder(Listener):
-    """Scheduler listener that adds completed plans to the history."""
+    """Scheduler listener that adds completed migration plans to the run's history."""
 
     def __init__(self, add_remark: Callable[[str, str], None]) -> None:
         self._add_remark = add_remark

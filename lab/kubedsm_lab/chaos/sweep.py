@@ -34,7 +34,7 @@ _SOON = 0.5
 
 @attrs.frozen(slots=True)
 class Verdict:
-    """Result of a chaos run: whether the fault struck, and violations of guarantees."""
+    """Result of a chaos run: whether the fault was injected, and the violations of guarantees."""
 
     injection: Injection
     struck: bool
@@ -45,7 +45,9 @@ class Verdict:
 
 @cache
 def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
-    """Return the outcome of a workload without fault; raise RuntimeError if a guarantee breaks."""
+    """Return the outcome of a workload's chaos run without fault; raise RuntimeError if a guarantee
+    is violated.
+    """
     outcome = play(Injection(workload, None, seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
@@ -53,7 +55,9 @@ def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
 
 
 def list_injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
-    """Return every fault at every injection point of the reference runs."""
+    """Return the chaos runs of every fault at every injection point that the runs without fault
+    reached.
+    """
     return [
         Injection(workload, fault, seed, paced)
         for workload in workloads
@@ -97,7 +101,7 @@ def _list_event_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Faul
 
 
 def choose_injections(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
-    """Return a sorted random sample of injections.
+    """Return a sorted random sample of chaos runs, `number` of the given ones.
 
     The sample is balanced over fault kinds at injection points, and over workloads within each.
     """
@@ -121,7 +125,9 @@ def choose_injections(found: Sequence[Injection], number: int, seed: int) -> lis
 
 
 def judge(injection: Injection) -> Verdict:
-    """Run an injection and compare with the reference; return the verdict."""
+    """Execute a chaos run, compare the outcome with the same run without fault, and return the
+    verdict.
+    """
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
     outcome = play(injection, usual)
     length = len(describe_outcome(outcome)) if outcome.violations else 0
@@ -131,7 +137,9 @@ def judge(injection: Injection) -> Verdict:
 def run_sweep(
     planned: Sequence[Injection], workers: Workers, on_done: Callable[[], object]
 ) -> list[Verdict]:
-    """Run all injections in parallel; `on_done` is called after each."""
+    """Execute all chaos runs in parallel and return their verdicts; `on_done` is called after each
+    run.
+    """
     verdicts = []
     for verdict in spread(judge, planned, workers, _CHUNK):
         on_done()
@@ -141,7 +149,7 @@ def run_sweep(
 
 @attrs.frozen
 class Report:
-    """Verdicts of a sweep, and coverage of the injection points."""
+    """Verdicts of all chaos runs in a sweep, and coverage of the injection points."""
 
     verdicts: Sequence[Verdict]
     #: all injections, the sample and the others
@@ -149,13 +157,15 @@ class Report:
 
     @property
     def broken(self) -> list[Verdict]:
-        """Return the verdicts with violations, shortest history first."""
+        """Return the verdicts with violated guarantees, shortest history first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
         return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
 
     @property
     def failure_groups(self) -> list[list[Verdict]]:
-        """Return the verdicts with violations, grouped by equivalent violations."""
+        """Return the verdicts with violated guarantees, grouped by equal violations after removing
+        run-specific names.
+        """
         groups: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
             groups[normalize_violations(verdict.violations)].append(verdict)
@@ -163,12 +173,14 @@ class Report:
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Return all pairs of a fault kind and an injection point."""
+        """Return all possible combinations of fault family, injection point and kind of fault."""
         return frozenset(i.fault.cell for i in self.found if i.fault is not None)
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Return the pairs of a fault kind and an injection point where a fault struck."""
+        """Return the combinations of fault family, injection point and kind that a run has
+        injected.
+        """
         return frozenset(
             v.injection.fault.cell
             for v in self.verdicts
@@ -188,7 +200,9 @@ class Report:
         }
 
     def fault_table(self) -> FittedTable:
-        """Count injections and broken guarantees by fault and workload."""
+        """Return a table of the numbers of chaos runs and of those with violated guarantees, by
+        fault and workload.
+        """
         workloads = sorted({v.injection.workload for v in self.verdicts})
         made: Counter[tuple[str, str]] = Counter()
         wrong: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""One chaos run: a workload with a single fault, from the start until the cluster is quiet."""
+"""One chaos run: a workload with a single fault, until the cluster no longer changes."""
 
 import asyncio
 import random
@@ -41,7 +41,9 @@ _BACK_OFF = 45.0
 
 
 class Bystander:
-    """Pod of another tenant, created after the fault to check that its bind is not delayed."""
+    """Pod of another tenant, created after the fault to check that its bind is not
+    delayed unduly.
+    """
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -56,7 +58,7 @@ class Bystander:
         return self._created is not None and self.waited is None
 
     def schedule_arrival(self) -> None:
-        """Create the bystander's pod shortly after the fault strikes."""
+        """Schedule the creation of the other tenant's pod shortly after the fault is injected."""
         asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
     def _create_pod(self) -> None:
@@ -80,7 +82,8 @@ class Bystander:
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Return the longest acceptable wait of the bystander in seconds, given the fault's duration.
+    """Return the longest acceptable seconds until the bind of the other tenant's pod, given the
+    fault's duration.
 
     `handover` is the seconds until another replica leads (0 without another replica), `slowest` the
     rate of the slowest clock.
@@ -118,7 +121,7 @@ MOST_DELAYS = 2
 
 @attrs.frozen(order=True)
 class Injection:
-    """Chaos run to execute: workload, fault, and seed.
+    """Parameters of a chaos run: workload, fault (None for a run without fault), and seed.
 
     A nonzero `seed` shuffles the order of ready tasks.
     """
@@ -138,7 +141,9 @@ class Injection:
 
 @attrs.frozen
 class Outcome:
-    """Outcome of a chaos run: final placements, pods created and deleted, history, violations."""
+    """Result of a chaos run: final placements, numbers of pods created and deleted, history, and
+    violated guarantees.
+    """
 
     injection: Injection
     end: End
@@ -152,7 +157,9 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Execute a chaos run in virtual time; with `reference`, compare the final placements."""
+    """Execute a chaos run in virtual time and return the outcome; with `reference`, also compare
+    the final placements.
+    """
     order = random.Random(injection.seed) if injection.seed else None
     return run_in_virtual_time(_play_injection(injection, reference), order)
 
@@ -199,7 +206,9 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
 async def _run_workload(
     workload: Workload, stage: Stage, bystander: Bystander, reference: Outcome | None
 ) -> None:
-    """Run the user actions of a workload until the cluster has settled, or until the deadline."""
+    """Run the workload's user actions, then wait until the cluster no longer changes, or until the
+    deadline.
+    """
     for number, rate in enumerate(workload.rates):
         stage.start_scheduler(f"kubedsm-{number}", rate)
         if workload.times is not None:
@@ -259,14 +268,18 @@ def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
-    """Return whether the fault is a tenant's, on a pod of the workload `web`."""
+    """Return whether the fault is an incident that a tenant can cause, on a pod of the tenant's
+    workload `web`.
+    """
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
-    """Yield differences of final placements from the run without fault, and excess pods."""
+    """Yield differences between the final placements and those of the run without fault, and
+    surplus pods.
+    """
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
     allowed = reference.deleted * (_LASTING_MIGRATIONS if lasting else _EXTRA_MIGRATIONS)
@@ -347,8 +360,8 @@ _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-
 
 
 def describe_outcome(outcome: Outcome) -> list[str]:
-    """Return the history from the fault on, filtered by the objects in violations, and the
-    violations.
+    """Return text lines: the history from the fault on, limited to the objects with violations,
+    final placements and violations.
     """
     lines = [str(moment) for moment in _select_moments(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
@@ -356,7 +369,9 @@ def describe_outcome(outcome: Outcome) -> list[str]:
 
 
 def normalize_violations(violations: Iterable[str]) -> frozenset[str]:
-    """Remove run-specific names from violations, so that equivalent ones compare equal."""
+    """Replace run-specific names in descriptions of violations, so that equal violations of several
+    runs compare equal.
+    """
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
@@ -377,6 +392,8 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Return whether the name is one of `named`, or a pod or ReplicaSet of one of them."""
+    """Return whether an object's name is in `named`, or is that of a ReplicaSet or pod of a name in
+    `named`.
+    """
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))

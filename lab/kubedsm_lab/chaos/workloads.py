@@ -1,4 +1,4 @@
-"""Workloads of chaos runs: scripted actions of users, independent of the scheduler's decisions."""
+"""Workloads of chaos runs: scripted user actions, independent of the scheduler's decisions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,9 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @attrs.frozen
 class Workload:
-    """Script of user actions on a cluster, with the cluster's nodes and schedulers."""
+    """Scripted user actions of a chaos run, with the cluster's nodes and the schedulers' clock
+    rates.
+    """
 
     name: str
     course: Callable[[Stage], Awaitable[None]]
@@ -45,7 +47,7 @@ class Workload:
 
     @property
     def times(self) -> LeaseTimes | None:
-        """Return the timings of the leader election; None for a single scheduler."""
+        """Return the timings of leader election (Lease durations); None for a single scheduler."""
         return LeaseTimes() if len(self.rates) > 1 else None
 
     @property
@@ -62,7 +64,7 @@ async def _create_burst(stage: Stage) -> None:
 
 
 async def _scale_up_and_down(stage: Stage) -> None:
-    """Scale up beyond the edge, and down again."""
+    """Scale a workload beyond the edge nodes' capacity, and down again."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     await stage.clock.sleep(2.0)
@@ -72,7 +74,7 @@ async def _scale_up_and_down(stage: Stage) -> None:
 
 
 async def _open_edge_later(stage: Stage) -> None:
-    """Add the edge node when all pods run in the cloud."""
+    """Add an edge node after all pods have been bound to cloud nodes."""
     stage.hands.create_workload("web", 2)
     await _open_edge(stage)
 
@@ -84,14 +86,16 @@ async def _request_migration(stage: Stage) -> None:
 
 
 async def _fill_edge_first(stage: Stage) -> None:
-    """Fill the edge, then create pods restricted to the edge."""
+    """Fill the edge nodes, then create pods whose node selection permits edge nodes only."""
     stage.hands.create_workload("web", 4)
     await stage.clock.sleep(4.0)
     stage.hands.create_workload("camera", 2, **AT_THE_EDGE)
 
 
 async def _swap_targets(stage: Stage) -> None:
-    """Swap the targets of two workloads, at the edge and in the cloud."""
+    """Swap the target edge shares of two workloads: the workload at the edge leaves for the cloud,
+    and vice versa.
+    """
     stage.hands.create_workload("web", 1)
     await stage.clock.sleep(2.0)
     stage.hands.create_workload("shop", 1)
@@ -112,7 +116,7 @@ async def _migrate_stateful_set(stage: Stage) -> None:
 
 
 async def _roll_out_meanwhile(stage: Stage) -> None:
-    """Change the pod template while a migration has detached a pod."""
+    """Change the pod template while a pod is detached from its ReplicaSet for a migration."""
     stage.hands.create_workload("web", 2)
     await _open_edge(stage)
     await stage.wait_until(lambda: _list_detached(stage), _BEGUN)
@@ -120,7 +124,7 @@ async def _roll_out_meanwhile(stage: Stage) -> None:
 
 
 async def _delete_owner_meanwhile(stage: Stage) -> None:
-    """Delete the Deployment while a migration has detached its pod."""
+    """Delete the Deployment while its pod is detached from the ReplicaSet for a migration."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     await _open_edge(stage)
@@ -146,7 +150,7 @@ async def _migrate_with_budgets(stage: Stage) -> None:
 
 
 async def _migrate_with_finalizer(stage: Stage) -> None:
-    """Migrate a tenant's pods, whose finalizers delay the deletion."""
+    """Migrate a tenant's pods whose finalizers delay the completion of their deletion."""
     _deploy_tenant(stage)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
@@ -162,7 +166,9 @@ async def _migrate_slow_pods(stage: Stage) -> None:
 
 
 async def _delete_namespace_meanwhile(stage: Stage) -> None:
-    """Delete the tenant's namespace while its pod is detached: no replacement can be created."""
+    """Delete the tenant's namespace while its pod is detached for a migration, so no replacement
+    can be created.
+    """
     api, name = stage.hands.api, "tenant"
     api.create(NAMESPACES, {"metadata": {"name": name}})
     _deploy_tenant(stage, namespace=name)
@@ -193,8 +199,8 @@ def _hold_pods(stage: Stage, *, held: bool = True) -> None:
 
 
 async def _migrate_neighbours(stage: Stage) -> None:
-    """Measure invariant I9: duration of another tenant's migration, before and during this
-    tenant's.
+    """Measure the duration of another tenant's migration before and during this tenant's migration
+    (guarantee I9).
     """
     for name in ("before", "beside"):
         reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
@@ -263,7 +269,7 @@ async def _change_configuration(stage: Stage) -> None:
 
 
 async def _preempt_pods(stage: Stage) -> None:
-    """Fill the edge, then create a pod of higher priority restricted to the edge."""
+    """Fill the edge nodes, then create a pod of higher priority that may run on edge nodes only."""
     stage.hands.write_configuration({"preemption": "enabled"})
     stage.hands.create_priority_class("more", 1000)
     stage.hands.create_workload("web", 4, **AT_THE_EDGE)
@@ -284,18 +290,20 @@ async def _open_edge(stage: Stage) -> None:
 
 
 def _list_detached(stage: Stage) -> set[str]:
-    """Return the workloads with a pod that is detached and not terminating."""
+    """Return the workloads with a pod that is detached from its ReplicaSet for a migration and not
+    terminating.
+    """
     detached = [pod for pod in stage.hands.list_pods() if MIGRATING_LABEL in labels_of(pod)]
     return {labels_of(pod)["app"] for pod in detached if not is_terminating(pod)}
 
 
 def _set_targets(**shares: float) -> Object:
-    """Return a configuration with target edge shares of workloads."""
+    """Return a configuration document with the given target edge share of each workload."""
     return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
 
 
 async def _wait_quietly(stage: Stage) -> None:
-    """Create pods after a period in which watches receive only bookmarks."""
+    """Create pods after a period in which all watches receive only bookmarks."""
     stage.hands.create_workload("web", 2)
     await stage.clock.sleep(65.0)
     stage.hands.create_workload("shop", 2)
@@ -303,7 +311,8 @@ async def _wait_quietly(stage: Stage) -> None:
 
 
 async def _change_leader(stage: Stage) -> None:
-    """Scale for several Lease durations, which would reveal two leaders, then end the leader.
+    """Scale a workload over several Lease durations, so two leaders would be noticed, then end the
+    leader.
 
     A pod is detached when the leader ends.
     """
@@ -319,7 +328,7 @@ async def _change_leader(stage: Stage) -> None:
 
 
 async def _serve_lies(stage: Stage) -> None:
-    """Enable load balancing with a Prometheus that sends false responses."""
+    """Enable load balancing with a fake Prometheus that sends false measurements."""
     load: Object = {
         "prometheus": "http://lies",
         "period": f"{PERIOD:g}s",

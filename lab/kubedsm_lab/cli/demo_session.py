@@ -91,7 +91,7 @@ class DemoSession:
             write_whole(path, recorded.export_svg(title="kubedsm demo"))
 
     async def run(self) -> None:
-        """Run until the load's last cycle, or until a stop is requested."""
+        """Run the demo until the load's last cycle, or until a stop is requested."""
         clock, rng = SystemClock(), random.Random(self.seed)
         scenario = demo_scenario(self.seed, self.cycles)
         async with (
@@ -150,7 +150,7 @@ class DemoSession:
         console.print(f"{show_command(kubeconfig, console.width)}\n", soft_wrap=True)
 
     async def _run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` until it is done or a stop is requested."""
+        """Run the coroutine `work` until done or until a stop is requested."""
         self.stop.heeded = True
         async with asyncio.TaskGroup() as tasks:
             both = {tasks.create_task(work), tasks.create_task(self._await_stop())}

@@ -60,7 +60,7 @@ class EmulatedProcess:
         return cls(options, attrs.evolve(spec, timing=timing), token, tls)
 
     async def serve(self) -> None:
-        """Serve the cluster until cancelled."""
+        """Serve the emulated cluster over HTTP until cancelled."""
         options = self.options
         context, ca = (None, None) if self.tls is None else (self.tls.context, self.tls.ca)
         async with (
@@ -101,7 +101,9 @@ class EmulatedProcess:
 
     @asynccontextmanager
     async def _emulate(self) -> AsyncIterator[tuple[EmulatedCluster, str]]:
-        """Run the cluster and yield it with the URL of its metrics; empty without metrics."""
+        """Run the emulated cluster during the block; yield the cluster and the URL of its metrics
+        ("" without metrics).
+        """
         options, clock = self.options, SystemClock()
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context

@@ -66,7 +66,9 @@ def parse_names(_: click.Context, __: click.Parameter, value: str | None) -> tup
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show a progress bar on stderr, and yield the function that advances the bar."""
+    """Show a progress bar on stderr during the block, and yield the function that
+    advances the bar.
+    """
     from rich.progress import Progress
 
     from kubedsm.terminal.console import Console

@@ -35,7 +35,8 @@ async def record_load(
     stop: Stop,
     server: str,
 ) -> Report:
-    """Record the cluster until the plan's end or `stop`; return the report.
+    """Record the pods of a cluster under load until the plan's end or `stop`; return the report of
+    measures.
 
     Effects of migrations are read from the scheduler at `server`, if it manages this cluster.
     """
@@ -79,7 +80,9 @@ def _name_schedulers(recorder: TimelineRecorder) -> str:
 
 
 def print_report(found: Report, out: Path | None, output: str) -> None:
-    """Print the report, and write its directory if `out` is given."""
+    """Print the recording's measures as tables or JSON; with `out`, also write the report's
+    directory.
+    """
     if output == "json":
         print_json(found)
     else:

@@ -66,7 +66,9 @@ class Experiment:
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
-    """Stored results of one experiment: method, rankings, tables and pictures."""
+    """Stored results of one experiment of `kubedsm compare`: method, rankings, tables
+    and pictures.
+    """
 
     full: bool
     #: how it was run

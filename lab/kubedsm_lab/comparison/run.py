@@ -19,13 +19,13 @@ from kubedsm_lab.replay.tables import select_sections
 
 
 class UnknownNameError(ValueError):
-    """No experiment or policy has the given name."""
+    """Error: no experiment or policy of `kubedsm compare` has the given name."""
 
 
 def choose_experiments(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
-    """Return the experiments with the given names, or all of them.
+    """Return the experiments of `kubedsm compare` with the given names, or all of them.
 
     Raises UnknownNameError, also for a policy without an experiment.
     """
@@ -100,13 +100,15 @@ class ResultDirectory:
 
     @property
     def played(self) -> list[tuple[Experiment, Part]]:
-        """Return the experiments with results, in the order of the page."""
+        """Return the experiments that have stored results, in the order of the page."""
         return [
             (e, self._parts[name]) for name, e in self.experiments.items() if name in self._parts
         ]
 
     def write(self) -> None:
-        """Write all result files into the directory. Raises OSError."""
+        """Write results.json and the page (tables.md, index.html) into the directory. Raises
+        OSError.
+        """
         made = text(self.played, self.failed)
         parts = {experiment.name: part for experiment, part in self.played}
         results = _Results(emulated=True, version=__version__, compared=parts)

@@ -16,7 +16,9 @@ _BOLD = "In bold: the best, and what is level with it, as it differs by less tha
 
 
 def text(played: Played, failed: Mapping[str, str]) -> str:
-    """Return the page as Markdown, without title; `failed` has the error by experiment name."""
+    """Return the comparison page as Markdown, without title; `failed` has the error message by
+    experiment name.
+    """
     chapters = ["\n".join(_render_chapter(*each)) for each in played]
     return "\n".join(
         [
@@ -30,7 +32,9 @@ def text(played: Played, failed: Mapping[str, str]) -> str:
 
 
 def answer(played: Played) -> str:
-    """Return the ranking chapter: KubeDSM against the best competitor, by measurement."""
+    """Return the ranking chapter as Markdown: KubeDSM against the best other scheduler, by
+    measurement.
+    """
     standings = [each for _, part in played for each in part.standings]
     places = Counter(found.place for each in standings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)

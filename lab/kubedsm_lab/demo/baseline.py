@@ -57,7 +57,7 @@ class Baseline:
         self.over.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until the replay ends, for at most `seconds`."""
+        """Wait until kube-scheduler's replay of the demo's load ends, for at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.over.wait()

@@ -1,4 +1,4 @@
-"""Frame of the demo: its displayed values at one time, and measures of both schedulers."""
+"""Values that the demo displays at one time, and measures of both schedulers up to that time."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,9 @@ Replay = Literal["none", "going on", "ready", "failed"]
 
 @attrs.frozen(slots=True)
 class Standing:
-    """Measures of one scheduler in the demo; None before all services are Ready."""
+    """Edge shares and QoS of one scheduler in the demo so far; None before all
+    services are Ready.
+    """
 
     #: average over all services
     edge_share: float | None
@@ -53,7 +55,7 @@ class Standing:
 
 
 def until(timeline: Timeline, seconds: float) -> Timeline:
-    """Return the timeline, ended at `seconds`."""
+    """Return the timeline of pods and migrations, truncated at `seconds`."""
     return attrs.evolve(timeline, end=min(timeline.end, seconds))
 
 
@@ -80,7 +82,9 @@ class ServiceView:
 
 @attrs.frozen(slots=True)
 class Migrations:
-    """Migrations begun, those rolled back, and pod-seconds lost to them."""
+    """Counts of migrations started and rolled back in the demo, and the pod-seconds lost to
+    migrations.
+    """
 
     begun: int = 0
     taken_back: int = 0
@@ -95,7 +99,7 @@ class Migrations:
 
 @attrs.frozen
 class Observation:
-    """Pods of the emulated cluster at one time."""
+    """Nodes and pods of the emulated cluster, as read from its API server at one time."""
 
     cluster: EmulatedCluster
     nodes: Sequence[Node]
@@ -106,7 +110,7 @@ class Observation:
 
     @property
     def waiting(self) -> int:
-        """Return the number of pending pods."""
+        """Return the number of pending pods in the emulated cluster."""
         return sum(pod.node_name is None and not pod.terminating for pod in self.pods)
 
     @property
@@ -141,7 +145,9 @@ class Observation:
 
 
 def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
-    """Return the number of bound pods, and statistics of the time from creation to bind."""
+    """Return the number of bound pods in the demo, and statistics of their seconds from creation to
+    bind.
+    """
     seconds = [life.bound - life.created for life in timeline.lives if life.bound is not None]
     return len(seconds), Latency.of(seconds)
 

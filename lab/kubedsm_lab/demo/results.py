@@ -16,7 +16,7 @@ TRY_NEXT = (
 
 
 def ending(frame: Frame) -> Sequence[str]:
-    """Return sentences about the results so far: QoS, migrations and binds."""
+    """Return sentences about the demo's results so far: QoS, migrations and binds."""
     said = [_describe_kept(frame), _summarise_moves(frame), _summarise_binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
@@ -67,7 +67,9 @@ def _summarise_binds(frame: Frame) -> str:
 
 
 def as_json(frame: Frame) -> dict[str, Any]:
-    """Return the frame's results as JSON: edge shares as time means, latencies until the bind."""
+    """Return the demo's results so far for JSON output: edge shares, QoS, migrations and bind
+    latencies.
+    """
     theirs = {} if frame.theirs is None else frame.theirs.as_json()
     return {
         "emulated": True,

@@ -48,7 +48,9 @@ RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALE
 
 @attrs.frozen(eq=False)
 class World:
-    """Emulated cluster under a scenario's load, with recorders of its changes."""
+    """Emulated cluster of the demo under a scenario's load, with recorders of pods
+    and migrations.
+    """
 
     cluster: EmulatedCluster
     scenario: Scenario
@@ -72,7 +74,9 @@ class World:
     def frame(
         self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
     ) -> Frame:
-        """Return the current frame, next to kube-scheduler's replay of the same load if given."""
+        """Return the values to display now, next to kube-scheduler's results under the same load if
+        given.
+        """
         epoch = self.clock.wall() - self.elapsed
         self.scene.look(runtime, Leadership(), self.clock.wall())
         self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)

@@ -1,4 +1,4 @@
-"""Terminal views of the demo: live frame, summary, and log lines for a plain terminal."""
+"""Terminal views of the demo: live display, summary, and log lines for a plain terminal."""
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -24,7 +24,7 @@ LAST_MOVES = 4
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
-    """Return the live frame for a terminal, with commands that display the cluster."""
+    """Return the live display of a frame for a terminal, with commands that show the cluster."""
     said = Text(frame.headline, style="bold")
     # A fixed number of lines keeps the tables in place.
     padding = (3 if width < NARROW else 2) - count_lines(said, width)

@@ -99,7 +99,7 @@ class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 def load(path: str | Path) -> ClusterSpec:
-    """Read a cluster file. Raises DocumentError."""
+    """Read the nodes of an emulated cluster from a YAML or JSON file. Raises DocumentError."""
     with reading(path):
         placed = list(_list_nodes(content(path)))
         if not placed:

@@ -51,7 +51,7 @@ class ClusterSpec:
 
 
 class EmulatedCluster:
-    """Emulated cluster, running while its context is entered.
+    """Emulated cluster: API server, controllers and kubelets, running while its context is entered.
 
     Errors of controllers and kubelets leave the context as ExceptionGroup. `metrics` is the custom
     metrics API, `usage` the source of metrics-server; without them autoscalers report that there is

@@ -28,7 +28,9 @@ _OK = 200
 
 @attrs.frozen
 class RequestFault:
-    """Fault of one request: error or response to return, and when the request is applied."""
+    """Fault injected into one request: the error or response that the client receives, and whether
+    and when the API server applies the request.
+    """
 
     #: an error to raise, or a response in place of the API server's
     outcome: ClusterError | Response
@@ -42,7 +44,9 @@ class RequestFault:
 
 @attrs.frozen
 class Delivery:
-    """Watch lines to deliver instead of the actual ones, and how the watch then ends."""
+    """Watch lines delivered in place of an injected fault's event, and whether the connection then
+    closes or breaks.
+    """
 
     lines: tuple[bytes, ...]
     #: delay in seconds before the delivered lines
@@ -52,14 +56,16 @@ class Delivery:
 
 
 class Faults:
-    """Source of faults, consulted in the order of requests and events; this base class has none."""
+    """Source of injected faults, consulted for each request and watch event in order; this base
+    class injects none.
+    """
 
     def on_request(self, request: Request) -> RequestFault | None:  # noqa: ARG002 - for subclasses
-        """Return the fault of an outgoing request or watch, if any."""
+        """Return the fault to inject into an outgoing request or watch; None without fault."""
         return None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:  # noqa: ARG002 - as above
-        """Return the lines to deliver instead of a watch line, if it is disturbed."""
+        """Return the lines to deliver in place of a watch line; None to pass the line unchanged."""
         return None
 
 
@@ -145,7 +151,7 @@ class EmulatedFront:
         return fault.outcome
 
     def _apply(self, request: Request) -> None:
-        """Apply a request that the client has given up, and discard the response."""
+        """Apply a request whose client no longer waits, and discard the response."""
         answer = self._routes.handle(self._api_request(request))
         if isinstance(answer, Stream):
             answer.end()

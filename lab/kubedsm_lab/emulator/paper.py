@@ -1,4 +1,5 @@
-"""Experiment of the papers: four nodes, four services, one autoscaler each.
+"""Cluster and workload of the papers' experiments: four nodes, and four services with an autoscaler
+each.
 
 Source: arXiv 2501.07130; the autoscalers' windows are those of its authors' manifests
 (AUT-Cloud-Lab/ecmus). The papers' master node is omitted: it runs no pods.
@@ -23,7 +24,7 @@ _PORT = 8080
 
 @attrs.frozen
 class Demand:
-    """CPU and memory requests of a service's pod."""
+    """Resource requests of one pod of a service: CPU cores and memory quantity."""
 
     cores: int
     memory: str
@@ -91,7 +92,8 @@ def service_objects(
     stabilization_seconds: int = 5,
     grace_seconds: int = 2,
 ) -> tuple[Object, Object, Object]:
-    """Return the objects of one service.
+    """Return Deployment, Service and HorizontalPodAutoscaler of one service of the paper's
+    workload.
 
     `cpu`, `memory` and `target` are quantities, the target in requests/s per pod. The lower of
     `replicas` is the Deployment's initial size.

@@ -1,4 +1,4 @@
-"""One-sentence result of a report, printed above all tables."""
+"""Summary of a replay's report in one sentence, printed above the tables."""
 
 import textwrap
 from collections import Counter
@@ -18,7 +18,8 @@ _LEVEL, _CLOSE = 0.005, 0.02
 
 
 def answer(found: Report, over: Container[str] | None = None) -> str:
-    """Return a sentence that compares the best policies, over scenarios that all of them played.
+    """Return a sentence that compares the edge shares of the best policies, over the scenarios that
+    all of these were run on.
 
     `over` restricts the scenarios.
     """
@@ -43,7 +44,7 @@ def print_answer(said: str, console: Console) -> None:
 
 
 def _select_comparable(means: Sequence[Row]) -> list[Row]:
-    """Return the means of scenarios that KubeDSM and kube-scheduler both played.
+    """Return the mean results of the scenarios on which both KubeDSM and kube-scheduler were run.
 
     Of the other policies, only those that played equally many scenarios remain.
     """

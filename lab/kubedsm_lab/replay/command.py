@@ -1,4 +1,4 @@
-"""Definition of the command `kubedsm replay`."""
+"""Implementation of the command `kubedsm replay`: runs, report and page."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ _FILMED = 2
 
 
 def replay(options: ReplayOptions) -> None:
-    """Run an experiment or scenarios, as the options say, and print the report."""
+    """Run a preset experiment or scenarios, as the options request, and print the report."""
     _check_usage(options)
     preset, out, page = options.preset, options.out, options.page
     workers = choose_workers(options.jobs, options.executor)
@@ -98,7 +98,9 @@ def _run_experiment(experiment: Preset[Any], options: ReplayOptions, workers: Wo
 
 
 def _film_first(planned: Sequence[Run]) -> list[Run]:
-    """Mark for recording the runs of the first scenario and seed, for the first two policies."""
+    """Mark the runs to record for the page: those of the first two policies on the first scenario
+    and seed.
+    """
     first = planned[0]
     shown = [run for run in planned if (run.name, run.seed) == (first.name, first.seed)][:_FILMED]
     return [attrs.evolve(run, filmed=any(run is each for each in shown)) for run in planned]

@@ -54,7 +54,8 @@ _NAMES = [name.upper() for name in SERVICES]
 
 
 def render_text(found: Report, other: str, *, whole: bool) -> str:
-    """Return a replay's report as Markdown.
+    """Return a replay's report as Markdown, with the evaluation's tables next to the paper's
+    measurements.
 
     `other` describes differences from the paper's set-up, if any. `whole` requests all tables of
     the evaluation, without a chapter per scenario.
@@ -80,7 +81,9 @@ def _explain_unpublished(found: Report, other: str) -> str:
 
 
 def other_than_the_papers(setup: Setup, chosen: Sequence[Source] = ()) -> str:
-    """Describe how the run differs from the paper's set-up; empty if it does not."""
+    """Return the parts of the set-up (nodes, services, settings, scenarios) that differ from the
+    paper's, as text; empty if none differ.
+    """
     differs = {
         "nodes": setup.cluster != paper_cluster(),
         "services": setup.services != PAPER_SERVICES,
@@ -91,13 +94,17 @@ def other_than_the_papers(setup: Setup, chosen: Sequence[Source] = ()) -> str:
 
 
 def tables(found: Report, *, published: bool = True) -> str:
-    """Return the evaluation's tables as Markdown, without policies and scenarios not played."""
+    """Return all tables of the evaluation as Markdown, limited to policies and scenarios with
+    results.
+    """
     return render_sections(sections(found["means"], published=published))
 
 
 @attrs.frozen
 class Measured:
-    """Means of a report by scenario and policy, with the paper's measurements."""
+    """Mean results of a report by scenario and policy, next to the KubeDSM paper's published
+    measurements.
+    """
 
     rows: Mapping[tuple[str, str], Row]
     published: KubeDsm = PUBLISHED.kubedsm
@@ -113,14 +120,14 @@ class Measured:
 
     @property
     def scenarios(self) -> list[str]:
-        """Return the paper's scenarios that this report includes."""
+        """Return the scenarios of the KubeDSM paper for which this report has results."""
         return [name for name in PAPER_SCENARIOS if self.has(name)]
 
     def has(self, scenario: str) -> bool:
         return any(name == scenario for name, _ in self.rows)
 
     def list_played(self, policies: Iterable[str]) -> list[str]:
-        """Return the policies of the list that were played in the paper's scenarios."""
+        """Return those of the given policies that have results for the paper's scenarios."""
         played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]
 
@@ -132,11 +139,13 @@ class Measured:
         return None if row is None else row[key]
 
     def values(self, policy: str, key: str) -> list[float | None]:
-        """Return the policy's values of a measure, one per scenario."""
+        """Return the policy's results for one measure, such as edgeRatio, one per scenario."""
         return [self.value(scenario, policy, key) for scenario in self.scenarios]
 
     def overall(self, policy: str, key: str) -> float | None:
-        """Return the policy's mean of a measure over all scenarios; None if a scenario lacks it."""
+        """Return the policy's mean of one measure over all scenarios; None if a scenario has no
+        value.
+        """
         values = self.values(policy, key)
         return None if None in values else mean(values)
 
@@ -160,7 +169,9 @@ class Measured:
     def mean_longer(
         self, policy: str, service: str | None = None, part: str = "mean"
     ) -> float | None:
-        """Return the mean percentage over all scenarios, relative to kube-scheduler."""
+        """Return by how many percent the policy's response latency exceeds kube-scheduler's, as the
+        mean over all scenarios.
+        """
         return mean(self.longer(name, policy, REFERENCE, service, part) for name in self.scenarios)
 
     def _response_time(
@@ -205,7 +216,9 @@ def _tabulate_overview(measured: Measured) -> Table:
 
 
 def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
-    """Return KubeDSM's edge ratio minus the policy's, by scenario."""
+    """Return by how much KubeDSM's edge ratio (mean edge share) exceeds the other policy's, by
+    scenario.
+    """
     found = {}
     for scenario in measured.scenarios:
         ours, theirs = (measured.value(scenario, p, "edgeRatio") for p in (KUBEDSM, policy))
@@ -227,7 +240,9 @@ def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
 
 
 def _overall_cell(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
-    """Return a function that formats a policy's mean of a measure over all scenarios."""
+    """Return a function that formats a table cell: a policy's mean of one measure over all
+    scenarios.
+    """
     return lambda policy: number(measured.overall(policy, key), digits)
 
 
@@ -247,7 +262,9 @@ def _tabulate_variants(measured: Measured) -> Table:
 
 
 def _tabulate_prices(measured: Measured) -> Table:
-    """Return the table of migration prices; empty if only the default price was played."""
+    """Return the table of edge ratio and migrations by migration price (score cost of one
+    migration); empty if only the default price was run.
+    """
     policies = {f"**{p}**" if price_policy(p) == KUBEDSM else p: price_policy(p) for p in PRICES}
     played = {name: policy for name, policy in policies.items() if measured.list_played([policy])}
     if len(played) <= 1:
@@ -287,7 +304,9 @@ def _tabulate_qos(measured: Measured) -> Table:
 
 
 def _share_cells(row: Row | None) -> list[str]:
-    """Return the cells of a row: the edge share of each service, then the edge ratio."""
+    """Return the cells of a table row: the edge share of each service, then their mean (edge
+    ratio).
+    """
     if row is None:
         return [number(None, 3)] * (len(SERVICES) + 1)
     shares = [number(row["shares"].get(service), 3) for service in SERVICES]
@@ -342,7 +361,8 @@ def _tabulate_stabilizations(measured: Measured) -> Table:
 
 
 def _tabulate_pod_worth(measured: Measured) -> Table:
-    """Return the table of pods per service, and of the edge share gained per core and per GB.
+    """Return the table of each service's pods, and of the edge share that one core or one GB at the
+    edge provides to the service.
 
     Empty unless scenarios with equal rates were played.
     """
@@ -362,7 +382,9 @@ def _tabulate_pod_worth(measured: Measured) -> Table:
 
 
 def _tabulate_equal_rates(measured: Measured) -> Table:
-    """Return the table of edge shares under the generator's rates and under equal rates."""
+    """Return the table of edge shares with the scenario generator's request rates, and with equal
+    rates for all services.
+    """
     names = [*_NAMES, "edge ratio"]
     lines = [
         [
@@ -378,7 +400,9 @@ def _tabulate_equal_rates(measured: Measured) -> Table:
 
 
 def _tabulate_scenario_times(measured: Measured) -> Table:
-    """Return the table of KubeDSM's response latencies by service, relative to the reference."""
+    """Return the table of KubeDSM's response latencies by scenario and service, in percent above
+    kube-scheduler's.
+    """
     published = measured.published_times
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compare_times(measured, against)
@@ -404,7 +428,9 @@ def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list
 
 
 def _average_published(measured: Measured, service: str) -> str:
-    """Return the cell of a service's mean, ours and the paper's, over scenarios with both."""
+    """Return a table cell with KubeDSM's mean latency increase for a service, measured and
+    published, over scenarios with both.
+    """
     ours, theirs = [], []
     for (scenario, reference), published in measured.published_times.items():
         value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
@@ -415,7 +441,9 @@ def _average_published(measured: Measured, service: str) -> str:
 
 
 def _tabulate_variant_times(measured: Measured) -> Table:
-    """Return the table of the variants' latencies, relative to KubeDSM and to kube-scheduler."""
+    """Return the table of response latencies of KubeDSM's variants, in percent above KubeDSM's and
+    kube-scheduler's.
+    """
     lines = []
     for policy in (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS):
         published = measured.published.variant_response_times.get(policy, {})
@@ -433,7 +461,9 @@ def _tabulate_variant_times(measured: Measured) -> Table:
 
 
 def _tabulate_policy_times(measured: Measured) -> Table:
-    """Return the table of latencies by policy, in ms and relative to kube-scheduler."""
+    """Return the table of response latencies by policy and service, in ms and in percent above
+    kube-scheduler's.
+    """
     lines = []
     for policy in measured.list_played(MAIN_POLICIES):
         rows = [row for name in measured.scenarios if (row := measured.row(name, policy))]
@@ -468,7 +498,9 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
 
 
 def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
-    """Return all tables of the evaluation; `published` adds the paper's values in brackets."""
+    """Return all tables of the evaluation; `published` adds the paper's measurements
+    in brackets.
+    """
     measured = Measured.of(means, PUBLISHED.kubedsm if published else KubeDsm())
     brackets = WORDS["brackets"] if published else {}
     return [
@@ -498,7 +530,7 @@ _FIGURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
 
 
 def standings(means: Iterable[Row]) -> list[Standing]:
-    """Rank the policies by each measure's mean over the scenarios."""
+    """Rank the policies by each measure, such as edge ratio, averaged over the scenarios."""
     rows: dict[str, list[Row]] = {}
     for row in means:
         rows.setdefault(row["policy"], []).append(row)

@@ -1,4 +1,4 @@
-"""Recordings of replays for the page, which plays two recordings in parallel.
+"""Recordings of replays for the web page, which plays two recordings in parallel.
 
 A frame is taken between two moments, after the first and before the second. Recording therefore
 does not influence a run.
@@ -26,7 +26,9 @@ PICTURE, MOST = 0.25, 3600
 
 
 class Camera:
-    """Recorder of a replay's frames, as messages of the page."""
+    """Recorder of a replay's frames (state of nodes, pods and migrations), as messages for the web
+    page.
+    """
 
     def __init__(self) -> None:
         #: listener of the scheduler
@@ -40,13 +42,15 @@ class Camera:
         self._epoch = 0.0
 
     def film(self, runtime: Runtime, clock: Clock, begins: float, seconds: float) -> None:
-        """Record frames of a scheduler from loop time `begins`, for `seconds`."""
+        """Start recording frames of a scheduler at loop time `begins`, for `seconds`."""
         self._runtime, self._epoch = runtime, clock.wall() - clock.monotonic()
         self._due, self._ends = begins, begins + seconds
         self._every = max(PICTURE, seconds / MOST)
 
     def passing(self, then: float) -> None:
-        """Take a frame if one is due before loop time `then`; no event occurs until that time."""
+        """Record a frame if one is due before loop time `then`, to which the virtual clock is about
+        to jump.
+        """
         if then <= self._due or self._runtime is None:
             return
         changes = self.scene.look(self._runtime, Leadership(), self._at(self._due))
@@ -68,7 +72,9 @@ class Camera:
 
 
 def _sort_rows(message: M) -> M:
-    """Return the message with sorted rows, so that equal runs give equal recordings."""
+    """Return the page's message with sorted rows, so that recordings of identical runs are
+    identical.
+    """
     rows = {table: dict(sorted(some.items())) for table, some in message.rows.items()}
     return msgspec.structs.replace(message, rows=rows)
 

@@ -1,4 +1,4 @@
-"""Results of preset experiments, as `kubedsm replay` and `kubedsm compare` show them.
+"""Results of preset experiments, in the form shown by `kubedsm replay` and `kubedsm compare`.
 
 An experiment has a plan, runs its trials in several processes, and derives results from the
 outcomes.
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class _Tried(Protocol):
     @property
     def trial(self) -> Any:
-        """Return the parameters of the trial that had this outcome."""
+        """Return the parameters of the trial to which these results belong."""
 
 
 Outcome = TypeVar("Outcome", bound=_Tried)
@@ -64,7 +64,9 @@ class Findings:
 
 @attrs.frozen
 class Preset(Generic[P]):
-    """Experiment of `kubedsm replay --preset`: a short and a full plan, and their runner."""
+    """Experiment of `kubedsm replay --preset`: a short plan, a full plan, and the function that
+    runs a plan.
+    """
 
     short: P
     full: P
@@ -83,7 +85,7 @@ def encode_trials(done: Sequence[_Tried]) -> bytes:
 
 
 def select_trials(outcomes: Iterable[Outcome], **chosen: object) -> list[Outcome]:
-    """Return the outcomes whose trials have the given field values."""
+    """Return the results of the trials whose parameters have the given values."""
     return [
         each
         for each in outcomes

@@ -48,7 +48,8 @@ async def follow_cluster(
     rng: random.Random,
     report: Callable[[str], None],
 ) -> AsyncGenerator[None]:
-    """Feed a recorder with the cluster's objects at the start, and with changes during the block.
+    """Feed the recorder with a cluster's existing objects, then with their changes during the
+    block.
 
     Raises ClusterError or WireError if the objects cannot be listed.
     """
@@ -69,7 +70,7 @@ async def follow_cluster(
 
 
 def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting | None]]:
-    """Yield the watches to open: nodes, Deployments, and pods of all namespaces."""
+    """Yield the watches to open for a recording: nodes, Deployments, and pods of all namespaces."""
     paths = {"Node": f"{CORE}/nodes", "Pod": f"{CORE}/pods"}
     for name, kind in KINDS.items():
         path = paths.get(name) or path_of(APPS, namespace, "deployments")
@@ -83,7 +84,8 @@ async def record_until_end(
     clock: Clock,
     say: Callable[[str], None],
 ) -> tuple[Record, Answers]:
-    """Record until the plan's end or `stop`; return the record and the load's response latencies.
+    """Record the cluster until the plan's end or `stop`; return the record and the load generator's
+    response latencies.
 
     With a load report, the record begins and ends with the load; `say` is called with the reason if
     there is none.
@@ -174,7 +176,9 @@ class LoadReport:
     _document: _Document
 
     def answers(self, tier_of: Callable[[str], Tier | None]) -> Answers:
-        """Return the response latencies; `tier_of` maps a response's server to its tier."""
+        """Return the load generator's response latencies; `tier_of` maps the name of a responding
+        server to its tier.
+        """
         services, total = self._document.services, self._document.total
         tiers = {name: service.by_tier(tier_of) for name, service in services.items()}
         return Answers(
@@ -186,7 +190,7 @@ class LoadReport:
 
 
 def read_load_report(path: Path) -> LoadReport:
-    """Read a report of `loadgen run -o json`. Raises DocumentError."""
+    """Read the JSON report that `loadgen run -o json` prints. Raises DocumentError."""
     with reading(path):
         document = json_as(content(path), _Document)
         if document.began.tzinfo is None:

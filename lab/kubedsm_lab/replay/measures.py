@@ -1,4 +1,4 @@
-"""Measures of a run, such as edge shares, latencies and migrations.
+"""Measures of a replayed or recorded run: edge shares, latencies, migrations and others.
 
 Reference: docs/reference/replay-measures.md.
 """
@@ -47,7 +47,7 @@ class Latency:
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Mean and 95th percentile of some values; both 0 without values."""
+    """Mean and 95th percentile of a sequence of numbers; both are 0 for an empty sequence."""
 
     mean: float
     p95: float
@@ -79,7 +79,9 @@ class ResponseTimes(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Response latencies of the load, by service and overall, and requests without response."""
+    """Response latencies of the load by service and overall, and the number of requests without
+    response.
+    """
 
     responses: Mapping[str, ResponseTimes] = {}
     overall: ResponseTimes = ResponseTimes()
@@ -90,7 +92,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 class NodeRisk(msgspec.Struct, frozen=True):
-    """Services whose Ready pods, two or more, all run on a single node: time means of the count."""
+    """Time mean of the number of services whose two or more Ready pods all run on one node."""
 
     services: float = 0.0
     #: the subset for which another node of the tier had room for one of the pods
@@ -100,7 +102,9 @@ class NodeRisk(msgspec.Struct, frozen=True):
     def of(
         cls, timeline: Timeline, nodes: Sequence[Node], samples: Mapping[str, Pod]
     ) -> "NodeRisk":
-        """Average over the scenario's duration; `samples` has one pod per service."""
+        """Compute the time means over the scenario's duration; `samples` has one pod per service,
+        for the requests.
+        """
         if timeline.end <= 0:
             return cls()
         by_name = {node.name: node for node in nodes}
@@ -133,7 +137,9 @@ class NodeRisk(msgspec.Struct, frozen=True):
 def _list_changes(
     timeline: Timeline, samples: Mapping[str, Pod]
 ) -> dict[float, list[tuple[str, NodeName, int, Resources]]]:
-    """Return by time the changes of Ready pods and requests, each with service and node."""
+    """Return the changes of Ready pods and resource requests by time: (service, node, change of the
+    count, change of the requests).
+    """
     found: dict[float, list[tuple[str, NodeName, int, Resources]]] = {}
     for life in timeline.lives:
         if life.node is None or life.bound is None:
@@ -150,7 +156,7 @@ def _list_changes(
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Measures of one run, as in its JSON; None if unknown.
+    """Measures of one run as written to JSON, such as edge shares and latencies; None if unknown.
 
     A ratio is unknown if a service never had a Ready pod, or if the optimum is too costly to
     compute.
@@ -211,7 +217,8 @@ def measures_of(record: Record, answers: Answers) -> Measures:
 
 @attrs.frozen
 class EdgeShares:
-    """Edge ratio of the papers: the time mean of the mean edge share over services.
+    """Edge ratio of the papers (mean edge share of the services, averaged over time), and each
+    service's edge share.
 
     Pods count while Ready and not terminating; a service without such pods is left out.
     """
@@ -241,7 +248,9 @@ def _mean_share(shares: Mapping[str, Share]) -> float:
 
 
 def list_counted_levels(timeline: Timeline) -> list[Level]:
-    """Return the intervals that count: from when every service has had a Ready pod."""
+    """Return the intervals over which edge shares are averaged: those after every service has had a
+    Ready pod.
+    """
     unseen = set(timeline.services)
     counted = []
     # Levels before the scenario have no length, but tell which services have pods.
@@ -253,7 +262,9 @@ def list_counted_levels(timeline: Timeline) -> list[Level]:
 
 
 def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
-    """Return the edge ratio relative to that of the optimal packing of the same pods."""
+    """Return the edge ratio in proportion to the best possible one for the same pods; None above
+    the exact-search limit.
+    """
     most: dict[str, int] = {}
     for level in levels:
         for name, share in level.shares.items():
@@ -285,7 +296,9 @@ def model_answers(run: Run, timeline: Timeline) -> Answers:
 
 
 def _model_responses(run: Run, timeline: Timeline) -> dict[str, Responses]:
-    """Return the modelled responses of each service of the scenario."""
+    """Return the response latencies of each service in the scenario, computed by the workload
+    model.
+    """
     latency = run.setup.configuration.latency
     servers = {service.name: service.server for service in run.setup.services}
     found = {}
@@ -305,7 +318,8 @@ def _model_responses(run: Run, timeline: Timeline) -> dict[str, Responses]:
 
 
 def pending_seconds(timeline: Timeline) -> list[float]:
-    """Return each pod's seconds from creation to bind, or to its end or the run's.
+    """Return the pending time of each pod in seconds: from creation until bound, deleted, or the
+    run's end.
 
     Pods that had a node when first observed are left out.
     """
@@ -322,7 +336,8 @@ def _pending_time(life: Life, end: float) -> float:
 
 
 def lost_pod_seconds(timeline: Timeline) -> float:
-    """Return the pod-seconds lost to migrations: Ready pods below the number before.
+    """Return the pod-seconds lost to migrations: the shortfall of Ready pods below the number
+    before a migration, summed over time.
 
     If fewer replicas are desired, that number is the reference. A pod missing during several
     migrations of its service counts once.

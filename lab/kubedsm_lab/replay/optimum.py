@@ -1,4 +1,5 @@
-"""Upper bound of the mean edge share: the best placement of the present pods, by `match`.
+"""Upper bound of the mean edge share of services: the best placement of the existing pods, by
+`match`.
 
 Migrations are free. The table of `match` has the count vectors that fit on the empty edge, computed
 once. Removing a pod never makes the others fit less, so the maximal vectors represent all.
@@ -21,7 +22,9 @@ BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
 
 @attrs.frozen(eq=False)
 class Optimum:
-    """Solver for the best mean edge share, given the numbers of pods; results are cached."""
+    """Solver for the highest mean edge share that given numbers of pods per service permit; results
+    are cached.
+    """
 
     #: M x S: counts of each equivalence class that fit, without one more of any class
     maximal: Ints
@@ -36,7 +39,8 @@ class Optimum:
         most: Mapping[str, int],
         bounds: Bounds = BOUNDS,
     ) -> "Optimum | None":
-        """Compute the maximal count vectors; None above the bounds.
+        """Compute the maximal combinations of pods that fit on the edge nodes; None above the
+        exact-search limit.
 
         `samples` has one pod and `most` the greatest count of each service. The edge nodes run no
         other pods.
@@ -60,7 +64,9 @@ class Optimum:
         return cls(_select_maximal(table.costs() < UNREACHABLE), kind_of)
 
     def share(self, counts: Mapping[str, int]) -> float:
-        """Return the best mean edge share for 1 to `most` pods of each service."""
+        """Return the highest possible mean edge share for the given number of pods of
+        each service.
+        """
         key = tuple(sorted(counts.items()))
         if key not in self._known:
             self._known[key] = self._search_best(counts)
@@ -78,7 +84,8 @@ class Optimum:
 
 
 def _select_maximal(reached: "np.typing.NDArray[np.bool_]") -> Ints:
-    """Return the reached count vectors without a reached successor.
+    """Return the reachable vectors of pod counts per equivalence class to which no further pod can
+    be added.
 
     `reached` is a boolean array with one axis per equivalence class; the result is M x S.
     """

@@ -1,4 +1,5 @@
-"""Report directory: results.json, tables.md, the pictures, and an HTML page with embedded pictures.
+"""Directory of a replay's report: results.json, tables.md, plots, and an HTML page with embedded
+plots.
 
 The page is self-contained. The style adapts to light and dark themes, narrow screens and paper.
 """
@@ -94,7 +95,7 @@ def write_report(
 
 
 def render_page(title: str, text: str, pictures: Pictures | None = None) -> str:
-    """Render a report as HTML; `text` is Markdown without heading.
+    """Render a replay's report as an HTML page; `text` is Markdown without heading.
 
     Pictures stand between the text's opening and its chapters, or at the end if the text has no
     opening. Tables scroll sideways on a narrow screen.

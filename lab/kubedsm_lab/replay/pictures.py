@@ -93,7 +93,9 @@ def _draw_edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
 
 
 def _select_shared(found: Report) -> tuple[list[Row], str]:
-    """Return the means of the scenarios that every policy played, and a description of these."""
+    """Return the mean results of the scenarios on which every policy was run, and a phrase that
+    names these scenarios.
+    """
     policies, scenarios = policies_of(found["means"]), scenarios_of(found["means"])
     played = Counter(row["scenario"] for row in found["means"])
     shared = [name for name in scenarios if played[name] == len(policies)] or scenarios

@@ -1,4 +1,5 @@
-"""Writes as other schedulers make them: binds without deletion cost, victims deleted.
+"""Cluster connection that binds and preempts as other schedulers do: no pod deletion cost, victims
+deleted instead of evicted.
 
 Other schedulers respect PodDisruptionBudgets only in the choice of preemption victims, and delete
 victims regardless of the budgets.

@@ -95,7 +95,9 @@ class Look:
 
     @classmethod
     def numbered(cls, index: int) -> "Look":
-        """Return the colour and pattern of index `index`; the sequence repeats after 60."""
+        """Return the colour and pattern with the given index; after 60 combinations the sequence
+        repeats.
+        """
         round_, colour = divmod(index, len(COLOURS))
         return cls(colour, (colour + round_) % len(HATCHES))
 
@@ -148,7 +150,9 @@ class Line:
 def plot_bars(
     title: str, bars: Sequence[Bar], top: float, label: Callable[[float], str], unit: str = ""
 ) -> Panel:
-    """Return a panel of horizontal bars with names and values; `top` is the scale's end."""
+    """Return a chart panel of horizontal bars with names and values; `top` is the end
+    of the axis.
+    """
 
     def draw(axes: "Axes") -> None:
         for place, bar in enumerate(bars):
@@ -185,7 +189,7 @@ def plot_bars(
 def plot_areas(
     title: str, services: Mapping[str, Changes], end: float, most: float, look: Look
 ) -> Panel:
-    """Return a panel of pods over time, one row per service.
+    """Return a chart panel of numbers of pods over time, one row per service.
 
     Edge pods are in full colour, cloud pods pale above them; a row holds `most` pods.
     """
@@ -225,7 +229,7 @@ def plot_lines(
     top: float = 0.0,
     marks: Mapping[str, float] | None = None,
 ) -> Panel:
-    """Return a panel of lines over a common axis.
+    """Return a chart panel of several lines over a common horizontal axis.
 
     `across` and `up` are the axis labels, `over` and `top` the ends of the axes (0: by the points),
     `marks` labelled positions on the lower axis.
@@ -263,7 +267,7 @@ def plot_lines(
 
 
 def plot_curve(title: str, points: Mapping[str, Point], look: Look, across: str, up: str) -> Panel:
-    """Return a panel with a curve through labelled points."""
+    """Return a chart panel with a curve through labelled points."""
 
     def draw(axes: "Axes") -> None:
         xs, ys = zip(*points.values(), strict=True)
@@ -278,7 +282,7 @@ def plot_curve(title: str, points: Mapping[str, Point], look: Look, across: str,
 
 
 def plot_key(title: str, looks: Mapping[str, Look]) -> Panel:
-    """Return a panel with the legend of line panels."""
+    """Return a chart panel with the legend that names the lines of the other panels."""
 
     def draw(axes: "Axes") -> None:
         for name, look in looks.items():
@@ -291,7 +295,7 @@ def plot_key(title: str, looks: Mapping[str, Look]) -> Panel:
 
 
 def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
-    """Return an SVG file of panels in rows of three.
+    """Render chart panels as one SVG file, in rows of three.
 
     `about` describes content and origin of the picture.
     """
@@ -335,7 +339,7 @@ def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
 
 
 def split_picture(content: bytes) -> tuple[str, str, str]:
-    """Return title, description and drawing of an SVG file by `render_picture`.
+    """Return title, description and drawing of an SVG file made by `render_picture`.
 
     The drawing is without the heading.
     """

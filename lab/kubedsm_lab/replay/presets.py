@@ -1,4 +1,4 @@
-"""Lists of runs for the KubeDSM paper's evaluation (arXiv 2501.07130)."""
+"""Plans of the runs for the KubeDSM paper's evaluation (arXiv 2501.07130)."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,9 @@ REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 
 def name_stabilized(scenario: str, seconds: int) -> str:
-    """Return the scenario's name with a scale-down stabilisation appended."""
+    """Return the name of the scenario's variant with a scale-down stabilisation of the autoscalers
+    in seconds.
+    """
     return f"{scenario} stabilisation {seconds}s"
 
 
@@ -61,13 +63,15 @@ def equal_rates(scenario: str) -> str:
 
 
 def price_policy(price: str) -> str:
-    """Return the policy name of KubeDSM with a migration price."""
+    """Return the policy name for KubeDSM with a migration price (score cost of one migration)."""
     default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
     return KUBEDSM if default else f"{_PRICE}={price}"
 
 
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """Return the preset's default runs: main policies on ten scenarios, variants on one."""
+    """Return the default runs of the evaluation: the main policies on ten scenarios, and KubeDSM's
+    variants on one scenario.
+    """
     variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
     return [
         *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
@@ -81,7 +85,8 @@ def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """Return the preset's runs with `--full`: all policies, variants and prices.
+    """Return the runs of the evaluation with `--full`: all policies, variants of KubeDSM, and
+    migration prices.
 
     QoS factors are varied on one scenario. Some scenarios are repeated with equal rates, and one
     with slower autoscalers.

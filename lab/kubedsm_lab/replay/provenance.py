@@ -58,7 +58,8 @@ def describe_runs(
     cluster: str,
     services: str | None,
 ) -> str:
-    """Return provenance of replayed runs as Markdown.
+    """Return the description of replayed runs as Markdown: scenarios, policies, cluster, services
+    and settings.
 
     `cluster` and `services` are the command's arguments.
     """
@@ -76,7 +77,7 @@ def describe_runs(
 
 
 def _describe_settings(configuration: Configuration) -> str:
-    """Return the configuration settings that differ from the defaults, as text."""
+    """Return the configuration settings that differ from their defaults, as Markdown text."""
     ours, usual = (
         dict(_flatten_document(yaml.safe_load(dump(each))))
         for each in (configuration, Configuration())
@@ -94,7 +95,7 @@ def _flatten_document(document: Mapping[str, Any], prefix: str = "") -> Iterator
 
 
 def _list_nodes(setup: Setup) -> Table:
-    """Return the table of nodes, with one line for identical nodes."""
+    """Return the table of the cluster's nodes, in which identical nodes share a line."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for node in setup.cluster.nodes:
         tier = setup.configuration.tiers.of(node["metadata"].get("labels") or {})

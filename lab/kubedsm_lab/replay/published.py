@@ -31,7 +31,7 @@ class Packing(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class HpaRun(msgspec.Struct, frozen=True, rename="kebab"):
-    """Published measurements of one autoscaler run without repetition; in seconds."""
+    """Published measurements of a single autoscaler run, with times in seconds."""
 
     #: time to recover, and when 20 pods were Ready
     ttr: float

@@ -29,7 +29,9 @@ SERVICE_LABEL = "app"
 
 @attrs.frozen
 class Record:
-    """Recorded run: timeline, nodes with their capacity for the services, one pod per service."""
+    """Recorded run: timeline of pods, nodes with the capacity available to the services, and one
+    sample pod per service.
+    """
 
     timeline: Timeline
     #: allocatable without the requests of other pods
@@ -39,12 +41,13 @@ class Record:
 
     @property
     def edge(self) -> tuple[Node, ...]:
-        """Return the edge nodes."""
+        """Return the nodes of the edge tier."""
         return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
 
 
 class TimelineRecorder:
-    """Recorder of pods, replicas and migrations from observed objects, as a timeline.
+    """Recorder that builds a run's timeline (pods, desired replicas, migrations) from observed
+    Kubernetes objects.
 
     A service is identified by the label of its pods, or by their workload's name. A migration is
     identified by its label on the pod (surge) or by an eviction (recreate) by any client. Changes
@@ -77,7 +80,7 @@ class TimelineRecorder:
         self.emulated = False
 
     def notice(self, change: ObjectChange, now: float) -> None:
-        """Record a change of an emulated store; `now` is in seconds."""
+        """Record a change of an object in the emulated API server's store; `now` is in seconds."""
         kind = KINDS.get(change.resource.kind)
         if kind is None:
             return
@@ -90,7 +93,9 @@ class TimelineRecorder:
             self.take(seen, now)
 
     def take(self, seen: Sighting, now: float) -> None:
-        """Record an observed or deleted object (pod, node, Deployment); `now` is in seconds."""
+        """Record the latest state of an observed pod, node or Deployment, or its deletion; `now` is
+        in seconds.
+        """
         match seen:
             case PodSeen():
                 self._take_pod(seen, now)
@@ -164,7 +169,8 @@ class TimelineRecorder:
         self._change_life(uid, gone=now)
 
     def _take_move(self, pod: Pod, now: float) -> None:
-        """Record the begin or end of a pod's migration.
+        """Record that a pod's migration starts (the pod is detached or evicted) or ends (deleted or
+        reattached).
 
         Called before readiness is recorded, so that Ready pods before a migration include this pod.
         """
@@ -202,7 +208,8 @@ class TimelineRecorder:
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
     def _deduct_others(self, name: NodeName) -> Node:
-        """Return the node with allocatable resources less the requests of other services' pods.
+        """Return the node with its allocatable resources reduced by the requests of pods that
+        belong to no recorded service.
 
         An unknown node has no capacity.
         """
@@ -212,12 +219,14 @@ class TimelineRecorder:
         return attrs.evolve(node, allocatable=left)
 
     def tier_of(self, name: str) -> Tier | None:
-        """Return the tier of a response's server, given as pod, node or tier name; else None."""
+        """Return the tier of a responding server, named by pod, node or tier; None if unknown."""
         node = self._nodes.get(self._placed.get(name, NodeName(name)))
         return node.tier if node is not None else next((t for t in Tier if t == name), None)
 
     def timeline(self, start: float, end: float) -> Timeline:
-        """Return the timeline until `end`, in seconds from `start`."""
+        """Return the timeline of pods, replicas and migrations until `end`, in seconds from
+        `start`.
+        """
 
         def since(moment: float) -> float:
             # Sums of floats of the clock vary below a microsecond.
@@ -250,7 +259,7 @@ class TimelineRecorder:
 
 
 class Serving(NamedTuple):
-    """Ready pod of a service, with its node."""
+    """Ready pod of a service: its name, service and node."""
 
     name: str
     service: str
@@ -260,7 +269,8 @@ class Serving(NamedTuple):
 def serving_after(
     serving: Mapping[Uid, Serving], change: ObjectChange, services: Collection[str]
 ) -> Mapping[Uid, Serving]:
-    """Return the Ready pods of the services after a change, oldest first.
+    """Return the Ready pods of the services after a store change, oldest first; `serving` has those
+    before.
 
     The same mapping is returned if none changed.
     """

@@ -67,7 +67,7 @@ MEANINGS = WORDS["meanings"]
 
 
 def how_measured(found: Report) -> str:
-    """Return the origin of the results, such as emulated; recordings store theirs."""
+    """Return a phrase for the origin of a report's results, such as emulated or recorded."""
     return str(found.get("measured", EMULATED))
 
 
@@ -81,7 +81,8 @@ def encode_report(found: Report) -> bytes:
 
 
 def report(outcomes: Sequence[Outcome]) -> Report:
-    """Build the report: `runs` in order, `means` over seeds, `timelines` of the first seeds.
+    """Build a replay's report: `runs` in order, `means` over the seeds, and `timelines` of each
+    first seed.
 
     A timeline has per service the second, the Ready edge pods, and all Ready pods.
     """
@@ -110,7 +111,9 @@ def assemble_report(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
 
 
 def _average_rows(measured: Sequence[Row]) -> dict[str, Any]:
-    """Return the mean of each number in nested rows; None if a row lacks it."""
+    """Return the mean over rows of each number in nested dictionaries; None for a number that a row
+    lacks.
+    """
     means: dict[str, Any] = {}
     for key in dict.fromkeys(key for one in measured for key in one if key not in _NAMES):
         values = [one.get(key) for one in measured]
@@ -143,7 +146,8 @@ class _Results(msgspec.Struct, frozen=True):
 
 
 def join_reports(folders: Sequence[Path]) -> Report:
-    """Merge the reports of several directories; equal scenario and policy get new seeds.
+    """Merge the reports of several directories; runs of equal scenario and policy are numbered as
+    different seeds.
 
     Raises DocumentError for a directory without results, and for a mixture of recordings,
     recordings of emulated clusters, and replays.
@@ -189,7 +193,7 @@ def scenarios_of(rows: Iterable[Row]) -> list[str]:
 
 
 def _list_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return table rows of the means, with columns HEADINGS."""
+    """Return table rows of a report's mean results, with columns HEADINGS."""
     return [
         (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
         for row in found["means"]
@@ -213,7 +217,9 @@ def _service_rows(found: Report) -> list[tuple[str, ...]]:
 
 
 def _effect_rows(found: Report) -> list[tuple[str, ...]]:
-    """Return table rows of migrations' effects on latencies, with columns EFFECT_HEADINGS."""
+    """Return table rows of the expected and measured effect of migrations on latencies, with
+    columns EFFECT_HEADINGS.
+    """
     rows = []
     for row in found["means"]:
         if effects := row.get("moveEffects"):

@@ -72,7 +72,9 @@ def carry_out(run: Run) -> Outcome:
 
 
 def choose_workers(jobs: int | None, executor: str | None) -> Workers:
-    """Return the workers for --jobs or --executor. Raise Problem if both are given."""
+    """Return the number of processes or the Dask address, from --jobs or --executor. Raises Problem
+    if both are given.
+    """
     if jobs and executor:
         raise Problem("--executor excludes --jobs: a Dask scheduler knows its workers")
     return executor or jobs or processors()
@@ -81,7 +83,9 @@ def choose_workers(jobs: int | None, executor: str | None) -> Workers:
 def spread(
     work: Callable[[T], R], items: Sequence[T], workers: Workers, chunk: int = 1
 ) -> Iterator[R]:
-    """Map `work` over the items in parallel, `chunk` at a time; results in input order."""
+    """Yield `work(item)` for all items, computed in parallel and returned in input order; `chunk`
+    items are sent at a time.
+    """
     if isinstance(workers, str):
         yield from _spread_over_dask(work, items, workers)
         return
@@ -128,7 +132,7 @@ def begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit once the parent has ended.
+    """Exit the worker process once the parent process has ended.
 
     A killed parent sends no message to its workers, which would wait for work without end.
     """
@@ -151,7 +155,9 @@ def processors() -> int:
 
 
 def progress(doing: str, done: Iterable[T], total: int | None) -> Iterator[T]:
-    """Yield the items of `done`, with a progress bar on stderr if that is a terminal."""
+    """Yield the elements of `done` unchanged, and display a progress bar if stderr is
+    a terminal.
+    """
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(doing, total=total)

@@ -87,7 +87,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
-    """Read a services file. Raises DocumentError."""
+    """Read the services of a replay from a YAML or JSON file. Raises DocumentError."""
     with reading(path):
         entries = convert_to(parse_yaml(content(path), SERVICES_FILE), _Document).services
         if not entries:

@@ -1,4 +1,4 @@
-"""Observed objects of a recording, with fields that `kubedsm.model` omits.
+"""Objects observed by a recording, with the fields that `kubedsm.model` omits.
 
 These are evictions, emulated nodes and Deployments, on which no scheduling decision depends.
 """
@@ -84,7 +84,9 @@ def _read_deployment(shape: schema.Workload) -> DeploymentSeen:
 
 @attrs.frozen
 class Kind:
-    """Recorded kind of object: decoder, and the observation that represents a deletion."""
+    """Kind of Kubernetes object that a recording watches: decoder, and function that represents a
+    deletion.
+    """
 
     reader: Reader[Any, Any]
     read_deletion: Callable[[Identity], Sighting | None]

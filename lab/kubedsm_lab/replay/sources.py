@@ -1,4 +1,4 @@
-"""Sources of load scenarios: files, or the paper's recipe by name, such as `1.5-.4`."""
+"""Sources of load scenarios: files, or the paper's random scenario by name, such as `1.5-.4`."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,9 @@ class Source:
 
 
 def sources(given: Sequence[str]) -> list[Source]:
-    """Parse scenario arguments: files, or `MEAN-SIGMA` for the recipe. Raises ScenarioError."""
+    """Parse scenario arguments into sources: names of files, or `MEAN-SIGMA` for the paper's random
+    scenario. Raises ScenarioError.
+    """
     stems = ["stdin" if text == STDIN else Path(text).stem for text in given]
     found = []
     for text, stem in zip(given, stems, strict=True):
@@ -67,7 +69,8 @@ def recipe(
     sigma: float,
     coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
 ) -> Source:
-    """Return the paper's random scenario: demand `mean` times the edge's capacity.
+    """Return the paper's random scenario: a total demand of `mean` times the edge nodes' capacity,
+    varied randomly.
 
     `sigma` is the demand's deviation; `coefficients` are the replicas of each service that fill its
     part of the edge.
@@ -80,7 +83,7 @@ def recipe(
 
 
 def scenario_in(path: str | Path) -> Scenario:
-    """Read a scenario file.
+    """Read a load scenario in DrStress's format from a file.
 
     Raises ScenarioError; for a file of another kind the message names that kind.
     """
@@ -98,7 +101,7 @@ def scenario_in(path: str | Path) -> Scenario:
 def runs(
     chosen: Iterable[Source], policies: Sequence[str], seeds: Sequence[int], setup: Setup
 ) -> list[Run]:
-    """Return one run per scenario, policy and seed, in this order.
+    """Return the runs of a replay: one per scenario, policy and seed, in this order.
 
     Raises ScenarioError for a scenario of a service that the setup lacks.
     """

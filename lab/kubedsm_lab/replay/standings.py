@@ -1,4 +1,4 @@
-"""Rankings: one measurement of several policies with a winner, and tables of rankings."""
+"""Rankings of policies by one measurement each, and tables of such rankings."""
 
 import enum
 import math
@@ -23,7 +23,7 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class Difference:
-    """Comparison of our measurement with the best competitor's."""
+    """Difference between KubeDSM's measurement and that of the best other policy."""
 
     other: str
     ours: float
@@ -32,12 +32,14 @@ class Difference:
 
     @property
     def by(self) -> float:
-        """Return our measurement minus the competitor's, in the measurement's unit."""
+        """Return KubeDSM's measurement minus the best competitor's, in the measurement's unit."""
         return self.ours - self.theirs
 
     @property
     def percent(self) -> float | None:
-        """Return the difference in percent of the competitor's measurement; None if that is 0."""
+        """Return the difference in percent of the best competitor's measurement; None if the latter
+        is 0.
+        """
         return 100 * self.by / abs(self.theirs) if self.theirs else None
 
     def shown(self, unit: str) -> str:
@@ -52,7 +54,7 @@ class Difference:
 @attrs.frozen
 class Standing:
     #: name of the measurement
-    """One measurement of several policies, ranked."""
+    """Ranking of policies by one measurement, such as p95 latency in ms."""
 
     what: str
     #: such as `ms`; empty for a share or an index
@@ -72,17 +74,21 @@ class Standing:
 
     @property
     def ranked(self) -> list[str]:
-        """Return the policies, best first."""
+        """Return the policies in order of the measurement, best first."""
         return sorted(self.values, key=self.values.__getitem__, reverse=not self.less_is_better)
 
     @property
     def winners(self) -> list[str]:
-        """Return the best policy and those level with it."""
+        """Return the best policy and all policies that differ from the best by no more than the
+        noise.
+        """
         return [name for name in self.ranked if self._is_level(name, self.ranked[0])]
 
     @property
     def difference(self) -> Difference | None:
-        """Return our difference from the best competitor; None if either is missing."""
+        """Return the difference between KubeDSM and the best competitor; None if either has no
+        value.
+        """
         others = [name for name in self.ranked if name != self.ours]
         if not others or self.ours not in self.values:
             return None
@@ -106,7 +112,9 @@ def _format_figure(value: float) -> str:
 
 
 def ours_and_best(standings: Sequence[Standing]) -> Table:
-    """Return a table with one line per measurement: ours, the best competitor's, difference."""
+    """Return a table with one line per measurement: KubeDSM's value, the best competitor's, and the
+    difference.
+    """
     lines = [
         [
             each.what,
@@ -122,7 +130,9 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
-    """Return a table with one line per measurement and all policies; the best are bold."""
+    """Return a table with one line per measurement and one column per policy; the best values are
+    bold.
+    """
     names = list(dict.fromkeys(name for each in standings for name in each.values))
     lines = [
         [

@@ -32,7 +32,9 @@ class Section:
 def fill_sections(
     words: str, tables: Mapping[str, Callable[[T], Table]], found: T
 ) -> list[Section]:
-    """Build one section per table; `words` is the key in WORDS of their descriptions."""
+    """Build a section with heading, description and table for each title; `words` selects the
+    descriptions in WORDS.
+    """
     return [
         Section(title, WORDS[words][title], tabulate(found)) for title, tabulate in tables.items()
     ]
@@ -45,7 +47,9 @@ def select_sections(sections: Iterable[Section], titles: Sequence[str]) -> list[
 
 
 def grid(corner: str, rows: Mapping[str, T], columns: Mapping[str, Callable[[T], str]]) -> Table:
-    """Return a table with a line per row, whose cells are computed by column functions."""
+    """Return a table with one line per row; the functions in `columns` compute the cells from the
+    row's value.
+    """
     lines = [[name, *(cell(row) for cell in columns.values())] for name, row in rows.items()]
     return [corner, *columns], lines
 
@@ -66,7 +70,7 @@ def render_sections(sections: Iterable[Section], level: int = 2) -> str:
 
 
 def as_markdown(sections: Iterable[Section], method: str) -> str:
-    """Render the method and all nonempty sections as Markdown."""
+    """Render the description of the method and all nonempty table sections as Markdown."""
     return f"## How\n\n{method}.\n\n{render_sections(sections)}"
 
 
@@ -91,7 +95,9 @@ def legend(headings: Iterable[str], meanings: Mapping[str, str]) -> str:
 
 
 def lookup(row: Row, keys: Iterable[str]) -> float | None:
-    """Return the number at a path of keys in a nested row, or None."""
+    """Return the number in a result row at a path of keys, such as (latencyMs, mean); None if
+    unknown.
+    """
     value: Any = row
     for key in keys:
         value = value[key]
@@ -108,11 +114,13 @@ def percent(value: float | None) -> str:
 
 
 def beside(shown: str, published: float | None, form: str = ".2f") -> str:
-    """Append the published value in brackets, if there is one."""
+    """Return the cell's text followed by the published value in brackets, if there is a published
+    value.
+    """
     return shown if published is None else f"{shown} ({published:{form}})"
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values other than None; None if there are none."""
+    """Return the mean of the values that are not None; None if there are no such values."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None

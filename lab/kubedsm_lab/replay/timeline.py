@@ -1,4 +1,5 @@
-"""Timeline of a run: lives of pods, replicas and migrations, the source of all measures.
+"""Timeline of a run: lifetimes of pods, desired replicas and migrations, from which all measures
+are computed.
 
 Times are seconds from the beginning of the scenario; earlier moments are negative.
 """
@@ -32,13 +33,15 @@ class Life:
 
     @property
     def is_serving(self) -> bool:
-        """Return whether the pod is still serving: its last Ready span is open."""
+        """Return whether the pod is Ready at present, as its last Ready interval has no end."""
         return bool(self.served) and self.served[-1][1] == math.inf
 
 
 @attrs.frozen
 class MoveRecord:
-    """One migration, from its first effect on the pod until the pod is gone or rolled back."""
+    """Recorded migration: from the first change of the pod until the pod is deleted or the
+    migration rolled back.
+    """
 
     service: str
     began: float
@@ -53,7 +56,7 @@ class MoveRecord:
 
 @attrs.frozen
 class Level:
-    """Interval without changes, with the edge shares of services that have Ready pods."""
+    """Interval in which no pod changes, with the edge share of each service that has Ready pods."""
 
     since: float
     until: float
@@ -79,7 +82,9 @@ class Timeline:
         return tuple(self.replicas)
 
     def levels(self, since: float = 0.0) -> list[Level]:
-        """Return the intervals without changes, from `since` to the end, without gaps."""
+        """Return the consecutive intervals between changes of Ready pods, from `since` to the end
+        of the run.
+        """
         changes: dict[float, list[tuple[str, int, int]]] = {since: []}
         for life in self.lives:
             on_edge = int(life.tier is Tier.EDGE)
@@ -102,7 +107,9 @@ class Timeline:
         return found
 
     def placements(self) -> dict[str, list[tuple[float, int, int]]]:
-        """Return the changes of each service: time, Ready pods on the edge, all Ready pods."""
+        """Return each service's changes over time: (seconds, Ready pods at the edge, all Ready
+        pods).
+        """
         found: dict[str, list[tuple[float, int, int]]] = {name: [] for name in self.services}
         for level in self.levels():
             for name, changes in found.items():
@@ -112,7 +119,9 @@ class Timeline:
         return found
 
     def wanted(self, service: str, moment: float) -> int:
-        """Return the service's desired replicas at a time; 0 before the first value."""
+        """Return the service's desired replicas at a time in seconds; 0 before the first known
+        value.
+        """
         number = 0
         for since, replicas in self.replicas[service]:
             if since > moment:
@@ -122,5 +131,5 @@ class Timeline:
 
     @property
     def beginning(self) -> float:
-        """Return the time of the first pod's creation."""
+        """Return the time in seconds at which the run's first pod was created."""
         return min((life.created for life in self.lives), default=math.inf)

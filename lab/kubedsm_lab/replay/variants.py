@@ -1,4 +1,4 @@
-"""Contenders of a replay by name: policies, and KubeDSM with varied configuration.
+"""Contenders of a replay by name: baseline policies, KubeDSM, and KubeDSM with other settings.
 
 The variants are from both versions of the KubeDSM paper (arXiv 2501.07130). MidMigration means half
 the frequency of migrations in the first version, and fewer migrations per suggestion in the second.
@@ -23,7 +23,7 @@ Reconfigure = Callable[[Configuration], Configuration]
 
 
 class UnknownPolicyError(ValueError):
-    """No policy or variant has the given name."""
+    """Error: no scheduling policy, or variant of KubeDSM, has the given name."""
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ def _as_it_is(configuration: Configuration) -> Configuration:
 
 
 def _make_variant(settings: Mapping[str, str], services: Iterable[str] = ()) -> Contender:
-    """Return KubeDSM with changed settings, given as YAML by name.
+    """Return the contender KubeDSM with changed settings, given by setting name as YAML text.
 
     `services` are the services that the settings refer to.
     """
@@ -53,7 +53,9 @@ def _halve_frequency(configuration: Configuration) -> Configuration:
 
 
 def _make_qos_variant(factors: Mapping[str, float]) -> Contender:
-    """Return KubeDSM with QoS factors by service, in place of all QoS targets."""
+    """Return the contender KubeDSM with a QoS factor for each service, in place of
+    all QoS targets.
+    """
     services = {EVERY_SERVICE: {"qos": 1.0, "weight": 1.0}} | {
         f"{NAMESPACE}/{name}": {"qos": factor} for name, factor in factors.items()
     }
@@ -123,7 +125,7 @@ def _parse_settings(name: str) -> Contender:
 
 
 def contender(name: str, services: Iterable[str]) -> Contender:
-    """Return the policy or variant of a name. Raises UnknownPolicyError.
+    """Return the policy, or variant of KubeDSM, with the given name. Raises UnknownPolicyError.
 
     A variant that refers to services other than `services` is unknown as well.
     """

@@ -16,7 +16,7 @@ Passing = Callable[[float], None]
 
 
 class StandstillError(RuntimeError):
-    """Deadlock: all tasks wait, and no timer is set."""
+    """Error: deadlock in virtual time, as all tasks wait and no timer is set."""
 
 
 class _Jump(selectors.SelectSelector):
@@ -66,7 +66,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def _is_step(handle: asyncio.Handle) -> bool:
-    """Return whether the callback is a step of a task; other callbacks rely on their order."""
+    """Return whether the event-loop callback resumes a task; such callbacks may be reordered,
+    others not.
+    """
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to tell
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
@@ -76,7 +78,8 @@ def run_in_virtual_time(
     order: random.Random | None = None,
     passing: Passing | None = None,
 ) -> T:
-    """Run a coroutine in virtual time, as asyncio.run does.
+    """Run a coroutine to completion on an event loop in virtual time; the counterpart of
+    asyncio.run.
 
     Raises StandstillError instead of waiting without end.
     """

@@ -1,4 +1,4 @@
-"""Workload model: a service's response latencies, computed from a run's Ready pods.
+"""Workload model: response latencies of a service, computed from the run's Ready pods.
 
 The scenario determines the arrivals, independently of response latencies. Each request goes to one
 of the Ready endpoints at that moment, drawn uniformly as by kube-proxy's iptables rules, and stays
@@ -29,7 +29,7 @@ _ROUNDING = 1e-9
 
 @attrs.frozen
 class Endpoint:
-    """Pod as the clients see it: network round trip, and times of readiness, in seconds."""
+    """Pod from the clients' point of view: network round trip and Ready intervals, in seconds."""
 
     #: round trip, seconds
     network: float
@@ -59,7 +59,7 @@ class Responses:
 
 
 def due_times(api: Api) -> Floats:
-    """Return the due times of a service's requests in seconds.
+    """Return the times in seconds at which the scenario sends requests to a service, as an array.
 
     The first request of an interval is due after one period.
     """
@@ -75,7 +75,7 @@ def due_times(api: Api) -> Floats:
 def respond(
     due: Floats, endpoints: Sequence[Endpoint], server: Server, end: float, rng: random.Random
 ) -> Responses:
-    """Model the responses to requests due at `due` (array of N ascending seconds).
+    """Compute the responses to requests due at `due`, an array of N ascending times in seconds.
 
     Consumes one draw of the rng per request.
     """
@@ -96,7 +96,9 @@ def respond(
 def _choose_endpoints(
     due: Floats, endpoints: Sequence[Endpoint], draws: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return the endpoint index of each request, or -1, and the seconds when it is sent there."""
+    """Return, for each request, the index of its pod (-1 for none) and the time in seconds at which
+    the request is sent to the pod.
+    """
     chosen = np.full(len(due), -1, dtype=np.int64)
     entered = due.copy()
     moments = sorted({moment for e in endpoints for span in e.served for moment in span})
@@ -115,7 +117,9 @@ def _choose_endpoints(
 
 
 def _finish_times(reached: Floats, server: Server) -> Floats:
-    """Return the finish times of requests that reach one pod at ascending times (seconds)."""
+    """Return the times in seconds at which a pod finishes requests that arrive at
+    ascending times.
+    """
     finished = np.empty_like(reached)
     for one in range(min(server.concurrency, len(reached))):
         mine = slice(one, None, server.concurrency)

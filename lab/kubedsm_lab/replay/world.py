@@ -67,12 +67,16 @@ class Run:
 
 
 def seed_rng(seed: int, purpose: str) -> random.Random:
-    """Return a random generator for one purpose, independent of other purposes and the policy."""
+    """Return a random generator for one purpose of a run, independent of other purposes and of the
+    policy.
+    """
     return random.Random(f"{seed} {purpose}")
 
 
 def play(run: Run, camera: Camera | None = None) -> Record:
-    """Play a run in virtual time; return its record. Raises UnknownPolicyError."""
+    """Run one scenario under one policy in virtual time; return the recorded run. Raises
+    UnknownPolicyError.
+    """
     return run_in_virtual_time(
         _play_run(run, camera), passing=None if camera is None else camera.passing
     )
@@ -126,7 +130,7 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
 async def in_background(
     runtime: Runtime,
 ) -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
-    """Run the scheduler during the block, which begins after the first sync.
+    """Run the scheduler during the block, which begins after the mirror's first synchronisation.
 
     Yields a function that starts additional tasks, which end with the block.
     """
@@ -155,7 +159,9 @@ def scheduler_of(
     listener: Listener | None = None,
     prometheus: Asker | None = None,
 ) -> Runtime:
-    """Return a scheduler runtime with the policy; baselines write as other schedulers do."""
+    """Return a scheduler runtime with the given policy, or KubeDSM for None; baselines bind and
+    preempt as other schedulers do.
+    """
     return Runtime(
         front if policy is None else PlainBindings(front),
         configuration,

@@ -26,7 +26,7 @@ NAME = "bare-loop"
 
 
 async def run(kubeconfig: Path, keepalive: float) -> None:
-    """Watch and bind pods until cancelled."""
+    """Watch pending pods and bind them round-robin to nodes, until cancelled."""
     from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
 
     server = await credentials.from_kubeconfig(kubeconfig, None, os.environ)

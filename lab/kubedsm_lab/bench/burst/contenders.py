@@ -75,7 +75,7 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
 
 
 def _command(name: str, kubeconfig: Path, keepalive: float) -> Sequence[str]:
-    """Return the Python module and arguments that start the scheduler."""
+    """Return the Python module and arguments that start the named scheduler."""
     if name == KUBEDSM:
         # Without leader election: a stopped process would lose its Lease.
         return run_command(kubeconfig, "--leader-elect", "false")
@@ -88,7 +88,9 @@ def _command(name: str, kubeconfig: Path, keepalive: float) -> Sequence[str]:
 def _stop_others(
     schedulers: Mapping[str, Scheduler], cpu: Mapping[str, list[float]], name: str
 ) -> Iterator[None]:
-    """Pause all other schedulers during a burst, and append the CPU ms of the active one."""
+    """Stop all other scheduler processes (SIGSTOP) during the block, and append the CPU ms that the
+    named scheduler used.
+    """
     others = [scheduler for other, scheduler in schedulers.items() if other != name]
     try:
         for other in others:

@@ -63,7 +63,9 @@ class _LastLine(msgspec.Struct):
 
 
 def encode_lookups(policy: Policy) -> bytes:
-    """Encode the score-cache statistics as JSON, the last line that the process prints."""
+    """Encode the policy's score-cache lookups, counted by result, as the JSON line that the process
+    prints last.
+    """
     cache = policy.choose if isinstance(policy, InTurn) else None
     return msgspec.json.encode(
         _LastLine(cache.looks if isinstance(cache, CacheScheduler) else None)
@@ -71,7 +73,9 @@ def encode_lookups(policy: Policy) -> bytes:
 
 
 def decode_lookups(line: bytes) -> dict[Why, int] | None:
-    """Return the score-cache lookups by outcome from the process's last line; otherwise None."""
+    """Decode the score-cache lookups, counted by result, from the process's last output line; None
+    if absent.
+    """
     try:
         return msgspec.json.decode(line, type=_LastLine).score_cache_looks
     except msgspec.DecodeError:
@@ -79,7 +83,7 @@ def decode_lookups(line: bytes) -> dict[Why, int] | None:
 
 
 async def _run(kubeconfig: Path, name: str) -> None:
-    """Run the scheduler until SIGTERM."""
+    """Run the scheduler process with the baseline policy until SIGTERM."""
     clock, stopped = SystemClock(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with await KubernetesCluster.connect(kubeconfig) as server:

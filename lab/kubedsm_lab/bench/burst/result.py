@@ -68,7 +68,8 @@ _RATIOS = {
 
 
 def summarize_times(seconds: Sequence[float], pods: int) -> dict[str, float]:
-    """Return mean, quantiles and maximum of the times in ms, and the number of `missing` pods.
+    """Return mean, quantiles and maximum of the pods' times in ms, and the number of pods without a
+    time (`missing`).
 
     `seconds` has one time per observed pod; the other ones of `pods` are missing. Quantile p is
     interpolated linearly at rank (n - 1) p. Without any time there is only `missing`.
@@ -82,7 +83,8 @@ def summarize_times(seconds: Sequence[float], pods: int) -> dict[str, float]:
 
 
 def summarize_evenness(amounts: Sequence[float]) -> dict[str, float]:
-    """Return evenness statistics of the amounts per node; at least one amount is not 0.
+    """Return statistics on how evenly an amount, such as pods, is spread over nodes; at least one
+    node has a nonzero amount.
 
     `std` is the population's, `cv` std / mean. `jain` is Jain's fairness index, (sum x)^2 / (n sum
     x^2): 1 if all nodes have the same, 1 / n if one node has everything. cv = sqrt(1 / jain - 1).
@@ -102,7 +104,7 @@ def summarize_evenness(amounts: Sequence[float]) -> dict[str, float]:
 
 @attrs.frozen(slots=True)
 class Round:
-    """Measurements of one burst, and the pods placed on each node."""
+    """Measurements of one burst under one scheduler, and the number of pods placed on each node."""
 
     figures: Figures
     #: by node
@@ -111,7 +113,7 @@ class Round:
 
 @attrs.frozen
 class Side:
-    """Measurements of one scheduler over all rounds."""
+    """Measurements of one scheduler in all rounds of the burst benchmark."""
 
     scheduler: str
     rounds: Sequence[Round]
@@ -124,7 +126,8 @@ class Side:
         return _medians(each.figures for each in self.rounds)
 
     def ratios_to(self, other: "Side") -> Figures:
-        """Return the median ratio of this scheduler's measurements to another's.
+        """Return this scheduler's measurements relative to another scheduler's: the median ratio
+        over the rounds, by name.
 
         Ratios are taken round by round, since both bursts of a round run close together in time.
         """
@@ -140,7 +143,7 @@ class Side:
 
     @property
     def fullest_nodes(self) -> dict[str, float]:
-        """Return the pods on the fullest node, as the mean over the rounds."""
+        """Return the number of pods on the node with the most pods, as the mean over the rounds."""
         mean = {
             node: fmean(each.pods[node] for each in self.rounds) for node in self.rounds[0].pods
         }
@@ -148,8 +151,8 @@ class Side:
 
     @property
     def cache_use(self) -> dict[str, Any] | None:
-        """Return the score cache's full scoring passes, hit rate and lookup outcomes, over all
-        rounds.
+        """Return score-cache statistics of all rounds: lookups that needed a full scoring pass, hit
+        rate, and lookups by result.
         """
         if self.lookups is None:
             return None
@@ -171,7 +174,9 @@ def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
 
 @attrs.frozen
 class BurstResult:
-    """Results of all schedulers; tables compare the first scheduler with the others."""
+    """Results of the burst benchmark for all schedulers; the tables compare the first scheduler
+    with each other one.
+    """
 
     pods: int
     nodes: int
@@ -210,7 +215,9 @@ def _round_figures(figures: Figures) -> dict[str, float]:
 
 
 def standings(result: BurstResult) -> list[Standing]:
-    """Rank the schedulers by each measurement, without the bare loop, which makes no decisions."""
+    """Rank the schedulers by each measurement, except the bare loop, which binds without any
+    decision.
+    """
     sides = [side for side in result.sides if side.scheduler != bare_loop.NAME]
     return [
         Standing(

@@ -1,4 +1,4 @@
-"""Bursts of pods on any cluster, under alternating schedulers.
+"""Runner of the burst benchmark on any cluster: bursts of pods under alternating schedulers.
 
 Each burst is a separate Deployment, scaled from 0 to all replicas at once and deleted before the
 next burst. Source: the burst benchmark of the rotating-score-cache paper. Times of creation, bind
@@ -56,7 +56,9 @@ class Plan:
     pause: float = 0.0
 
     def orders(self) -> Iterator[Sequence[str]]:
-        """Yield the order of the schedulers in each round, rotated by one per round."""
+        """Yield the order in which the schedulers run in each round, rotated by one position per
+        round.
+        """
         for number in range(self.rounds):
             first = number % len(self.schedulers)
             yield (*self.schedulers[first:], *self.schedulers[:first])
@@ -70,7 +72,8 @@ async def run(
     plan: Plan,
     alone: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BurstResult:
-    """Run all rounds in a temporary namespace, which is deleted in any case.
+    """Create bursts of pods for each scheduler and round in a temporary namespace, and return the
+    measurements. The namespace is always deleted.
 
     The context manager `alone` pauses the other schedulers. Raises ClusterError, and TimeoutError
     if no pod of a burst is bound, or if deleted pods remain.
@@ -106,7 +109,9 @@ async def run(
 
 @attrs.define
 class Sightings:
-    """Pod states observed by the watch: first time created, bound and Ready; latest state."""
+    """Pods as observed by the watch: times of creation, bind and readiness, and the latest state of
+    each.
+    """
 
     clock: Clock
     created: dict[Uid, float] = attrs.field(factory=dict, init=False)

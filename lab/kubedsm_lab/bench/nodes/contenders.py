@@ -50,7 +50,8 @@ _ZONE = "topology.kubernetes.io/zone"
 def run(
     sizes: Sequence[int], pods: int, rounds: int, progressed: Callable[[], object]
 ) -> NodesResult:
-    """Run every contender on the same generated clouds, in rotating order.
+    """Schedule the same generated pods by kube-scheduler and KubeDSM at each percentage of scored
+    nodes, in rotating order.
 
     `sizes` are numbers of nodes; `progressed` is called after each run.
     """
@@ -90,7 +91,9 @@ class Instance:
     seed: int
 
     def build_mirror(self) -> ClusterMirror:
-        """Return a mirror of the nodes, each with a resident pod, and of the pending pods."""
+        """Return a cluster mirror with the generated nodes, one running pod on each, and the
+        pending pods.
+        """
         rng, mirror = random.Random(self.seed), ClusterMirror()
         for number in range(self.nodes):
             mirror.apply(NodeApplied(_cloud_node(number)))
@@ -125,7 +128,8 @@ def _resident_pod(number: int, rng: random.Random) -> Pod:
 
 @attrs.define
 class Searches:
-    """Statistics of node searches: how often each node was scored, and nodes scored per search.
+    """Statistics of node sampling: the number of searches that scored each node, and of nodes
+    scored per search.
 
     Nodes are numbered in the order of the search.
     """
@@ -140,21 +144,24 @@ class Searches:
         return cls(np.zeros(nodes, dtype=np.int64))
 
     def add(self, first: int, length: int) -> None:
-        """Record a search of `length` nodes that began at node `first` and wrapped around."""
+        """Record a search that scored `length` nodes, from node number `first` on, wrapping around
+        at the last node.
+        """
         self.counts[np.arange(first, first + length) % len(self.counts)] += 1
         self.lengths.append(length)
 
 
 @attrs.frozen
 class Decided:
-    """Result of one contender on one instance: bindings in order, node searches, and CPU ms."""
+    """Result of one scheduler on one generated cloud: bindings, node searches, and CPU ms."""
 
     bindings: Sequence[Binding]
     searches: Searches
     ms: float
 
     def summarize(self, before: Snapshot, pods: int) -> Round:
-        """Return the measurements of this round, per pod.
+        """Return the measurements of this result: CPU ms per pod, pending pods, scored nodes, mean
+        score and evenness.
 
         `before` is the cluster without the new pods; `pods` is the number of pending pods.
         """
@@ -170,7 +177,7 @@ class Decided:
 
 @attrs.frozen
 class Baseline:
-    """kube-scheduler's policy, which places one pod after another."""
+    """kube-scheduler's policy with percentageOfNodesToScore, placing pods one at a time."""
 
     percentage: int
     policy: str = KUBE_SCHEDULER
@@ -197,7 +204,7 @@ class Baseline:
 
 @attrs.frozen
 class Ours:
-    """KubeDSM's policy, which places batches of `batch` pods."""
+    """KubeDSM's policy with a percentage of scored nodes, placing pods in batches of `batch`."""
 
     percentage: int
     #: pods
@@ -228,7 +235,9 @@ class Ours:
 
 
 def contenders() -> list[Ours | Baseline]:
-    """Return both schedulers at each of PERCENTAGES."""
+    """Return KubeDSM and kube-scheduler, each with every percentage of scored nodes
+    in PERCENTAGES.
+    """
     return [side(percentage) for side in (Ours, Baseline) for percentage in PERCENTAGES]
 
 

@@ -1,4 +1,6 @@
-"""Results of the `nodes` benchmark: measurements by contender and cluster size, and tables."""
+"""Results of the `nodes` benchmark: measurements by scheduler, percentage of scored nodes and
+cluster size, with tables.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +43,9 @@ _ZONE = "topology.kubernetes.io/zone"
 
 @attrs.frozen(slots=True)
 class Round:
-    """Measurements of one contender on one generated cloud."""
+    """Measurements of one scheduler on one generated cloud: time, scores, and evenness over the
+    nodes.
+    """
 
     #: CPU milliseconds a pod
     ms: float
@@ -62,7 +66,9 @@ class Round:
 
 
 def summarize_bindings(before: Snapshot, bindings: Sequence[Binding]) -> dict[str, float]:
-    """Return mean score and evenness of the bindings, by field name of `Round`."""
+    """Return the mean score of the chosen nodes, and the evenness of pods over nodes and zones, by
+    field name of `Round`.
+    """
     on_nodes = Counter(binding.node for binding in bindings)
     nodes = summarize_evenness([on_nodes[name] for name in before.nodes])
     zone_of = {name: node.labels[_ZONE] for name, node in before.nodes.items()}
@@ -97,7 +103,9 @@ def _cpu_memory(amounts: Resources) -> tuple[int, int]:
 
 @attrs.frozen
 class Side:
-    """Measurements of one contender at one cluster size, over all rounds."""
+    """Measurements of one scheduler at one cluster size and percentage of scored nodes, over all
+    rounds.
+    """
 
     nodes: int
     policy: str
@@ -120,7 +128,7 @@ class Side:
 
     @property
     def is_fair(self) -> bool:
-        """Return True if the searches covered all nodes equally often, give or take one."""
+        """Return True if the scheduler scored all nodes equally often, give or take one search."""
         return all(each.most - each.least <= 1 for each in self.rounds)
 
     def as_json(self) -> dict[str, Any]:
@@ -131,7 +139,9 @@ class Side:
 
 @attrs.frozen
 class NodesResult:
-    """Results of all contenders at all cluster sizes."""
+    """Results of the `nodes` benchmark: all schedulers, percentages of scored nodes and cluster
+    sizes.
+    """
 
     pods: int
     rounds: int
@@ -143,7 +153,9 @@ class NodesResult:
         return list(dict.fromkeys(side.nodes for side in self.sides))
 
     def with_all_nodes(self, side: Side) -> Side:
-        """Return the results of the same scheduler at the same size that scored all nodes."""
+        """Return the results of the same scheduler and cluster size with 100% of the
+        nodes scored.
+        """
         key = side.nodes, side.policy, ALL
         return next(s for s in self.sides if (s.nodes, s.policy, s.percentage) == key)
 
@@ -166,7 +178,9 @@ class NodesResult:
 
 
 def standings(result: NodesResult) -> list[Standing]:
-    """Rank KubeDSM with default settings, and kube-scheduler with each percentage."""
+    """Rank KubeDSM, which scores all nodes, against kube-scheduler at each percentage of scored
+    nodes.
+    """
     ours = f"{KUBEDSM}, p = {ALL}"
     return [
         Standing(

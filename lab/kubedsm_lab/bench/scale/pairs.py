@@ -44,7 +44,9 @@ _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 
 @attrs.frozen(slots=True)
 class Pair:
-    """CPU cost of KubeDSM and of an alternative: median milliseconds, and the median ratio."""
+    """Comparison of one operation in KubeDSM and in an alternative implementation: median CPU ms of
+    both, and their median ratio.
+    """
 
     what: str
     rounds: int
@@ -66,7 +68,8 @@ class Pair:
 
 
 def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
-    """Measure one cluster size; with `seconds`, also a scheduler process for that long.
+    """Measure the operations at one cluster size and return the report; with `seconds`, also run a
+    scheduler process for that long.
 
     Must not be called from a running event loop. Raises DisagreementError if two implementations
     differ, and the errors of `running.run`.
@@ -116,7 +119,8 @@ def compare(
     beside: Callable[[], T],
     between: Callable[[], object] = lambda: None,
 ) -> Pair:
-    """Time two implementations alternately; `between` runs before each round.
+    """Measure the CPU time of two implementations alternately; `between` is called before each
+    measurement.
 
     Raises DisagreementError if their results differ.
     """
@@ -188,7 +192,8 @@ def _encode_page(rng: random.Random, count: int) -> bytes:
 
 
 def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
-    """Compare decisions on each batch, then suggestions, with and without cached aggregates.
+    """Compare placement decisions on each batch, then migration suggestions, with and without the
+    mirror's cached aggregates.
 
     A pod event precedes each computation.
     """
@@ -225,7 +230,9 @@ def _decide_batch(waiting: list[Pod], seen: Snapshot) -> object:
 
 
 def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:
-    """Change the resourceVersion of successive pods, which influences no decision."""
+    """Update the resourceVersion of one pod of the mirror per iteration; the change influences no
+    decision.
+    """
     for version, pod in enumerate(itertools.cycle(mirror.pods()), 1):
         mirror.apply(PodApplied(attrs.evolve(pod, resource_version=str(version))))
         yield

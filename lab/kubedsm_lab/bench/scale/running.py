@@ -88,7 +88,7 @@ class _Binder:
             self._pending.put_nowait(event.pod)
 
     async def bind_pods(self) -> None:
-        """Bind pending pods until cancelled."""
+        """Bind pending pods to random nodes until cancelled."""
         while True:
             pod = await self._pending.get()
             await self.api.bind(pod.namespace, pod.name, pod.uid, self.rng.choice(self.nodes))
@@ -172,7 +172,9 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Return the report: measurements of the process and of its children (both lists)."""
+    """Build the report on the scheduler process; `resident` (MB) and `cpu_percent` list the process
+    first, then its children.
+    """
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
         "emulated": True,

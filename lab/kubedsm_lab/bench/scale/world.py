@@ -33,7 +33,9 @@ class Size:
 
 @attrs.frozen(slots=True)
 class Batch:
-    """Number of pending pods created at once, and of pod classes among them, one workload each."""
+    """Size of a batch: number of pending pods, and number of pod classes (workloads)
+    among these.
+    """
 
     pods: int
     classes: int
@@ -54,7 +56,9 @@ class Batch:
 
 
 def build_mirror(size: Size, seed: int = 1) -> ClusterMirror:
-    """Return a mirror with nodes of both tiers, and running pods of 8 classes on random nodes."""
+    """Return a mirror of a generated cluster: edge and cloud nodes, and running pods of 8 classes
+    on random nodes.
+    """
     rng, mirror = random.Random(seed), ClusterMirror()
     for number in range(size.nodes):
         mirror.apply(NodeApplied(_make_node(number)))
@@ -67,7 +71,9 @@ def build_mirror(size: Size, seed: int = 1) -> ClusterMirror:
 
 
 def without_aggregates(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without the mirror's aggregates, which are then computed on demand."""
+    """Return the snapshot without cached aggregates (counts of pods and free capacity), which are
+    then computed on demand.
+    """
     return attrs.evolve(snapshot, counted=None)
 
 

@@ -36,7 +36,8 @@ LONGEST_STALL = 8.0
 
 @attrs.define
 class FaultInjector:
-    """Fault injector of the soak: kills and pauses schedulers, and disturbs connections.
+    """Fault injector of the soak: kills and pauses scheduler processes, and disturbs their API
+    connections.
 
     Periods are in seconds; 0 disables the kind of fault.
     """
@@ -109,7 +110,7 @@ class FaultInjector:
                     tasks.create_task(line.stall(self.rng.uniform(1.0, LONGEST_STALL)))
 
     def _choose_leader(self) -> Scheduler:
-        """Return the scheduler that leads; a random one without a leader."""
+        """Return the scheduler that holds the Lease; a random scheduler if none leads."""
         leading = [each for each in self.schedulers if each.log.leading]
         return self.rng.choice(leading or self.schedulers)
 

@@ -1,4 +1,5 @@
-"""Check for leftovers of a soak, after tenants stop and after all namespaces are deleted.
+"""Check of a soak for leftovers (labels, reservations, processes), after tenants stop and after all
+namespaces are deleted.
 
 Leftovers are pending pods, migration labels, plans, reservations and orphaned processes.
 """
@@ -34,7 +35,9 @@ _FILLING_NAMESPACE = "room"
 
 @attrs.frozen(slots=True, kw_only=True)
 class Leftovers:
-    """Leftovers found: of the stopped tenants, then of the schedulers on an empty cluster."""
+    """Leftovers of a soak: pods and Deployments of stopped tenants, then reservations and work in
+    progress on an empty cluster.
+    """
 
     waiting: int = 0
     #: pods with a migration label or annotation
@@ -51,7 +54,7 @@ class Leftovers:
 
 @attrs.frozen
 class LeftoverCheck:
-    """Leftover check of a soak, run on the cluster once no tenant creates load."""
+    """Check for leftovers on a soak's cluster, run after the tenants have stopped creating load."""
 
     api: Api
     watch: PodWatch
@@ -59,7 +62,7 @@ class LeftoverCheck:
     clock: Clock
 
     async def find(self) -> Leftovers:
-        """Return the leftovers that remain after SETTLING seconds for each kind.
+        """Return the leftovers that remain after waiting SETTLING seconds for each category.
 
         Deletes all namespaces, then fills every node to verify that its capacity is free. Raises
         ClusterError.
@@ -104,7 +107,7 @@ class LeftoverCheck:
         return tuple(_compare_replicas(deployments, pods))
 
     async def _delete_namespaces(self) -> Collection[str]:
-        """Delete all temporary namespaces; return the remaining pods."""
+        """Delete all namespaces that the soak created; return the names of the pods that remain."""
         for found in (await self.api.get(f"{CORE}/namespaces"))["items"]:
             if found["metadata"]["name"] not in _PERMANENT_NAMESPACES:
                 await self.api.delete_namespace(found["metadata"]["name"])
@@ -121,7 +124,9 @@ class LeftoverCheck:
             await self.api.create(_FILLING_NAMESPACE, "pods", body)
 
     async def _list_unbound(self) -> Collection[str]:
-        """Return the nodes whose capacity-filling pod is still pending."""
+        """Return the capacity-filling pods (one per node) that are still pending, as capacity is
+        not free.
+        """
         return [
             pod["metadata"]["name"]
             for pod in await self.api.list_pods()
@@ -139,7 +144,9 @@ class LeftoverCheck:
 
 
 def nonzero_gauges(metrics: str) -> Iterator[str]:
-    """Yield the nonzero gauges of work in progress from metrics in Prometheus' text format."""
+    """Yield the nonzero gauges of work in progress (such as queued pods) from metrics in
+    Prometheus' text format.
+    """
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             if sample.name in _IN_PROGRESS and sample.value:

@@ -33,7 +33,9 @@ class _Connection:
 
 
 class Line:
-    """TCP proxy in front of a server's URL; listens while its context is entered."""
+    """TCP proxy in front of an API server's URL, listening while its context is entered, that can
+    disturb the connections.
+    """
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._server_url = URL(url)
@@ -59,7 +61,7 @@ class Line:
         await self._listening.wait_closed()
 
     def write_kubeconfig(self, source: Path, target: Path) -> Path:
-        """Write a copy of the server's kubeconfig with the proxy's URL."""
+        """Write a copy of the API server's kubeconfig in which the server's URL is the proxy's."""
         document = orjson.loads(source.read_bytes())
         for named in document["clusters"]:
             named["cluster"]["server"] = self.url
@@ -67,13 +69,13 @@ class Line:
         return target
 
     def cut(self) -> None:
-        """Reset every connection on both sides."""
+        """Reset (RST) all proxied TCP connections, towards the client and towards the server."""
         for connection in self._connections:
             _reset_connection(connection.client)
             _reset_connection(connection.server)
 
     def break_off(self) -> None:
-        """Truncate the next response, or chunk of a watch, on each connection."""
+        """Truncate the next response, or the next chunk of a watch, on each proxied connection."""
         for connection in self._connections:
             connection.breaks_off = True
 
@@ -115,7 +117,7 @@ class Line:
         requests: asyncio.StreamReader,
         responses: asyncio.StreamReader,
     ) -> None:
-        """Forward bytes in both directions until either side ends."""
+        """Forward bytes between client and server in both directions until either side closes."""
         async with asyncio.TaskGroup() as tasks:
             to_server = self._forward_bytes(requests, connection.server, lambda: False)
             to_client = self._forward_bytes(
@@ -138,7 +140,9 @@ class Line:
                 await to.drain()
 
     async def _read_chunk(self, source: asyncio.StreamReader) -> bytes:
-        """Return the next bytes from the source; empty at the end, or if reset during a stall."""
+        """Return the next bytes of a proxied connection; empty at the end, or if the connection is
+        reset during a stall.
+        """
         data = await source.read(_CHUNK)
         await self._flows.wait()
         return b"" if source.exception() is not None else data

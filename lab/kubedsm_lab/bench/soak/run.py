@@ -1,4 +1,5 @@
-"""`kubedsm bench soak`: ordinary tenants, then an odd tenant and fault injection next to them.
+"""`kubedsm bench soak`: ordinary tenants alone, then with an odd tenant and fault injection next to
+them.
 
 The emulated API server and each scheduler are separate processes. At first only ordinary tenants
 run, to measure usual waiting times. Then the odd tenant and fault injection start. Fault injection
@@ -68,7 +69,9 @@ class SoakShape:
 
     @property
     def calm(self) -> float:
-        """Return the seconds without faults: before the first one, and after the last one."""
+        """Return the seconds without injected faults at the beginning of the soak, and again at its
+        end.
+        """
         calm = _CALM * self.seconds
         return min(calm, _CALM_SECONDS) if self.is_harmed else calm
 

@@ -54,7 +54,7 @@ class OrdinaryTenants:
     _namespaces: list[str] = attrs.field(factory=list, init=False)
 
     async def run(self) -> None:
-        """Create load until cancelled."""
+        """Create, scale and delete Deployments and namespaces until cancelled."""
         for _ in range(_NAMESPACES):
             await self._add_namespace()
         async with asyncio.TaskGroup() as tasks:
@@ -102,7 +102,9 @@ class OrdinaryTenants:
 
 @attrs.define
 class OddTenant:
-    """Tenant that creates extreme but valid objects, wave after wave."""
+    """Tenant that creates valid but extreme objects, such as unschedulable pods, in successive
+    waves.
+    """
 
     api: Api
     clock: Clock
@@ -117,11 +119,11 @@ class OddTenant:
 
     @property
     def asked(self) -> int:
-        """Return the most pods that exist at a time: two waves overlap."""
+        """Return the maximum number of the odd tenant's pods at any time, as two waves overlap."""
         return 2 * len(self.ways) * self.pods
 
     async def run(self) -> None:
-        """Create and delete waves until cancelled."""
+        """Create and delete waves of extreme pods until cancelled."""
         await self.api.create_namespace(ODD_NAMESPACE)
         budget = {"selector": {"matchLabels": _PROTECTED}, "maxUnavailable": 0}
         await self._create_object(
@@ -154,7 +156,9 @@ class OddTenant:
 
 @attrs.frozen
 class Wave:
-    """Odd pods created at once; `node` is the nodeName of pods that are created already bound."""
+    """Pods that the odd tenant creates together; `node` is the nodeName of pods that are created
+    already bound.
+    """
 
     number: int
     pods: int

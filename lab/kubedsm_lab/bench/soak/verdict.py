@@ -1,4 +1,4 @@
-"""Verdict of a soak: the scheduler's guarantees, checked against the observations."""
+"""Verdict of a soak: each guarantee of the scheduler, checked against the recorded observations."""
 
 import math
 import statistics
@@ -42,7 +42,9 @@ class Guarantee:
 
 @attrs.frozen(kw_only=True)
 class SoakResult:
-    """Observations of a soak, and the guarantees derived; times are of the monotonic clock."""
+    """Observations of a soak, from which the scheduler's guarantees are checked; times are in
+    seconds on the monotonic clock.
+    """
 
     started: float
     #: start of the odd tenant and of fault injection
@@ -137,7 +139,7 @@ class SoakResult:
         yield Guarantee("stops", "the scheduler ends on SIGTERM", measured, in_time)
 
     def _check_ends(self) -> Guarantee:
-        """Check that no scheduler exits by itself.
+        """Check that no scheduler process exits by itself, as opposed to an injected kill.
 
         Injected kills do not count, nor exits after another replica acquired the Lease.
         """
@@ -168,7 +170,9 @@ class SoakResult:
         return Latency.of([w.seconds for w in self.waits if since <= w.created < until])
 
     def _fifth_bounds(self, number: int) -> tuple[float, float]:
-        """Return start and end of one fifth of the disturbed time, with odd tenant or faults."""
+        """Return start and end of the `number`-th fifth of the time with odd tenant and faults, in
+        seconds.
+        """
         until = self.unharmed_since
         fifth = (until - self.odd_since) / _FIFTHS
         since = self.odd_since + number * fifth
@@ -186,7 +190,8 @@ class SoakResult:
         return Guarantee("moves", "migrations go on", measured, later >= usual / FEWER_MOVES)
 
     def _check_memory(self) -> Guarantee:
-        """Check that memory does not grow: compare the last fifth with the second.
+        """Check that the scheduler's memory does not grow, comparing the last fifth of the
+        disturbed time with the second.
 
         The first fifth fills caches. Under fault injection processes die early; then the first and
         the last fifth are compared at equal process ages.

@@ -1,4 +1,4 @@
-"""Random batches and clusters that exceed the exact-search limit."""
+"""Random batches of pods and random clusters that exceed the exact-search limit."""
 
 import itertools
 import random
@@ -85,24 +85,30 @@ class _Service:
 
 
 def batches(seed: int) -> Iterator[Instance]:
-    """Yield random batches without end: 4 to 12 workloads, requesting 90% to 150% of capacity."""
+    """Yield random batches of pending pods endlessly: 4 to 12 workloads that request 90% to 150% of
+    the capacity.
+    """
     generated = (_generate_batch(f"batch {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_placements, generated)
 
 
 def crowded(seed: int) -> Iterator[Instance]:
-    """Yield random clusters without end: 9 to 16 workloads with pods on random nodes."""
+    """Yield random full clusters endlessly: 9 to 16 workloads whose pods run on random nodes."""
     generated = (_generate_cluster(f"crowded {seed}.{number}") for number in itertools.count())
     return filter(_has_too_many_moves, generated)
 
 
 def ruled(seed: int) -> Iterator[Instance]:
-    """Yield random batches without end, with affinity or spread rules among some pods."""
+    """Yield random batches of pending pods endlessly, with affinity or topology spread rules among
+    some pods.
+    """
     return map(_add_rules, batches(seed))
 
 
 def _has_too_many_placements(instance: Instance) -> bool:
-    """Return whether the exact search of `make_decision` exceeds its bounds."""
+    """Return whether the batch has more placements than the exact search of `make_decision`
+    enumerates.
+    """
     snapshot = instance.snapshot
     edge, cloud = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
     fragmentation = Fragmentation(mix=request_mix(snapshot))
@@ -113,7 +119,9 @@ def _has_too_many_placements(instance: Instance) -> bool:
 
 
 def _has_too_many_moves(instance: Instance) -> bool:
-    """Return whether the exact search of `suggest` exceeds its bounds."""
+    """Return whether the cluster has more possible migrations than the exact search of `suggest`
+    enumerates.
+    """
     snapshot, bounds = instance.snapshot, SUGGEST_BOUNDS
     fragmentation = Fragmentation(mix=request_mix(snapshot))
     gains = Gains.of(snapshot, instance.promises, instance.objective)
@@ -230,7 +238,9 @@ def _build_instance(
 
 
 def _draw_creation(rng: random.Random) -> float:
-    """Return a random creation time in seconds, recent enough that age gives no precedence."""
+    """Return a random creation time of a pending pod in seconds, recent enough that waiting time
+    gives no precedence.
+    """
     return rng.uniform(1.0, 50.0)
 
 

@@ -46,7 +46,7 @@ _Terms = dict[int, int]
 
 @attrs.frozen(slots=True)
 class Reach:
-    """Value of one objective: the best found, and a proven upper bound."""
+    """Result of the oracle for one objective: the best value found, and a proven upper bound."""
 
     found: float
     bound: float
@@ -58,7 +58,9 @@ class Reach:
 
 @attrs.frozen(slots=True)
 class Best:
-    """Optimal result of the oracle: pods placed and QoS scores by priority, and target nodes."""
+    """Optimum according to the oracle: pods placed and QoS scores by priority level, and target
+    nodes of migrated pods.
+    """
 
     #: pods placed, highest priority first; empty if no pod is pending
     placed: tuple[Reach, ...]
@@ -73,7 +75,8 @@ class Best:
 
 
 def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool = False) -> Best:
-    """Find the optimal placement of a batch: most pods by priority, then the highest QoS score.
+    """Find the optimal placement of a batch by an integer programme (MIP): most pods by priority
+    level, then the highest QoS score.
 
     `plain` disables HiGHS' presolve, for a second opinion. Raises TimeoutError if nothing is found.
     """
@@ -107,7 +110,8 @@ def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool
 
 
 def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:
-    """Find the migrations that maximise the QoS score, within the limits if given.
+    """Find the migrations that maximise the QoS score by an integer programme (MIP), within the
+    migration limits if given.
 
     Capacity is checked after all migrations: make-before-break may not be possible. Raises
     TimeoutError if nothing is found.
@@ -146,7 +150,7 @@ def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float 
 
 
 class _Model:
-    """Integer program under construction: variables and linear constraints."""
+    """Integer programme (MIP) under construction: integer variables and linear constraints."""
 
     def __init__(self) -> None:
         self._rows = Rows()
@@ -193,7 +197,8 @@ class _Model:
     def maximise(
         self, goals: Sequence[_Terms], seconds: float, *, plain: bool = False
     ) -> tuple[list[tuple[int, int]], Ints]:
-        """Maximise the objectives in lexicographic order; earlier ones keep their optimal values.
+        """Maximise several objectives in lexicographic order: each is fixed at its optimum before
+        the next is maximised.
 
         Returns (value, upper bound) per objective, and the values of the variables.
         """
@@ -229,10 +234,14 @@ def _without_rules(pod: Pod) -> Pod:
 def _add_rules(
     model: _Model, snapshot: Snapshot, rules: SchedulingRules, numbers: Mapping[NodeName, int]
 ) -> None:
-    """Add the constraints of a pod class's affinity and spread rules among its own pending pods."""
+    """Add the linear constraints for a pod class's affinity and spread rules among the pending pods
+    of this class.
+    """
 
     def list_domains(key: str) -> list[_Terms]:
-        """Return the pods of the class per topology domain, as linear terms."""
+        """Return, for each topology domain, the number of the class's pods there as a sum of
+        variables.
+        """
         found: dict[str, _Terms] = defaultdict(dict)
         for name, node in snapshot.nodes.items():
             found[node.labels[key]] |= _sum_terms([numbers[name]] if name in numbers else [])
@@ -260,8 +269,8 @@ def _add_flow(
     here: Mapping[NodeName | None, int],
     total: int,
 ) -> tuple[int, int, int]:
-    """Add variables for the pods of a class that migrate within the edge, to the edge, to the
-    cloud.
+    """Add variables for the numbers of a class's pods that migrate within the edge, from cloud to
+    edge, and from edge to cloud; return these.
     """
     within, to_edge, to_cloud = (model.add_variable(total) for _ in range(3))
     departures: dict[Tier | None, _Terms] = defaultdict(dict)
@@ -288,7 +297,9 @@ def _score_terms(
     numbers: Mapping[_Kind, Mapping[NodeName, int]],
     kinds: Mapping[_Kind, Sequence[Pod]],
 ) -> list[_Terms]:
-    """Return the objective terms of the QoS score, by priority, with running and pending pods."""
+    """Return the QoS score of running and pending pods as linear terms, one sum per
+    priority level.
+    """
     shares = instance.snapshot.census.shares
     edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}
     levels: dict[Workload, int] = {}

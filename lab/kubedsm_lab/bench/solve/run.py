@@ -40,7 +40,9 @@ _ORACLE_SECONDS = 60.0
 
 @attrs.frozen
 class Task:
-    """Instance to solve, with the solver's limits per program and the oracle's limit in seconds."""
+    """Instance to solve (batch or cluster), with the solver's time and node limits and the oracle's
+    limit in seconds.
+    """
 
     instance: Instance
     seconds: float = math.inf
@@ -55,7 +57,9 @@ class Task:
 def tasks(
     number: int, seed: int, *, seconds: float, nodes: int | None
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """Return `number` batches, half as many with rules among pods, and half as many clusters."""
+    """Return three lists of instances to solve: `number` batches, half as many batches with rules
+    among pods, and half as many clusters.
+    """
 
     def first(count: int, instances: Iterator[Instance]) -> list[Task]:
         chosen = itertools.islice(instances, count)
@@ -85,7 +89,8 @@ def run(
 
 
 def place(task: Task) -> Placed:
-    """Place a batch by every algorithm and by the oracle.
+    """Place one batch with solver, without solver, by kube-scheduler and by the oracle; return all
+    placements.
 
     Raises DisagreementError for an infeasible decision, or one better than the optimum.
     """
@@ -115,7 +120,8 @@ def place(task: Task) -> Placed:
 
 
 def move(task: Task) -> Moved:
-    """Suggest migrations on a cluster by every algorithm and by the oracle.
+    """Suggest migrations on one cluster with solver, without solver and by the oracle; return the
+    gains of QoS score.
 
     Raises DisagreementError for infeasible suggestions, or ones better than the optimum.
     """
@@ -141,7 +147,9 @@ def move(task: Task) -> Moved:
 
 
 def _move_repeatedly(task: Task, way: Way) -> Moves:
-    """Apply successive suggestions until none is left; return the gains of QoS score."""
+    """Apply one algorithm's migration suggestions until none is left; return the gains of QoS
+    score.
+    """
     instance = task.instance
     snapshot = instance.snapshot
     scores = _qos_by_priority(instance, snapshot.census.shares)
@@ -159,7 +167,8 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
 
 
 def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
-    """Apply one suggestion; return the new snapshot and an upper bound of the gain.
+    """Apply one migration suggestion; return the new snapshot and an upper bound of the gain in QoS
+    score.
 
     Without migrations the same snapshot object is returned.
     """
@@ -185,7 +194,8 @@ def _allow_any(_: Pod) -> None:
 
 
 def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> Snapshot:
-    """Return the snapshot after the make-before-break legs of a suggestion, in order.
+    """Return the snapshot after a suggestion's migration steps, performed in order and
+    make-before-break.
 
     Raises DisagreementError for an infeasible leg, or for more legs than allowed.
     """
@@ -203,7 +213,9 @@ def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> S
 
 
 def place_with(policy: Policy, instance: Instance) -> Standing:
-    """Place the batch by one policy. Raises DisagreementError for an infeasible binding."""
+    """Place the batch by one scheduling policy and measure the result. Raises DisagreementError for
+    an infeasible binding.
+    """
     snapshot, rng = instance.snapshot, random.Random(instance.name)
     decision, seconds = measure_cpu(partial(policy.place, snapshot, instance.batch, rng))
     room = Room.of(snapshot)
@@ -224,7 +236,9 @@ def place_with(policy: Policy, instance: Instance) -> Standing:
 
 
 def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, ...]:
-    """Return the QoS scores of the batch's workloads (or of all), highest priority first."""
+    """Return the QoS scores of the batch's workloads, or of all workloads without a batch, one per
+    priority level, highest first.
+    """
     pods = instance.batch or instance.snapshot.pods.values()
     by_level: dict[int, dict[Workload, Share]] = {}
     priorities = [(pod.workload, pod.pod_class.priority) for pod in pods]
@@ -238,7 +252,9 @@ def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tu
 
 
 def _is_better(standing: Standing, best: Best) -> bool:
-    """Return whether a placement exceeds the oracle's upper bounds, in lexicographic order."""
+    """Return whether a placement's pod counts and QoS scores exceed the oracle's upper bounds, in
+    lexicographic order.
+    """
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if abs(value - reach.bound) > ROUNDING:
@@ -247,7 +263,8 @@ def _is_better(standing: Standing, best: Best) -> bool:
 
 
 def _check_decision(instance: Instance, standing: Standing, best: Best) -> None:
-    """Check a decision against the oracle: not above the bound, and optimal if claimed so.
+    """Check a placement against the oracle: not above the upper bound, and not below the optimum if
+    claimed to be proven.
 
     Raises DisagreementError.
     """
@@ -263,7 +280,7 @@ def _check_decision(instance: Instance, standing: Standing, best: Best) -> None:
 
 
 def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
-    """Check that a decision's claimed gap to the optimum is large enough for the oracle's value.
+    """Check that the optimality gap claimed by a decision covers the oracle's best value.
 
     Only the first unproven objective is checked. Raises DisagreementError.
     """
@@ -282,7 +299,7 @@ def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
 
 
 def _measure_oracle(work: Callable[[], T]) -> tuple[T, float]:
-    """Call the oracle; return its result and the CPU seconds, including solver processes.
+    """Call the oracle; return its result and the CPU seconds used, solver processes included.
 
     The CPU of a solver process killed meanwhile is not counted.
     """

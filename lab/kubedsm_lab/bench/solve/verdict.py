@@ -14,7 +14,9 @@ from kubedsm_lab.bench.solve.oracle import ROUNDING, Best
 
 
 class Way(enum.StrEnum):
-    """Algorithm under comparison."""
+    """Algorithm under comparison: with solver, without solver, kube-scheduler, or the oracle's best
+    migrations.
+    """
 
     SOLVED = "solver"
     UNSOLVED = "no solver"
@@ -44,7 +46,9 @@ _Rows = dict[str, dict[str, float]]
 
 @attrs.frozen(slots=True)
 class Standing:
-    """Placement of a batch by one algorithm: pods placed, QoS scores, proof and CPU seconds."""
+    """Result of placing a batch by one algorithm: pods placed, QoS scores, proof of optimality and
+    CPU seconds.
+    """
 
     #: pods, highest priority first
     placed: tuple[int, ...]
@@ -60,7 +64,7 @@ class Standing:
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Placements of one batch by all algorithms, and by the oracle."""
+    """Placements of one batch by all algorithms under comparison and by the oracle."""
 
     name: str
     pods: int
@@ -73,16 +77,20 @@ class Placed:
     oracle_seconds: float
 
     def is_not_fewer(self, way: Way) -> bool:
-        """Return whether the algorithm placed at least the pods of kube-scheduler, by priority."""
+        """Return whether the algorithm placed at least as many pods as kube-scheduler, compared by
+        priority level.
+        """
         return self.ways[way].placed >= self.ways[Way.KUBE_SCHEDULER].placed
 
     def is_most(self, way: Way) -> bool:
-        """Return whether the algorithm placed the pods of the optimum, by priority."""
+        """Return whether the algorithm placed as many pods as the optimum, compared by priority
+        level.
+        """
         return self.ways[way].placed >= tuple(int(reach.found) for reach in self.best.placed)
 
     def qos_part(self, way: Way) -> float:
-        """Return the achieved part of the optimal QoS gain, at the first priority below the
-        optimum.
+        """Return the achieved proportion (0..1) of the optimal gain in QoS score, at the first
+        priority level below the optimum.
         """
         for before, got, reach in zip(self.before, self.ways[way].qos, self.best.qos, strict=True):
             if reach.found - got > ROUNDING:
@@ -92,7 +100,7 @@ class Placed:
 
 @attrs.frozen(slots=True)
 class Moves:
-    """Gains of QoS score by one algorithm's successive suggestions on one cluster."""
+    """Gains of QoS score from one algorithm's successive migration suggestions on one cluster."""
 
     #: by the first suggestion, and by all
     first: float
@@ -110,7 +118,9 @@ class Moves:
 
 @attrs.frozen(slots=True)
 class Moved:
-    """Migrations on one cluster by all algorithms, and the optimal gains."""
+    """Migrations on one cluster by all algorithms under comparison, and the oracle's optimal gains
+    of QoS score.
+    """
 
     name: str
     workloads: int
@@ -130,7 +140,7 @@ class Moved:
 
 @attrs.frozen
 class SolveResult:
-    """Results of all batches, batches with rules among pods, and clusters."""
+    """Results of the `solve` benchmark: batches, batches with rules among pods, and clusters."""
 
     placed: Sequence[Placed]
     ruled: Sequence[Placed]
@@ -214,6 +224,6 @@ def _mean_and_least(name: str, parts: Sequence[float]) -> dict[str, float]:
 
 
 def _summarize_effort(decisions: Iterable[tuple[bool, float]]) -> dict[str, float]:
-    """Return the number of proven decisions, and mean and maximum CPU seconds."""
+    """Return the number of decisions proven optimal, and their mean and maximum CPU seconds."""
     proven, seconds = zip(*decisions, strict=True)
     return {"proven": sum(proven), "seconds": fmean(seconds), "secondsMost": max(seconds)}

@@ -89,7 +89,8 @@ class Access:
 
     @classmethod
     def enforced(cls, api: ApiServer, token: str) -> Self:
-        """Return an enforcing Access of a new cluster, and create its bootstrap roles.
+        """Create the bootstrap roles of a new cluster, and return an Access that authorizes every
+        request by RBAC.
 
         The bearer of `token` is the cluster administrator.
         """

@@ -45,7 +45,9 @@ class Update:
 
 
 class Policy:
-    """ValidatingAdmissionPolicy with compiled expressions; an error in an expression denies."""
+    """ValidatingAdmissionPolicy with compiled CEL expressions; an expression that fails to evaluate
+    denies the update.
+    """
 
     def __init__(self, spec: Object) -> None:
         # Imported on demand: importing takes 0.1 s, and few clusters have policies.
@@ -65,7 +67,9 @@ class Policy:
         ]
 
     def denials(self, update: Update) -> list[str]:
-        """Return the messages of the validations that deny the update."""
+        """Return the messages of the policy's validations that deny the update; empty
+        if all pass.
+        """
         celpy = self._celpy
         known: dict[str, Any] = {
             name: celpy.json_to_cel(value) for name, value in update.variables().items()

@@ -93,13 +93,13 @@ class RbacObjects:
         return self.store.list(CLUSTER_ROLE_BINDINGS)
 
     def role(self, namespace: str, name: str) -> Object | None:
-        """Return a Role, or a ClusterRole for an empty namespace."""
+        """Return the Role with this namespace and name; for an empty namespace, the ClusterRole."""
         return self.store.get(ROLES if namespace else CLUSTER_ROLES, namespace, name)
 
 
 @attrs.frozen
 class _Grant:
-    """Role that a binding grants to the user."""
+    """Role granted to a user: the binding, the matching subject, and the role if present."""
 
     binding: Object
     subject: Object
@@ -108,7 +108,7 @@ class _Grant:
 
 
 def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
-    """Authorize the request if a rule of any role bound to the user matches."""
+    """Authorize a request by RBAC: allowed if a rule of any role bound to the user matches."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
     missing: list[str] = []
@@ -136,7 +136,9 @@ def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
 
 
 def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
-    """Return the 403 (Forbidden) error in kube-apiserver's words."""
+    """Return the 403 (Forbidden) error for a request that RBAC denies, in
+    kube-apiserver's words.
+    """
     why = f": {decision.reason}" if decision.reason else ""
     subject = f'User "{user.name}" cannot {request.verb}'
     if request.path:

@@ -37,7 +37,7 @@ class Cache:
         self.close = api.store.subscribe(self._apply)
 
     def on(self, resource: Resource, handler: Handler) -> None:
-        """Register a handler for all changes of the resource's objects."""
+        """Register a handler that is called with every change of the resource's objects."""
         self._handlers[resource.plural].append(handler)
 
     def on_all(self, handler: Handler) -> None:
@@ -62,7 +62,7 @@ class Cache:
         return self._uids.get(reference["uid"]) if reference else None
 
     def dependents(self, uid: str) -> list[Entry]:
-        """Return all objects with an owner reference to the uid."""
+        """Return all cached objects with an owner reference to the given uid."""
         return list(self._rows.get(("owner", uid), {}).values())
 
     def list_controlled(self, resource: Resource, uid: str) -> list[Object]:
@@ -108,7 +108,9 @@ class Cache:
 
 
 def _index_keys(resource: Resource, obj: Object) -> Iterator[tuple[str, ...]]:
-    """Yield the index keys of an object: owners, controller (without one, namespace), and node."""
+    """Yield the keys under which the cache indexes an object: uids of owners, uid of the controller
+    or else the namespace, and node.
+    """
     for owner in owners_of(obj):
         yield "owner", owner["uid"]
     controller = controller_of(obj)

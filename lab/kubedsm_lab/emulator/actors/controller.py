@@ -52,7 +52,7 @@ class Timing:
 
 
 def is_relevant(change: ObjectChange) -> bool:
-    """Return whether workload controllers react to this change of a pod."""
+    """Return whether workload controllers must reconcile after this change of a pod."""
     before, after = change.previous, change.object
     return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
 
@@ -103,7 +103,7 @@ class Controller(ABC):
         """Move the object of the key towards its spec. Raise Requeue to retry later."""
 
     def follow(self, resource: Resource) -> None:
-        """Enqueue the key of each changed object of the resource."""
+        """Enqueue the key of each object of the resource when the object changes."""
         self.cache.on(resource, lambda change: self.enqueue(key_of(change.object)))
 
     def follow_with_pods(self, owners: Resource) -> None:
@@ -143,7 +143,7 @@ class Controller(ABC):
         return self.api.store.now()
 
     def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Store the object's new status, unless unchanged."""
+        """Store the new status of the object in the API server, unless unchanged."""
         if status == obj.get("status"):
             return obj
         return self.api.update(resource, {**obj, "status": status}, subresource="status")
@@ -161,7 +161,9 @@ class Controller(ABC):
             self._woken.set()
 
     def has_come(self, moment: float, key: Key) -> bool:
-        """Return whether a monotonic time has passed; if not, enqueue the key for that time."""
+        """Return whether a time on the monotonic clock has passed; if not, enqueue the key for
+        reconciliation at that time.
+        """
         left = moment - self.clock.monotonic()
         if left <= _EARLY:
             return True
@@ -169,11 +171,13 @@ class Controller(ABC):
         return False
 
     def has_passed(self, moment: float, key: Key) -> bool:
-        """Return whether a Unix time has passed; if not, enqueue the key for that time."""
+        """Return whether a Unix time has passed; if not, enqueue the key for reconciliation at that
+        time.
+        """
         return self.has_come(self.clock.monotonic() + moment - self.clock.wall(), key)
 
     def stop(self) -> None:
-        """Pause reconciling; keys are still enqueued."""
+        """Pause reconciling until restarted; keys are still added to the queue."""
         self._stopped = True
 
     def resume(self) -> None:

@@ -37,7 +37,9 @@ _PAUSE = 0.1
 
 @attrs.frozen
 class _NoTiers(Tiers):
-    """Tier lookup that gives every node the same tier, as kube-scheduler has none."""
+    """Tier lookup for the emulated kube-scheduler, which knows no edge and cloud: every node has
+    the tier cloud.
+    """
 
     def of(self, _: object) -> Tier:
         return Tier.CLOUD

@@ -77,7 +77,9 @@ class DeploymentController(Controller):
         self._report(key, rollout_status(family, self.now()))
 
     def _read(self, key: Key) -> Object:
-        """Return the latest Deployment, with the controller's own writes. Raises ApiError (404)."""
+        """Return the Deployment as stored, including the controller's own latest writes. Raises
+        ApiError (404).
+        """
         return self.cache.get(DEPLOYMENTS, key) or self.api.get(DEPLOYMENTS, *key)
 
     def _report_counts(self, key: Key) -> None:
@@ -180,7 +182,7 @@ class DeploymentController(Controller):
         )
 
     def _record_pause(self, deployment: Object) -> Object:
-        """Write to the Progressing condition whether the rollout is paused."""
+        """Update the reason of the Progressing condition when the rollout is paused or resumed."""
         reason = reason_of(condition_of(deployment, "Progressing"))
         paused = bool(deployment["spec"].get("paused"))
         if reason == "ProgressDeadlineExceeded" or paused == (reason == "DeploymentPaused"):
@@ -348,7 +350,9 @@ def rollout_status(family: rollout.Family, now: str) -> Object:
 
 
 def _is_resting(deployment: Object, status: Object) -> bool:
-    """Return whether no rollout runs; changes of pods then do not affect Progressing."""
+    """Return whether the Deployment has no rollout in progress, so that pod changes do not affect
+    the Progressing condition.
+    """
     available = reason_of(condition_of(deployment, "Progressing")) == "NewReplicaSetAvailable"
     return available and status.get("replicas", 0) == status.get("updatedReplicas", 0)
 

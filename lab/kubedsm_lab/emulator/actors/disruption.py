@@ -36,7 +36,9 @@ _DISRUPTION_TIMEOUT = 120.0
 
 
 class _NoScale(Exception):
-    """A pod's controller has no scale, so the budget's expected pods are unknown."""
+    """Error: the controller of a selected pod has no scale subresource, so the number of expected
+    pods is unknown.
+    """
 
 
 class DisruptionController(Controller):

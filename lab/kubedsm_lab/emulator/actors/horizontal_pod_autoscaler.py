@@ -48,7 +48,9 @@ class Policy(msgspec.Struct, rename="camel"):
     period_seconds: float
 
     def size(self, before: int, *, up: bool) -> int:
-        """Return the size that the scaling policy permits, given the size at its period's start."""
+        """Return the replicas that one scaling policy permits, given the replicas at the start of
+        the policy's period.
+        """
         if self.type == "Pods":
             return before + self.value if up else before - self.value
         if up:
@@ -84,7 +86,9 @@ class Behavior(msgspec.Struct, rename="camel"):
 
 @attrs.frozen
 class Verdict:
-    """Replicas after limiting, and reason and message of the ScalingLimited condition."""
+    """Desired replicas after limits or stabilisation, with reason and message of the resulting
+    condition.
+    """
 
     replicas: int
     held: bool
@@ -94,7 +98,9 @@ class Verdict:
 
 @attrs.frozen
 class ScalingHistory:
-    """Recent recommendations and scaling events of an autoscaler: (time in seconds, pods)."""
+    """Recent recommendations and scaling events of an autoscaler, each as (time in seconds, number
+    of pods).
+    """
 
     recommendations: tuple[tuple[float, int], ...] = ()
     #: positive for added pods
@@ -224,7 +230,7 @@ class HorizontalPodAutoscalerController(Controller):
         return min(max(verdict.replicas, least), most)
 
     def _proposal(self, hpa: Object, scale: Object, status: "_Status") -> Proposal:
-        """Return the largest replica proposal of the autoscaler's metrics.
+        """Return the largest number of replicas that any of the autoscaler's metrics proposes.
 
         While a metric is unavailable, the others may only add pods. Raises MetricUnavailable.
         """
@@ -272,7 +278,9 @@ class _Status:
 def stabilized(
     history: ScalingHistory, behavior: Behavior, now: float, current: int, desired: int
 ) -> Verdict:
-    """Limit the desired replicas by the recommendations within both stabilisation windows."""
+    """Limit the desired replicas by the recommendations within the stabilisation windows for
+    scaling up and down.
+    """
 
     def list_since(rules: Rules) -> list[int]:
         since = now - rules.stabilization_window_seconds
@@ -301,7 +309,9 @@ def limited(
     desired: int,
     bounds: tuple[int, int],
 ) -> Verdict:
-    """Limit the desired replicas by min and max replicas, and by the scaling policies' rates."""
+    """Limit the desired replicas by minReplicas, maxReplicas, and the rates of the scaling
+    policies.
+    """
     if desired != current:
         up = desired > current
         within, nearer, bound = (max, min, bounds[1]) if up else (min, max, bounds[0])

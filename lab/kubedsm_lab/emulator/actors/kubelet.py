@@ -33,7 +33,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 
 @attrs.frozen
 class Containers:
-    """Container state of a pod, as that of its first running container."""
+    """State of a pod's containers, represented by the first running container."""
 
     ready: bool = True
     restarts: int = 0
@@ -50,21 +50,23 @@ class ContainerRuntime:
     """Container runtime without processes: containers run as soon as started, and stop at once."""
 
     def begin(self, pod: Object, changed: Callable[[], None]) -> None:
-        """Start the pod's containers; call `changed` whenever `of` or `end` has a new result."""
+        """Start the pod's containers; `changed` is called whenever the container state or the
+        progress of stopping changes.
+        """
 
     def of(self, uid: str) -> Containers:  # noqa: ARG002 - runtimes with processes need it
-        """Return the state of the pod's containers."""
+        """Return the state of the pod's containers: readiness, restarts, waiting reason."""
         return UP
 
     def end(self, uid: str, grace: float) -> bool:  # noqa: ARG002 - as above
-        """Stop the containers within `grace` seconds; return whether they have stopped.
+        """Stop the pod's containers within `grace` seconds; return whether all have stopped.
 
         May be called again, also for an unknown pod; the earliest deadline counts.
         """
         return True
 
     def output(self, pod: Object, container: str) -> bytes | None:  # noqa: ARG002 - as above
-        """Return the container's log; None without a process."""
+        """Return the log of the pod's container; None if the container has no process."""
         return None
 
 
@@ -128,7 +130,9 @@ class Kubelet(Controller):
                 self.enqueue(key_of(pod))
 
     def serving(self) -> frozenset[str]:
-        """Return the uids of pods whose containers serve, whatever status is reported."""
+        """Return the uids of pods whose containers run and are ready, even if the reported status
+        is outdated.
+        """
         return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
 
     def reconcile(self, key: Key) -> None:
@@ -288,7 +292,9 @@ def _address_of(node: Object) -> str:
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
-    """Return the kubelet's conditions, then those of others (disruption, readiness gates)."""
+    """Return the pod's new conditions: those that the kubelet sets, then those of other writers
+    (disruption, readiness gates).
+    """
     names = [container["name"] for container in pod["spec"]["containers"]]
     unready = {
         "reason": "ContainersNotReady",

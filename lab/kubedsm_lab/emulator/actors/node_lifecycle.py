@@ -102,7 +102,9 @@ class NodeLifecycleController(Controller):
                 self.enqueue(key_of(pod))
 
     def _delete_orphans(self, node: str) -> None:
-        """Delete orphaned pods of a deleted node, in place of its kubelet."""
+        """Delete all pods bound to a deleted Node without grace period, in place of the node's
+        kubelet.
+        """
         due = self._lost.get(node)
         if due is None or not self.has_come(due, ("", node)):
             return
@@ -171,7 +173,8 @@ class NodeLifecycleController(Controller):
         return [*kept, *added]
 
     def _may_give_up(self, node: Object, *, again: bool) -> bool:
-        """Return whether the rate limit of the zone permits evicting the node's pods now.
+        """Return whether the eviction rate limit of the node's zone permits evicting the node's
+        pods now.
 
         With `again`, the node's pods are being evicted already.
         """

@@ -47,7 +47,8 @@ def claim(
     resource: Resource = PODS,
     eligible: Callable[[Object], bool] = lambda _: True,
 ) -> list[Object]:
-    """Release and adopt objects; return those of the resource that the owner now controls.
+    """Release the owner's objects that no longer match its selector, adopt matching orphans, and
+    return the objects now controlled.
 
     Raises ApiError (404, 409) if a patch is too late.
     """

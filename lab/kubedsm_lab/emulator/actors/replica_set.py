@@ -44,7 +44,9 @@ _BURST = 500
 
 @attrs.define
 class _SlowStart:
-    """Slow-start batch of a ReplicaSet: its size, and times of the outstanding responses."""
+    """Slow-start batch of a ReplicaSet's pod creations: number of pods, and times of the
+    outstanding API responses.
+    """
 
     #: number of pods in the batch that runs now
     size: int = 0
@@ -96,7 +98,9 @@ class ReplicaSetController(Controller):
         return None
 
     def _count_due(self, key: Key, missing: int) -> int:
-        """Return the number of pods to create now; enqueue the key for the remaining pods."""
+        """Return the number of missing pods to create now; enqueue the ReplicaSet's key to create
+        the remaining pods later.
+        """
         if self._pacing is None:
             return missing
         if missing <= 0:
@@ -188,7 +192,8 @@ _SHORTEST = -2
 
 
 def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
-    """Return the pods sorted by preference for deletion.
+    """Return the pods in the order in which a ReplicaSet deletes surplus pods, preferred victims
+    first.
 
     Unassigned before assigned, Pending before Unknown before Running, not ready before ready, lower
     deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter time,

@@ -21,7 +21,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def canonical(value: Any) -> Any:
-    """Remove empty values from a template, so that an empty and an absent map compare equal."""
+    """Remove empty values from a pod template, so that an empty map equals an absent one."""
     if isinstance(value, dict):
         return {k: kept for k, v in value.items() if (kept := canonical(v)) not in _EMPTY}
     if isinstance(value, list):
@@ -33,7 +33,9 @@ _EMPTY: tuple[Any, ...] = (None, {}, [])
 
 
 def template_hash(template: Any, collisions: int = 0) -> str:
-    """Return the pod-template-hash label; `collisions` changes the hash after a collision."""
+    """Return the pod-template-hash label of a template; a higher `collisions` count gives another
+    hash.
+    """
     text = json.dumps([canonical(template), collisions], sort_keys=True, separators=(",", ":"))
     number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
     return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
@@ -45,7 +47,9 @@ def wanted(obj: Object) -> int:
 
 
 def resolved(value: int | str, total: int, *, up: bool) -> int:
-    """Convert an int-or-percentage (maxSurge, maxUnavailable) to a number of pods."""
+    """Convert maxSurge or maxUnavailable to a number of pods, given the replicas `total`;
+    percentages are rounded up or down.
+    """
     if isinstance(value, int):
         return value
     share = int(value.removesuffix("%")) * total
@@ -125,7 +129,9 @@ def _available(replica_set: Object) -> int:
 
 @attrs.frozen
 class Share:
-    """Size of a ReplicaSet, and the Deployment's size then, for proportional scaling."""
+    """Size of a ReplicaSet, and the maximum size that its Deployment had then, for proportional
+    scaling.
+    """
 
     name: str
     size: int
@@ -218,7 +224,9 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
 
 
 def has_template(replica_set: Object, template: Object) -> bool:
-    """Return whether two templates are equal, ignoring the pod-template-hash label."""
+    """Return whether the ReplicaSet's pod template equals the given one, ignoring the
+    pod-template-hash label.
+    """
     own = replica_set["spec"]["template"]
     labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
     own = {**own, "metadata": {**own["metadata"], "labels": labels}}
@@ -230,7 +238,7 @@ def revision_of(replica_set: Object) -> int:
 
 
 def _number(replica_set: Object, annotation: str) -> int:
-    """Parse a number from an annotation; 0 if missing or malformed."""
+    """Parse the number in a ReplicaSet's annotation; 0 if missing or malformed."""
     text = annotations_of(replica_set).get(annotation, "")
     return int(text) if _WHOLE.fullmatch(text) else 0
 

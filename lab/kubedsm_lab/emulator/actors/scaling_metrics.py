@@ -43,7 +43,7 @@ _CPU_INITIALIZATION, _INITIAL_READINESS = 300.0, 30.0
 
 
 class MetricUnavailable(Exception):
-    """A metric has no value; `reason` is that of the ScalingActive condition."""
+    """Error: a metric has no value; `reason` is the reason of the ScalingActive condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class MetricUnavailable(Exception):
 
 
 class _NoFigure(Exception):
-    """A resource metric has no value, for the given cause."""
+    """Error: a resource metric has no value for the target's pods; the text is the cause."""
 
 
 @attrs.frozen
@@ -115,7 +115,9 @@ class Scaled:
         return 1.0 - self.tolerance <= ratio <= 1.0 + self.tolerance
 
     def rescaled(self, measured: float, ratio: float, pods: int) -> int:
-        """Return `ratio` times the pods; no change if that contradicts the measured ratio."""
+        """Return `ratio` times the pods as desired replicas; unchanged replicas if near the target
+        or contrary to the measured ratio.
+        """
         replicas = math.ceil(ratio * pods)
         turned = ratio < 1 < measured or measured < 1 < ratio
         wrong = replicas > self.replicas if ratio < 1 else replicas < self.replicas
@@ -186,7 +188,7 @@ def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
 
 
 def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
-    """Return the replicas for a resource metric.
+    """Return the desired replicas for a metric of type Resource (CPU or memory).
 
     Pods without sample neither cause nor reverse scaling.
     """
@@ -211,7 +213,9 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
 def _calculate_replicas(
     resource: str, target: int, scaled: Scaled, *, utilised: bool
 ) -> tuple[int, Object]:
-    """Return replicas and current value for a resource; `target` in thousandths or percent."""
+    """Return desired replicas and current value for a resource metric; `target` is in thousandths,
+    or in percent of requests.
+    """
     samples = _find_samples(resource, scaled)
     unready, missing = _group_pods(resource, scaled, samples)
     used = {name: samples[name].amounts[resource] for name in samples.keys() - unready}
@@ -224,7 +228,7 @@ def _calculate_replicas(
     )
 
     def level(amounts: Mapping[str, int]) -> int:
-        """Return the mean consumption, or the percentage of the requests."""
+        """Return the pods' mean consumption in thousandths, or in percent of their requests."""
         total = sum(amounts.values())
         if not utilised:
             return total // len(amounts)
@@ -340,7 +344,9 @@ def _invalid_metric(why: str) -> MetricUnavailable:
 
 
 def _quantity(value: Fraction) -> str:
-    """Format thousandths, rounded up, as a quantity with the largest suffix that keeps it whole."""
+    """Format an amount in thousandths, rounded up, as a Kubernetes quantity with the largest suffix
+    that needs no fraction.
+    """
     amount, unit = math.ceil(value * 1000), 0
     while amount and amount % 1000 == 0 and unit < len(_UNITS) - 1:
         amount, unit = amount // 1000, unit + 1

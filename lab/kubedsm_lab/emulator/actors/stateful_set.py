@@ -27,7 +27,7 @@ _REVISION = "controller-revision-hash"
 
 @attrs.frozen
 class _Plan:
-    """StatefulSet with its pods by ordinal, as one reconciliation sees them."""
+    """StatefulSet with its pods by ordinal, as read at the start of one reconciliation."""
 
     stateful_set: Object
     revision: str

@@ -75,7 +75,9 @@ def admit(store: Store, resource: Resource, obj: Object) -> Object:
 
 
 def check_deletable(resource: Resource, name: str) -> None:
-    """Raise ApiError (403) for an object that every cluster needs."""
+    """Raise ApiError (403) if the object is indispensable and may not be deleted, such as the
+    namespace default.
+    """
     if resource.kind == "Namespace" and name in _UNDELETABLE:
         raise forbidden(resource, name, "this namespace may not be deleted")
     if resource is PRIORITY_CLASSES and name in SYSTEM_PRIORITIES:
@@ -84,7 +86,7 @@ def check_deletable(resource: Resource, name: str) -> None:
 
 
 def check_among_others(store: Store, resource: Resource, obj: Object) -> None:
-    """Raise ApiError (403) for a second default PriorityClass."""
+    """Raise ApiError (403) if the object would be a second PriorityClass with globalDefault."""
     if resource is not PRIORITY_CLASSES or not obj.get("globalDefault"):
         return
     name = obj["metadata"]["name"]
@@ -225,7 +227,9 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
 
 
 def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int:
-    """Return how much of a quota's constraint the objects use, in thousandths."""
+    """Return how much of a ResourceQuota's constraint, such as requests.cpu, the objects use, in
+    thousandths of the unit.
+    """
     counted = {f"count/{resource.qualified}", *([] if resource.group else [resource.plural])}
     if resource.kind != "Pod":
         return 1000 * sum(1 for _ in objects) if constraint in counted else 0

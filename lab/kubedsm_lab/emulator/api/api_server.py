@@ -61,7 +61,7 @@ class ApiServer:
         namespace: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Store a new object and return it with all defaults.
+        """Admit and store a new object; return the object with all defaults.
 
         Raises ApiError: 400, 403, 404 (no such namespace), 409 (name taken), 422.
         """
@@ -87,7 +87,7 @@ class ApiServer:
         return to_requested_form(resource, stored)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Return one object. Raises ApiError (404)."""
+        """Return the object with this namespace and name. Raises ApiError (404)."""
         return to_requested_form(resource, self._current(resource, namespace, name))
 
     def list(
@@ -113,7 +113,7 @@ class ApiServer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Replace an object or one subresource of it.
+        """Replace a stored object, or one of its subresources such as status.
 
         Raises ApiError: 400, 404, 409 (stale resourceVersion, another uid), 422.
         """
@@ -167,7 +167,8 @@ class ApiServer:
         propagation: str = "",
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete an object, or set its deletionTimestamp.
+        """Delete an object, or set the deletionTimestamp if finalizers or a grace period delay the
+        deletion.
 
         Raises ApiError: 403, 404, 409, 422.
         """

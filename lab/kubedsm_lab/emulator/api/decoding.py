@@ -98,7 +98,9 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
 
 @cache
 def field_types() -> dict[str, dict[str, str]]:
-    """Return the field types of each model, as kubernetes_asyncio writes types."""
+    """Return the JSON type of every field by model and field name, in kubernetes_asyncio's
+    notation.
+    """
     types: dict[str, dict[str, str]] = orjson.loads(FIELD_TYPES.read_bytes())
     return types
 
@@ -135,7 +137,7 @@ def check_types(resource: Resource, obj: Any) -> Object:
 
 
 def delete_options(obj: Any) -> DeleteOptions:
-    """Decode DeleteOptions. Raises ApiError (400)."""
+    """Decode the DeleteOptions in a request's body. Raises ApiError (400)."""
     try:
         return msgspec.convert(obj or {}, DeleteOptions)
     except msgspec.ValidationError as error:

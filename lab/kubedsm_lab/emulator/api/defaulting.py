@@ -1,4 +1,4 @@
-"""Defaulting of specs, and the initial status of a new object.
+"""Defaults of kube-apiserver for fields of specs, and the initial status of new objects.
 
 Source: defaults.go of each API group, PrepareForCreate of the strategies, and the admission plugins
 ServiceAccount and DefaultTolerationSeconds. Priorities of pods and addresses of Services are in
@@ -64,7 +64,7 @@ _NODE_FAILURES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 
 
 def with_defaults(resource: Resource, obj: Object) -> Object:
-    """Return the object with the defaults of its kind; idempotent."""
+    """Return the object with the default values of its kind's fields; idempotent."""
     kind = resource.kind
     if kind in _SPECS:
         return {**obj, "spec": _SPECS[kind](obj.get("spec") or {})}
@@ -297,7 +297,7 @@ def _fill_volume(volume: Object) -> Object:
 
 
 def _with_requests(container: Object) -> Object:
-    """Return the container with requests defaulted to its limits."""
+    """Return the container with missing resource requests set to its limits."""
     resources = container["resources"]
     if not resources.get("limits"):
         return container

@@ -20,7 +20,7 @@ _LONGEST_GRACE = 10**9
 
 @attrs.frozen
 class Deletion:
-    """Outcome of a DELETE operation."""
+    """Result of a DELETE request: the object's last state, and whether the object is gone."""
 
     #: current or final representation
     object: Object
@@ -29,7 +29,7 @@ class Deletion:
 
 @attrs.frozen
 class DeletionPlan:
-    """Storage operations that a DELETE request will perform."""
+    """Storage operations by which a DELETE request is carried out: update, removal or none."""
 
     #: object to store first, if anything changes
     update: Object | None
@@ -77,7 +77,9 @@ def plan_deletion(
 
 
 def is_deletion_complete(resource: Resource, obj: Object) -> bool:
-    """Return whether an update removed the last finalizer of a terminating object."""
+    """Return whether an update of a terminating object removed its last finalizer, so that the
+    object must be deleted.
+    """
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False

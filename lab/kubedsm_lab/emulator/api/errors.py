@@ -140,7 +140,7 @@ def disruption_budget(cause: str, *, retry_after: int = 0) -> ApiError:
 
 @attrs.frozen
 class FieldError:
-    """Validation error of one field."""
+    """Validation error of one object field, reported as a cause in a Status."""
 
     reason: str
     field: str

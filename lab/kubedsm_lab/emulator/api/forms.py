@@ -69,10 +69,12 @@ def _convert_event(obj: Object) -> Object:
 
 
 def to_stored_form(resource: Resource, obj: Object) -> Object:
-    """Convert an object from the version of the requested resource to the stored version."""
+    """Convert an object from the API version of the requested resource to the stored version; only
+    Events differ.
+    """
     return _store_event(resource, obj) if resource.kind == "Event" else obj
 
 
 def to_requested_form(resource: Resource, obj: Object) -> Object:
-    """Convert an object from the stored version to that of the requested resource."""
+    """Convert a stored object to the API version of the requested resource; only Events differ."""
     return _convert_event(obj) if resource.alias_of else obj

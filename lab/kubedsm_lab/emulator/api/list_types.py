@@ -1,4 +1,4 @@
-"""Associative lists of each kind, for strategic merge patch.
+"""Merge rules of each kind's lists (associative lists and sets), for strategic merge patch.
 
 Source: the patchStrategy and patchMergeKey tags of k8s.io/api. A patch replaces any other list,
 such as tolerations and taints.
@@ -13,14 +13,14 @@ from kubedsm_lab.emulator.api.resources import Resource
 
 @attrs.frozen
 class Fields:
-    """Merge rules of an object's fields; unnamed fields merge as in a JSON merge patch."""
+    """Strategic-merge rules by field name; a field without rule merges as in a JSON merge patch."""
 
     named: "Mapping[str, Fields | Keyed | Unordered]" = attrs.field(factory=dict)
 
 
 @attrs.frozen
 class Keyed:
-    """Merge rule of a list whose items are identified by a key field."""
+    """Strategic-merge rule of a list whose items are identified by a key field, such as `name`."""
 
     key: str
     item: Fields = attrs.field(factory=Fields)
@@ -28,7 +28,7 @@ class Keyed:
 
 @attrs.frozen
 class Unordered:
-    """Merge rule of a list that is a set of plain values."""
+    """Strategic-merge rule of a list that is merged as a set of plain values."""
 
 
 ANY = Fields()
@@ -76,5 +76,5 @@ _OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
 
 
 def fields_of(resource: Resource) -> Fields:
-    """Return the merge rules of the resource's kind."""
+    """Return the strategic-merge rules for the fields of the resource's kind."""
     return Fields({"metadata": _METADATA, "status": _STATUS, **_OF_KIND.get(resource.kind, {})})

@@ -69,7 +69,7 @@ def conditions_of(status: Object) -> list[Object]:
 
 
 def condition_of(obj: Object, kind: str) -> Object | None:
-    """Return the object's condition of a type, if any."""
+    """Return the condition of the given type in the object's status, if any."""
     return find_condition(conditions_of(obj["status"]), kind)
 
 
@@ -115,7 +115,9 @@ def is_disconnected(node: Object) -> bool:
 
 
 def ready_since(pod: Object) -> float | None:
-    """Return the Unix time since when the pod is Ready; None if not ready, or if unknown."""
+    """Return the Unix time at which the pod became Ready; None if not Ready, or if the time is
+    unknown.
+    """
     ready = find_condition(conditions_of(pod["status"]), "Ready")
     if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None

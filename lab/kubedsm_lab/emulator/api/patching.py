@@ -152,7 +152,9 @@ def _replace(parent: Any, step: str, *, value: Any) -> None:
 
 
 def _key(container: Any, step: str) -> Any:
-    """Convert a path step to an existing key or index of the container. Raises PatchError."""
+    """Convert one step of a JSON pointer to an existing key or list index of the container. Raises
+    PatchError.
+    """
     if isinstance(container, list):
         return _index(container, step, len(container))
     if isinstance(container, dict) and step in container:
@@ -171,7 +173,9 @@ def _index(items: list[Any], step: str, limit: int) -> int:
 
 
 def _are_same(left: Any, right: Any) -> bool:
-    """Compare JSON values as Python does, except that true is not 1."""
+    """Return whether two JSON values are equal by Python's comparison, except that
+    true is not 1.
+    """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

@@ -1,4 +1,4 @@
-"""Label and field selectors of queries and of objects.
+"""Label and field selectors, in queries and in objects: parsing and matching.
 
 Grammar: k8s.io/apimachinery/pkg/labels and pkg/fields. Each kind has its own selectable fields; the
 API server refuses others.
@@ -59,7 +59,7 @@ _FLAGS = ("spec.hostNetwork", "spec.unschedulable")
 
 
 class SelectorError(ValueError):
-    """The label selector is malformed."""
+    """Error: the text or object is not a valid label selector."""
 
 
 @attrs.frozen
@@ -94,7 +94,9 @@ class Requirement:
 
 @attrs.frozen
 class LabelSelector:
-    """Conjunction of requirements; an empty one matches everything."""
+    """Label selector as a conjunction of requirements; without requirements every
+    object matches.
+    """
 
     requirements: tuple[Requirement, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Zero values of statuses that Go encodes even if empty, and conditions of pods.
+"""Status fields that Go encodes even if empty, and construction of pod conditions.
 
 Source: the types of k8s.io/api (structs that are no pointers, and fields without omitempty).
 """
@@ -30,7 +30,9 @@ _WITHOUT_CONDITIONS = ("PersistentVolume", "ResourceQuota")
 
 
 def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object:
-    """Return a pod condition; `why` has its reason and message, if any."""
+    """Return a pod condition of the given type and status; `why` has its reason and message, if
+    any.
+    """
     return {
         "type": kind,
         "status": status,
@@ -47,7 +49,9 @@ def with_condition(pod: Object, condition: Object) -> Object:
 
 
 def initial_status(kind: str, given: Object) -> Object:
-    """Return the status in stored form: with Go's zero values, and without nulls."""
+    """Return a status in stored form: the kind's zero values as encoded by Go, updated by `given`,
+    without nulls.
+    """
     status = {**_ZERO_STATUSES.get(kind, {}), **without_nulls(given)}
     if status.get("conditions") and kind not in _WITHOUT_CONDITIONS:
         zeros = _CONDITIONS.get(kind, _CONDITION)

@@ -39,7 +39,7 @@ ObjectChanges = list[ObjectChange]
 
 
 class ExpiredError(Exception):
-    """The requested revision is older than the retained history."""
+    """Error: the requested revision is older than the retained change history."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {since} ({oldest})")
@@ -76,7 +76,8 @@ class Store:
         self._delivering = False
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
-        """Call back after each later commit, in order; return a function that unsubscribes.
+        """Register a callback for each later commit, in commit order; return a function that
+        unsubscribes.
 
         A callback may commit: its changes are delivered after the present one.
         """
@@ -156,7 +157,9 @@ class Store:
         return newer
 
     def compact(self) -> None:
-        """Discard the history, as etcd's compaction: watches cannot start at earlier revisions."""
+        """Discard the change history, as etcd's compaction does: watches from earlier revisions
+        then expire.
+        """
         self._compacted = self.revision
         for table in self._tables.values():
             table.changes.clear()
@@ -164,7 +167,9 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Delay all callbacks until the end of the block, for commits that belong together."""
+        """Delay all subscribers' callbacks until the end of the block, for commits that belong
+        together.
+        """
         if self._delivering:
             yield
             return

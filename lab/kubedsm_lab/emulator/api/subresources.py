@@ -25,7 +25,7 @@ from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """Return the pod, bound to the Binding's node.
+    """Return the pod with the node name of a Binding and the condition PodScheduled.
 
     Raises ApiError: 409 (state, uid, version), 422.
     """

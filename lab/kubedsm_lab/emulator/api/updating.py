@@ -37,7 +37,7 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
 
 
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raise ApiError (422) if a patch changes the uid."""
+    """Raise ApiError (422) if a patch changes the object's uid."""
     metadata = current["metadata"]
     if given.get("uid") != metadata["uid"]:
         error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")
@@ -45,7 +45,9 @@ def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
 
 
 def updated(resource: Resource, current: Object, given: Object, subresource: str) -> Object:
-    """Return the object to store after an update; `current` itself if nothing changes."""
+    """Return the object to store after an update request; `current` itself if the update changes
+    nothing.
+    """
     metadata = _metadata(current["metadata"], given.get("metadata") or {})
     if subresource == "status":
         obj = _with_status(resource, current, given, metadata)
@@ -61,7 +63,9 @@ def updated(resource: Resource, current: Object, given: Object, subresource: str
 
 
 def _metadata(current: Object, given: Object) -> Object:
-    """Return the metadata with submitted labels, annotations, owners and finalizers."""
+    """Return the current metadata with the submitted labels, annotations, owner references and
+    finalizers.
+    """
     if all(given.get(field) == current.get(field) for field in _CHANGEABLE):
         return current
     metadata = {key: value for key, value in current.items() if key not in _CHANGEABLE}

@@ -30,7 +30,9 @@ _BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
 def thousandths(quantity: object) -> int:
-    """Parse a quantity of valid syntax into thousandths of its unit."""
+    """Parse a Kubernetes quantity of valid syntax, such as 500m or 64Mi; return thousandths of the
+    unit.
+    """
     return _thousandths(str(quantity))
 
 

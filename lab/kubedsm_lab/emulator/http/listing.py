@@ -54,7 +54,7 @@ def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]
 
 
 def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """Return one page of a list, with at most `limit` objects.
+    """Return one page of a list response, with at most `limit` objects of one revision.
 
     Raises ApiError: 400, 410 (expired), 504.
     """
@@ -100,7 +100,7 @@ def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, st
 
 
 def resource_version(query: Mapping[str, str]) -> int:
-    """Parse the query's resourceVersion; 0 without one.
+    """Parse the query parameter resourceVersion; 0 if absent.
 
     Raises ApiError (500, as kube-apiserver's watch cache responds).
     """
@@ -114,7 +114,7 @@ def resource_version(query: Mapping[str, str]) -> int:
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """Parse a nonnegative number of the query, 0 if absent. Raises ApiError (400)."""
+    """Parse a nonnegative integer query parameter; 0 if absent. Raises ApiError (400)."""
     text = query.get(name, "")
     try:
         value = int(text or "0")
@@ -126,7 +126,7 @@ def number(query: Mapping[str, str], name: str) -> int:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Parse a boolean parameter of the query; False if absent."""
+    """Parse a boolean query parameter; False if absent."""
     return query.get(name, "").lower() in ("1", "true", "t")
 
 

@@ -53,7 +53,7 @@ class PodLogs:
         position = len(log)
 
         def read_more() -> bytes | None:
-            """Return additional output; None once the log is complete."""
+            """Return the log output since the last call; None once the log is complete."""
             nonlocal position
             found = self._api.store.get(PODS, namespace, name)
             if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
@@ -87,7 +87,7 @@ class LogStream:
 
     @property
     def waiting(self) -> int:
-        """Return the number of chunks that can be read without waiting."""
+        """Return the number of log chunks that can be read without waiting."""
         return 1 if self._next else 0
 
     def end(self) -> None:

@@ -29,7 +29,7 @@ _FIELDS: Mapping[str, Mapping[int, str]] = msgspec.json.decode(
 
 
 class ProtobufError(ValueError):
-    """The message is malformed, or of an unsupported kind."""
+    """Error: the protobuf message is malformed, or its kind unsupported."""
 
 
 def decode(body: bytes) -> Object:
@@ -86,7 +86,7 @@ def _read_value(part: int | bytes, name: str, kind: str) -> Any:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field of a protobuf message, in wire order."""
+    """Yield field number and raw value of each field in a protobuf message, in wire order."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)

@@ -1,4 +1,6 @@
-"""Access reviews and token requests: objects that are answered but never stored."""
+"""Access reviews and token requests: objects that the API server evaluates and returns but never
+stores.
+"""
 
 from typing import Any
 
@@ -43,7 +45,9 @@ def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object
 
 
 def warning_with(resource: Resource, access: Access) -> str:
-    """Return a warning for access reviews of a cluster that allows everything; otherwise ""."""
+    """Return the warning for access reviews on a cluster without access control; "" for other
+    requests.
+    """
     if access.is_enforced or resource.group != SELF_SUBJECT_ACCESS_REVIEWS.group:
         return ""
     return "everybody may do everything here: access is enforced with --tls or --token-file"

@@ -79,10 +79,12 @@ Handler = Callable[[Target, ApiRequest], Answer]
 
 
 class RequestHandler(Protocol):
-    """Interface of `Routes`, and of substitutes placed in front of them."""
+    """Interface for objects that handle API requests: `Routes`, and substitutes placed in front."""
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Return the response at once; a watch's response streams later events."""
+        """Handle an API request and return the response without delay; a watch's response streams
+        later events.
+        """
 
 
 class Routes:
@@ -127,7 +129,9 @@ class Routes:
         return self._hub.open_streams
 
     def handle(self, request: ApiRequest) -> Answer:
-        """Return the response at once; a watch's response streams later events."""
+        """Handle an API request and return the response without delay; a watch's response streams
+        later events.
+        """
         try:
             return self._answer(request)
         except errors.ApiError as error:
@@ -322,7 +326,7 @@ def _identity(target: Target) -> tuple[Resource, str, str]:
 
 
 def _place_in_namespace(obj: Object, target: Target) -> Object:
-    """Return the object of a PUT with the path's namespace.
+    """Return the object of a PUT request with the namespace of the request's path.
 
     Raises ApiError (400) if name or namespace contradict the path.
     """

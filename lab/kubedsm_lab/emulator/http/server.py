@@ -177,7 +177,7 @@ def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
 
 
 class CertificateError(Problem):
-    """The server's certificate cannot be issued."""
+    """Error: the TLS certificate of the emulated API server cannot be issued."""
 
 
 @attrs.frozen

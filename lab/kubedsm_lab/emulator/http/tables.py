@@ -52,7 +52,7 @@ def as_table(
     now: float,
     include: Include = "Metadata",
 ) -> Object:
-    """Return a Table with one row per object.
+    """Return a Table for `kubectl get` with one row per object.
 
     `list_metadata` has resourceVersion, continue and remainingItemCount of a list; it is empty for
     a single object. Ages count to `now`, a Unix timestamp.
@@ -129,7 +129,9 @@ def _format_labels(labels: Mapping[str, str] | None) -> str:
 
 
 def _field(path: str, default: object = "") -> Cell:
-    """Return a cell function: the value at the path, or the default if missing or empty."""
+    """Return a function that formats a cell of a Table: the field at a path, or a default if
+    missing or empty.
+    """
     steps = path.split(".")
 
     def cell(obj: Object, _now: float) -> Any:
@@ -212,7 +214,9 @@ def _ready_replicas(workload: Object) -> str:
 
 
 def _template(field: str) -> Cell:
-    """Return a cell function: a field of all containers in the pod template, comma-separated."""
+    """Return a function that formats a cell of a Table: one field of all containers in the pod
+    template, comma-separated.
+    """
 
     def cell(obj: Object, _now: float) -> str:
         containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
@@ -291,7 +295,9 @@ def _ports(service: Object) -> str:
 
 
 def _first_of(event: Object, *fields: str) -> Any:
-    """Return the first field that an Event has: events.k8s.io uses other field names."""
+    """Return the first nonempty field of an Event, as core/v1 and events.k8s.io name the same field
+    differently.
+    """
     return next((event[field] for field in fields if event.get(field)), None)
 
 

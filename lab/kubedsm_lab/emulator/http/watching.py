@@ -43,14 +43,16 @@ class Form:
     table: Include | None = None
 
     def single(self, obj: Object, now: float) -> Object:
-        """Return one object in this representation; `now` is a Unix timestamp."""
+        """Return one stored object in this representation; `now` is a Unix timestamp."""
         if self.table is None:
             return to_requested_form(self.resource, obj)
         version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return self.several([obj], version, now)
 
     def several(self, objects: Sequence[Object], list_metadata: Object, now: float) -> Object:
-        """Return a list in this representation; items omit apiVersion and kind."""
+        """Return stored objects as a List or Table in this representation; list items omit
+        apiVersion and kind.
+        """
         resource = self.resource
         if self.table is not None:
             shown = [to_requested_form(resource, obj) for obj in objects]
@@ -68,7 +70,9 @@ class Form:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return a key that equivalent representations of one stored resource share."""
+        """Return a cache key for encoded objects, shared by equal representations of
+        one resource.
+        """
         return self.resource.api_version, self.table or ""
 
 
@@ -120,7 +124,9 @@ class WatchStream:
         self._bookmark_at = now + _BOOKMARK_PERIOD if request.bookmarks else None
 
     def offer(self, change: ObjectChange, memo: dict[tuple[str, str, str], bytes]) -> None:
-        """Enqueue a change if the watch selects it; `memo` caches encoded lines across streams."""
+        """Enqueue a change as a JSON line if the watch selects the object; `memo` shares encoded
+        lines between watches.
+        """
         request = self._request
         if self._ended or change.revision <= self._seen:
             return
@@ -156,7 +162,7 @@ class WatchStream:
         self.end()
 
     def bookmark(self, annotations: Object | None = None) -> None:
-        """Enqueue a BOOKMARK event of the current revision."""
+        """Enqueue a BOOKMARK event with the current resourceVersion."""
         resource = self._request.form.resource
         metadata: Object = {"resourceVersion": str(self._revision())}
         if annotations:
@@ -179,14 +185,14 @@ class WatchStream:
             self._wake()
 
     async def aclose(self) -> None:
-        """Close the watch by the reader."""
+        """Close the watch when its reader disconnects."""
         self.end()
         self._lines.clear()
         self._on_the_way.clear()
 
     @property
     def waiting(self) -> int:
-        """Return the number of lines that can be read without waiting."""
+        """Return the number of the watch's JSON lines that can be read without waiting."""
         return len(self._lines)
 
     def __aiter__(self) -> Self:
@@ -284,7 +290,8 @@ def _key(resource: Resource) -> str:
 
 
 def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | None, Object]:
-    """Return the event type that a selective watch observes, and the object.
+    """Return the event type by which a watch with selectors observes a change (None if unobserved),
+    and the object.
 
     An object that leaves the selection is DELETED, one that enters it ADDED.
     """

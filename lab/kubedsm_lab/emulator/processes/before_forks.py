@@ -1,4 +1,6 @@
-"""Modules that the fork server preloads, so that forked processes share their memory."""
+"""List of modules that the fork server imports in advance, so forked pod processes share their
+memory.
+"""
 
 import gc
 

@@ -145,7 +145,8 @@ def _free_port() -> int:
 
 
 def _of_script() -> list[str]:
-    """Return the module of the running script, to preload it in the fork server.
+    """Return the module of the running script as a list for preloading in the fork server; empty if
+    unknown.
 
     The name `__main__` serves this, but multiprocessing of Python 3.11 to 3.13 ignores it.
     """
@@ -168,7 +169,9 @@ def _serve(arguments: Sequence[str], environment: Mapping[str, str], log: Path) 
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent ends: the kernel then closes the parent's end of the pipe."""
+    """Exit the forked process when the parent ends, as the kernel then closes the parent's end of
+    the pipe.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

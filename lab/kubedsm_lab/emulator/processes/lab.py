@@ -1,4 +1,6 @@
-"""Assembly of a cluster with running pods: processes, Service proxies, files and metrics."""
+"""Assembly of an emulated cluster whose pods run as processes: Service proxies, files
+and metrics.
+"""
 
 import asyncio
 import random
@@ -52,7 +54,7 @@ def prometheus_targets(
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace the file atomically. Raises OSError."""
+    """Replace a file atomically by the JSON form of a value. Raises OSError."""
     write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
@@ -62,7 +64,9 @@ _LOOK = 1.0
 
 @attrs.frozen
 class Lab:
-    """Settings of a cluster with running pods: directory, network latencies, metrics address."""
+    """Settings of an emulated cluster whose pods run as processes: directory, network latencies,
+    metrics address.
+    """
 
     #: directory of files and logs
     folder: Path
@@ -83,7 +87,8 @@ async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesse
 async def reachable(
     store: Store, pods: PodProcesses, clock: Clock, rng: random.Random, lab: Lab
 ) -> AsyncIterator[str]:
-    """Serve Services by proxies and measure pods during the block; yield the metrics URL.
+    """Run the Service proxies and measure the pods' consumption during the block; yield the URL of
+    the metrics.
 
     Raises OSError, AddressUnavailableError.
     """

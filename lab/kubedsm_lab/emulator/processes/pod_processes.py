@@ -36,7 +36,9 @@ _BEGUN = Containers(ready=False)
 
 @attrs.define(eq=False)
 class PodProcess:
-    """Pod with the process that currently runs its container."""
+    """Pod in the process-based container runtime, with the process that currently runs its
+    container.
+    """
 
     pod: Object
     #: name and arguments of the running container
@@ -108,7 +110,7 @@ class PodProcesses(ContainerRuntime):
             await self._group.__aexit__(None, None, None)
 
     def running(self) -> Iterator[tuple[PodProcess, ForkedProcess]]:
-        """Return the pods that currently have a process, with the process."""
+        """Return the pods whose container process currently runs, each with its process."""
         return ((pod, pod.process) for pod in self._pods.values() if pod.process is not None)
 
     def get(self, uid: str) -> PodProcess | None:
@@ -158,7 +160,9 @@ class PodProcesses(ContainerRuntime):
         return self._processes.output(_file_name(known))
 
     async def _run(self, pod: PodProcess) -> None:
-        """Keep the pod's process running until stopped, within the limit of processes."""
+        """Keep the pod's process running, with restarts, until stopped; the number of concurrent
+        processes is limited.
+        """
         if self._turn.locked():
             message = f"{self._most} pods run as processes already, and no more may"
             log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
@@ -198,7 +202,9 @@ class PodProcesses(ContainerRuntime):
             self.noticed()
 
     async def _probe_readiness(self, pod: PodProcess, process: ForkedProcess) -> None:
-        """Probe the process's readiness periodically."""
+        """Probe the readiness endpoint of the pod's process periodically, and update the container
+        state.
+        """
         failures = 0
         while True:
             ready = await process.is_ready()

@@ -48,13 +48,13 @@ class RequestRates:
         self._asked = float("-inf")
 
     def __call__(self, namespace: str, workload: str, metric: str) -> float | None:
-        """Return the request rate of the pods whose label `app` is the workload's name."""
+        """Return a workload's latest request rate per second; None if unknown or outdated."""
         if metric not in NAMES or self._clock.monotonic() - self._asked > _FRESH:
             return None
         return self._rates.get((namespace, workload))
 
     async def run(self) -> None:
-        """Query Prometheus periodically, until cancelled."""
+        """Query the pods' request rates from Prometheus periodically, until cancelled."""
         timeout = aiohttp.ClientTimeout(total=_PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:

@@ -1,4 +1,5 @@
-"""Loopback proxies of Services: one port per Service, and one proxy for requests of pods.
+"""HTTP proxies of Services on the loopback interface: a port per Service for clients, and a proxy
+for requests from pods.
 
 The pods' http_proxy names the latter: it resolves Services by their DNS names in the cluster, and
 identifies the calling pod by the user in the proxy's URL. A request takes the network time of its
@@ -50,7 +51,7 @@ class Forwarding:
         tier_of: Callable[[str], Tier | None],
         registry: CollectorRegistry,
     ) -> None:
-        """Create a forwarder.
+        """Create a forwarder of Service requests, with metrics and simulated network latencies.
 
         `network` has round-trip latencies by tier in seconds; `tier_of` returns the tier of a node
         by name.
@@ -115,7 +116,9 @@ class Forwarding:
         return answer
 
     def forget_others(self, running: Container[str]) -> None:
-        """Drop metrics of terminated pods, which bounds the number of label sets."""
+        """Remove the metrics of pods that are not running, which limits the number of
+        label sets.
+        """
         over = self._clock.monotonic() - _KEPT
         for labels, (uid, at) in list(self._told.items()):
             if uid not in running and at < over:
@@ -172,7 +175,9 @@ ServiceName = tuple[str, str]
 
 
 class ServiceProxies:
-    """Local proxies of Services, kept up to date by `follow`; new `urls` call `noticed`."""
+    """Local HTTP proxies of Services, opened and closed by `follow`; `noticed` is called when the
+    proxy URLs change.
+    """
 
     def __init__(
         self,

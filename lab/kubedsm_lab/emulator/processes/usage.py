@@ -49,7 +49,8 @@ class Counters:
 
 
 def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
-    """Return the consumption of a process since its start; None if the process is gone.
+    """Return the accumulated consumption of a process since its start; None if the process has
+    ended.
 
     Unknown values are 0.
     """
@@ -68,12 +69,12 @@ def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
 
 
 def held_by(pid: int, proc: Path = PROC) -> int:
-    """Return the memory of a process in bytes: its proportional set size."""
+    """Return the memory used by a process in bytes, as proportional set size (PSS)."""
     return _amounts(proc / str(pid) / "smaps_rollup").get("Pss", 0) * _KIBI
 
 
 def _amounts(path: Path) -> Mapping[str, int]:
-    """Parse a /proc file of lines such as `Pss: 120 kB`; return the numbers by name."""
+    """Parse a /proc file with lines such as `Pss: 120 kB`; return the number (120) by name."""
     found = {}
     with suppress(OSError):
         for line in path.read_text().splitlines():
@@ -85,7 +86,9 @@ def _amounts(path: Path) -> Mapping[str, int]:
 
 @attrs.frozen
 class Look:
-    """Consumption of one pod's process at one time."""
+    """Measurement of one pod's process at one time: accumulated CPU, disk and network
+    consumption.
+    """
 
     uid: str
     node: str
@@ -94,7 +97,7 @@ class Look:
 
 
 class Accounts:
-    """Accumulated consumption by pod and by node.
+    """Accumulated consumption (CPU, disk, network) by pod and by node.
 
     Consumption between a process's last measurement and its end is lost.
     """
@@ -105,7 +108,9 @@ class Accounts:
         self._last: dict[tuple[str, int], Counters] = {}
 
     def take(self, looks: Iterable[Look]) -> None:
-        """Add a measurement of all running processes; processes not included have ended."""
+        """Add the consumption since the previous measurement, given one measurement per running
+        process.
+        """
         last, self._last = self._last, {}
         for look in looks:
             process = look.uid, look.pid
@@ -174,14 +179,16 @@ _OF_NODES = {
 
 @attrs.frozen
 class LabMetrics:
-    """Prometheus collector of the pods' and nodes' consumption."""
+    """Prometheus collector that exports the measured resource consumption of pods and nodes."""
 
     store: Store
     pods: PodProcesses
     accounts: Accounts
 
     def look(self) -> None:
-        """Measure the consumption of all running processes."""
+        """Measure the consumption of all running pod processes and add the increase to the
+        accounts.
+        """
         self.accounts.take(
             Look(pod.uid, pod.node, process.pid, used)
             for pod, process in self.pods.running()

@@ -63,7 +63,8 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        """Return all trials: policies with usual and instant scheduling, and reference variants.
+        """Return all trials of the plan: each policy with normal and with instant scheduling, and
+        variants under kube-scheduler.
 
         The variants schedule later, or serve requests of other demand.
         """
@@ -97,7 +98,7 @@ PRESET = Preset(Plan(seeds=20), Plan(seeds=50), run)
 
 
 def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """Return the experiment's plots as SVG files by name."""
+    """Return the autoscaler experiment's plots as SVG files by name."""
     plain = by_policy(outcomes)
     if not plain:
         return {}

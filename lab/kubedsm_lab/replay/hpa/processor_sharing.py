@@ -1,4 +1,5 @@
-"""Processor-sharing model: requests share the CPU of a pod, and pods that of a node.
+"""Processor-sharing model of service times: requests share a pod's CPU, and pods share a node's
+CPU.
 
 A busy pod has its CPU limit, or an equal share of an overloaded node. The requests of a pod share
 the pod's CPU equally. A client sends its next request after the response, over a connection to a
@@ -26,7 +27,9 @@ class Processors:
     limit: float = 0.5
 
     def shares(self, busy: Mapping[Uid, NodeName]) -> dict[Uid, float]:
-        """Return the cores of each busy pod; `busy` has the node of each."""
+        """Return the CPU cores that each busy pod receives; `busy` maps each busy pod
+        to its node.
+        """
         on_node = Counter(busy.values())
         return {uid: min(self.limit, self.node / on_node[node]) for uid, node in busy.items()}
 
@@ -66,21 +69,23 @@ class ClosedLoop:
     _given_up: int = attrs.field(default=0, init=False)
 
     def begin(self, clients: int, rng: random.Random, now: float) -> None:
-        """Connect `number` clients; earlier clients leave after their current requests."""
+        """Connect `clients` new clients and start a measurement; the previous clients' requests are
+        discarded.
+        """
         self.advance(now)
         self._rng, self._began = rng, now
         self._latencies, self._lost, self._given_up = [], 0, 0
         self._clients = [_Client(self._draw_pod(), now, self.demand) for _ in range(clients)]
 
     def window(self, now: float) -> Window:
-        """Return the measurements since the clients began."""
+        """Return requests, errors and p99 latency since `begin` as a measurement window."""
         self.advance(now)
         requests = len(self._latencies) + self._lost
         errors = self._lost + self._given_up
         return Window.of(self._began, now - self._began, requests, self._latencies, errors)
 
     def have(self, nodes: Mapping[Uid, NodeName], now: float) -> None:
-        """Set the Ready pods and their nodes; requests at other pods fail."""
+        """Set the Ready pods and their nodes; requests in progress at removed pods fail."""
         self.advance(now)
         self._nodes = nodes
         for each in self._clients:
@@ -91,7 +96,7 @@ class ClosedLoop:
                 each.pod, each.since, each.left = self._draw_pod(), now, self.demand
 
     def advance(self, until: float) -> None:
-        """Serve requests until the given time."""
+        """Simulate the clients' requests until the given time in seconds."""
         requests = Counter(each.pod for each in self._clients if each.pod is not None)
         shares = self.processors.shares({uid: self._nodes[uid] for uid in requests})
         for uid, share in shares.items():

@@ -54,7 +54,8 @@ def objects() -> tuple[tuple[Resource, Object], ...]:
 
 
 class ModelledService:
-    """Service of the experiment: follows the store's pods, and models clients and CPU usage.
+    """Service of the autoscaler experiment: observes the Ready pods, and simulates clients and CPU
+    usage.
 
     `notice` subscribes to the store, `usage` is the source of metrics-server; `demand` is in
     core-seconds per request.
@@ -75,7 +76,9 @@ class ModelledService:
             self._loop.have(nodes, self._clock.monotonic())
 
     async def window(self, clients: int, seconds: float, rng: random.Random) -> Window:
-        """Connect new clients for `seconds` of virtual time; return their measurements."""
+        """Connect the given number of clients for `seconds` of virtual time; return latencies and
+        errors of this measurement window.
+        """
         self._loop.begin(clients, rng, self._clock.monotonic())
         await self._clock.sleep(seconds)
         return self._loop.window(self._clock.monotonic())

@@ -29,7 +29,9 @@ Figure = Callable[[Outcome], float | None]
 
 @attrs.frozen
 class Times:
-    """Times of one event in several trials, in seconds; infinite if it did not occur in HOLD."""
+    """Times of one event, such as recovery, in several trials, in seconds; infinite in trials
+    without the event.
+    """
 
     values: Sequence[float]
 
@@ -58,7 +60,8 @@ class Times:
 
 
 def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Return a confidence interval of the median by order statistics; None for too few values.
+    """Return the confidence interval of the values' median by order statistics; None for too few
+    values.
 
     Source: sign test, each value is below the median with probability 0.5.
     """
@@ -71,7 +74,8 @@ def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float
 
 
 def chance_of_apart(values: Sequence[float], runs: int, apart: float) -> float:
-    """Return the probability that `runs` values drawn at random spread over `apart` or more.
+    """Return the probability that `runs` values drawn at random from `values` have a range of
+    `apart` seconds or more.
 
     The complement sums over the least value: all draws are below least + apart. Values above HOLD
     count as HOLD.
@@ -94,7 +98,9 @@ def recoveries(outcomes: Outcomes) -> Times:
 
 
 def by_policy(outcomes: Outcomes) -> dict[str, list[Outcome]]:
-    """Return the outcomes with usual scheduling times and request demand, by policy."""
+    """Return the results of trials with normal scheduling and default CPU demand per request, by
+    policy.
+    """
     plain = select_trials(outcomes, later=0.0, demand=DEMAND)
     policies = dict.fromkeys(each.trial.policy for each in plain)
     return {policy: select_trials(plain, policy=policy) for policy in policies}
@@ -213,7 +219,9 @@ def _tabulate_scheduling(outcomes: Outcomes) -> Table:
 
 
 def _pair_seeds(outcomes: Outcomes, others: Mapping[int, float]) -> list[tuple[float, float]]:
-    """Return pairs of times to recover with equal seeds: these outcomes' and the others'."""
+    """Return pairs of times to recover in seconds: this outcome's and that in `others` with the
+    same seed.
+    """
     return [(recovery(o), others[o.trial.seed]) for o in outcomes if o.trial.seed in others]
 
 
@@ -318,7 +326,9 @@ def answer(outcomes: Outcomes) -> str:
 
 
 def standings(outcomes: Outcomes) -> list[Standing]:
-    """Rank the policies; two times to recover are level within the wider of their intervals."""
+    """Rank the policies by measurement; times to recover within the widest confidence interval
+    count as equal.
+    """
     plain = by_policy(outcomes)
     times = {policy: recoveries(each) for policy, each in plain.items()}
     medians = _select_finite({policy: each.median for policy, each in times.items()})
@@ -338,5 +348,5 @@ def standings(outcomes: Outcomes) -> list[Standing]:
 
 
 def _select_finite(medians: Mapping[str, float]) -> dict[str, float]:
-    """Return the medians that are finite: the event occurred in most trials."""
+    """Return the finite median times by policy: those of events that occurred in most trials."""
     return {policy: median for policy, median in medians.items() if math.isfinite(median)}

@@ -1,4 +1,6 @@
-"""One trial of the autoscaler experiment: stages FIND and HOLD under one policy."""
+"""One trial of the autoscaler experiment under one policy: search for an overload (FIND), then
+recovery (HOLD).
+"""
 
 import random
 from collections import Counter
@@ -60,7 +62,9 @@ class Trial(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
-    """Sample of autoscaler and pods, in seconds from the start of FIND."""
+    """Sample of the autoscaler's replicas and the Ready pods; times are in seconds since the
+    trial's stage FIND began.
+    """
 
     at: float
     #: replicas of the autoscaler
@@ -71,7 +75,9 @@ class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
-    """Times of a pod's start in seconds after its creation; None if it never occurred."""
+    """Delays of one pod's start: seconds from creation until bound and until Ready;
+    None if never.
+    """
 
     #: from created to bound, and to Ready
     scheduled: float | None
@@ -79,7 +85,9 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def startup(self) -> float | None:
-        """Return the seconds from bound to Ready."""
+        """Return the seconds between the pod's bind and its readiness; None if either
+        is missing.
+        """
         if self.scheduled is None or self.ready is None:
             return None
         return self.ready - self.scheduled
@@ -114,22 +122,30 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def full(self) -> float | None:
-        """Return the time when all pods were Ready, in seconds from the start of FIND."""
+        """Return when the maximum number of pods was Ready, in seconds since the trial's stage FIND
+        began; None if never.
+        """
         return next((each.at for each in self.looks if each.ready >= MOST), None)
 
     @property
     def rises(self) -> float | None:
-        """Return when the autoscaler first scaled up, in seconds from the start of FIND."""
+        """Return when the autoscaler first raised the desired replicas, in seconds since the
+        trial's stage FIND began.
+        """
         return next((e.at for e in self.looks if e.desired > self.looks[0].desired), None)
 
     @property
     def wants_all(self) -> float | None:
-        """Return when desired replicas reached the maximum, in seconds from the start of FIND."""
+        """Return when the autoscaler's desired replicas reached the maximum, in seconds since the
+        trial's stage FIND began; None if never.
+        """
         return next((each.at for each in self.looks if each.desired >= MOST), None)
 
 
 def play(trial: Trial) -> Outcome:
-    """Run a trial in virtual time; deterministic. Raises UnknownPolicyError."""
+    """Run one trial of the autoscaler experiment in virtual time; the result is deterministic.
+    Raises UnknownPolicyError.
+    """
     return run_in_virtual_time(_play_trial(trial))
 
 
@@ -183,7 +199,9 @@ def _make_cluster(trial: Trial, clock: Clock, service: ModelledService) -> Emula
 
 
 async def _find_clients(service: ModelledService, trial: Trial) -> int:
-    """Return the number of clients that violates the SLA (stage FIND)."""
+    """Increase the number of clients until the service violates its SLA (stage FIND); return this
+    number.
+    """
     stages: list[tuple[int, Window]] = []
     for clients in FIND:
         rng = _seed_rng(trial, f"stage {clients}")

@@ -20,7 +20,7 @@ NODES = tuple(f"worker-{number}" for number in range(1, 6))
 
 
 class Resource(enum.IntEnum):
-    """Node resource; the value is its index in arrays."""
+    """Resource of a node (CPU, memory, ...); the value is the index in arrays."""
 
     CPU = 0
     MEMORY = 1
@@ -40,7 +40,7 @@ _MEMORY_SPEED = 10e9
 
 @attrs.frozen
 class Function:
-    """Function that a microservice runs, with load on one dominant resource."""
+    """Synthetic function that a microservice runs, with most consumption on one resource."""
 
     resource: Resource
     #: core-seconds or bytes per request; memory is held all the time
@@ -50,7 +50,9 @@ class Function:
 
     @property
     def held(self) -> Floats:
-        """Return a pod's constant consumption per resource, in units of CAPACITY."""
+        """Return the constant consumption of a pod that runs the function: one number per resource,
+        in units of CAPACITY.
+        """
         held = np.zeros(len(CAPACITY))
         held[Resource.MEMORY] = POD_MEMORY
         if self.resource is Resource.MEMORY:
@@ -59,7 +61,9 @@ class Function:
 
     @property
     def asked(self) -> Floats:
-        """Return a request's consumption per resource, in units of CAPACITY times seconds."""
+        """Return the consumption of one request: one number per resource, in units of CAPACITY
+        times seconds.
+        """
         asked = np.zeros(len(CAPACITY))
         if self.resource is not Resource.MEMORY:
             asked[self.resource] = self.amount

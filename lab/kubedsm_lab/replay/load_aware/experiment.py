@@ -82,7 +82,7 @@ PRESET = Preset(
 
 @attrs.frozen
 class Tried:
-    """Selection of trial outcomes, with means over the selection."""
+    """Selected results of the load-aware experiment's trials, with means over the selection."""
 
     outcomes: Sequence[Outcome]
 
@@ -91,7 +91,7 @@ class Tried:
 
     @property
     def kinds(self) -> list[tuple[str, int]]:
-        """Return the pairs of call graph and scenario among the trials."""
+        """Return the combinations of call graph and scenario that the selected trials cover."""
         tried = {(each.trial.graph, each.trial.scenario) for each in self.outcomes}
         return [each for each in ((g, s) for g in GRAPHS for s in SCENARIOS) if each in tried]
 
@@ -108,7 +108,9 @@ class Tried:
         return mean(getattr(each, figure) for each in self.outcomes)
 
     def lower(self, contender: str) -> float | None:
-        """Return by how many percent the contender's p95 is below the reference's, on average."""
+        """Return by how many percent the contender's p95 latency is below kube-scheduler's,
+        averaged over the numbers of users.
+        """
         found = []
         for users in self.users:
             ours, theirs = (
@@ -193,7 +195,8 @@ def answer(outcomes: Sequence[Outcome]) -> str:
 
 
 def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
-    """Rank the contenders by means over graphs, users and trials.
+    """Rank the contenders by each measurement, averaged over call graphs, numbers of users and
+    trials.
 
     KubeDSM is ranked with measured load.
     """

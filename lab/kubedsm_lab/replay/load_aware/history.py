@@ -27,7 +27,9 @@ _UNITS = {"cpu": 1000.0}
 
 @attrs.frozen(eq=False)
 class Stretch:
-    """Interval with constant traffic and pods; times in seconds."""
+    """Interval in which traffic and serving pods of the modelled application are constant; times in
+    seconds.
+    """
 
     since: float
     until: float
@@ -36,7 +38,8 @@ class Stretch:
 
 
 class LoadHistory:
-    """History of resource usage: subscribes to the store by `notice`, and models the traffic.
+    """History of the modelled resource usage: observes pods through store changes (`notice`), and
+    models the users' traffic.
 
     `traffic` returns the traffic of a number of users under a placement of the pods.
     """
@@ -55,12 +58,14 @@ class LoadHistory:
             self._serving = serving
 
     def set_users(self, users: int, now: float) -> None:
-        """Set the number of users from time `now` on."""
+        """Set the number of simulated users from time `now` (seconds) on."""
         self._close_stretch(now)
         self._users = users
 
     def between(self, since: float, until: float) -> list[Stretch]:
-        """Return the intervals between two times; `until` is not in the future."""
+        """Return the intervals of constant traffic between two times in seconds; `until` is not in
+        the future.
+        """
         self._close_stretch(until)
         return [
             attrs.evolve(each, since=max(each.since, since), until=min(each.until, until))

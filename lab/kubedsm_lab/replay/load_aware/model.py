@@ -44,7 +44,7 @@ Placement = tuple[tuple[int, ...], ...]
 
 
 def visit_seconds(function: Function, used: Floats) -> Floats:
-    """Return the mean seconds of one call of the function on each node.
+    """Return the mean seconds that one call of a microservice's function takes on each node.
 
     `used` is the utilisation, nodes x resources, relative to the capacity.
     """
@@ -55,7 +55,9 @@ def visit_seconds(function: Function, used: Floats) -> Floats:
 
 
 def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:
-    """Return the requests' end-to-end seconds, from their seconds at each service."""
+    """Return the end-to-end seconds of each request, computed from its seconds at each service and
+    the call graph.
+    """
     total = visits[service]
     for stage in graph.get(service, ()):
         total = total + np.max([end_to_end(graph, visits, callee) for callee in stage], axis=0)
@@ -64,7 +66,7 @@ def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY)
 
 @attrs.frozen(eq=False)
 class Chance:
-    """Random numbers for a sample of requests: arrays of services x requests."""
+    """Random numbers for a sample of simulated requests: arrays of shape services x requests."""
 
     #: choice of the pod, 0..1
     pods: Floats
@@ -79,7 +81,9 @@ class Chance:
 
 @attrs.frozen(eq=False)
 class Traffic:
-    """Model of a number of users under one placement of the pods: request rate, load, latency."""
+    """Model of user traffic under one placement of the pods: request rate, resource consumption of
+    nodes, and latencies.
+    """
 
     graph: Graph
     scenario: Scenario
@@ -90,7 +94,7 @@ class Traffic:
 
     @cached_property
     def rate(self) -> float:
-        """Return the requests per second that users and nodes sustain.
+        """Return the requests per second that the users cause and the nodes can serve.
 
         The rate is 0 if a service has no pod.
         """
@@ -111,7 +115,9 @@ class Traffic:
 
     @cached_property
     def waiting(self) -> float:
-        """Return the seconds that a request waits for admission."""
+        """Return the seconds that a request waits at the overloaded application before being
+        admitted.
+        """
         return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
 
     @cached_property
@@ -134,7 +140,9 @@ class Traffic:
         return self.waiting + self._draw_seconds(self.rate, chance)
 
     def _users_at(self, rate: float) -> float:
-        """Return the number of users that cause a request rate, without waiting for admission."""
+        """Return the number of users who together cause the given request rate, if no request waits
+        for admission.
+        """
         return rate * (PAUSE + float(self._draw_seconds(rate, self.chance).mean()))
 
     def _draw_seconds(self, rate: float, chance: Chance) -> Floats:
@@ -154,7 +162,9 @@ class Traffic:
 
     @cached_property
     def _asked(self) -> Floats:
-        """Return the consumption per user's request, nodes x resources."""
+        """Return the consumption of one user request as an array of nodes x resources, in units of
+        CAPACITY times seconds.
+        """
         parts = zip(self.scenario.of_services, self.placement, strict=True)
         return self._sum_by_node([each.asked / max(1, len(nodes)) for each, nodes in parts])
 

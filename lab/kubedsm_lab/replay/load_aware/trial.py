@@ -178,13 +178,15 @@ def _make_history(trial: Trial) -> LoadHistory:
 
 
 def _make_cluster() -> ClusterSpec:
-    """Return the experiment's nodes, all of tier cloud, so no QoS target applies."""
+    """Return the experiment's nodes, all in the cloud tier, so QoS targets for the edge have no
+    effect.
+    """
     cores, memory = CAPACITY[Resource.CPU], CAPACITY[Resource.MEMORY]
     return ClusterSpec(tuple(node(name, "cloud", f"{cores:g}", f"{memory:.0f}") for name in NODES))
 
 
 async def _evict_periodically(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
-    """Evict one pod a period, as the paper's CronJob does."""
+    """Evict one pod per period by the load-aware descheduler, as the paper's CronJob does."""
     while True:
         await clock.sleep(DESCHEDULING)
         snapshot = runtime.mirror.snapshot()
@@ -239,7 +241,9 @@ def _make_outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]
 
 
 def _average_usage(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
-    """Return the time mean of a function of the utilisation (nodes x resources)."""
+    """Return the time mean of `value`, a function of the utilisation (array of nodes
+    x resources).
+    """
     values = [float(value(each.traffic.used / CAPACITY)) for each in stretches]
     lengths = [each.until - each.since for each in stretches]
     return round(float(np.average(values, weights=lengths)), _DIGITS)

@@ -1,4 +1,6 @@
-"""Attempt at one packing instance: kube-scheduler against the solver, with proof of optimality."""
+"""Attempt to pack one random cluster: kube-scheduler against KubeDSM's solver, with proof of
+optimality.
+"""
 
 import enum
 import random
@@ -35,7 +37,7 @@ Placed = tuple[int, ...]
 
 
 class Category(enum.StrEnum):
-    """Outcome of an instance, in the words of "Priority Matters" (arXiv 2511.08373)."""
+    """Result category of a packing instance, named as in "Priority Matters" (arXiv 2511.08373)."""
 
     FAILURE = "Failures"
     #: kube-scheduler placed all pods, with and without preemption
@@ -47,7 +49,7 @@ class Category(enum.StrEnum):
 
 
 class Call(msgspec.Struct, frozen=True, rename="camel"):
-    """Result of one solver call with a time limit: pods placed, evictions, and proof.
+    """Result of one solver call with a time limit: pods placed, evictions, and proof of optimality.
 
     Every field depends on the wall-clock limit.
     """
@@ -85,7 +87,8 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | None) -> Attempt:
-    """Place an instance by kube-scheduler, then pack it with each time limit in seconds.
+    """Place an instance's pods by kube-scheduler, then repack the cluster by the solver with each
+    time limit in seconds.
 
     A proven call is not repeated with more time. Only the call of the shortest limit has no gaps.
     """
@@ -134,7 +137,9 @@ def call(
     *,
     gaps: bool,
 ) -> Call:
-    """Pack a snapshot within `seconds`, and compare with kube-scheduler's result."""
+    """Repack a cluster by the solver within `seconds`, and compare the placed pods with
+    kube-scheduler's.
+    """
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
     packed = pack_cluster(
@@ -173,7 +178,8 @@ def call(
 
 
 def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) -> Category:
-    """Classify a solver call by the paper's categories.
+    """Classify a solver call's result against kube-scheduler's, by the categories of "Priority
+    Matters".
 
     `proven`: the number of placed pods is optimal. `holds`: no node exceeds its capacity.
     """
@@ -202,7 +208,8 @@ def has_no_overload(after: Snapshot) -> bool:
 
 
 def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | None:
-    """Solve the paper's program without time limit; None unless proven.
+    """Solve the integer programme (MIP) of "Priority Matters" without time limit; return the placed
+    pods by priority level, or None without proof.
 
     The program minimises migrations of a tier before it places the next tier: no pod migrates for a
     less important pod.
@@ -220,6 +227,6 @@ def _sum_requests(snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _sum_resources(amounts: Iterable[Resources]) -> tuple[int, int]:
-    """Return total CPU and memory requests of the pods."""
+    """Return the sums of CPU and of memory over the given resource requests."""
     listed = list(amounts)
     return sum(each.cpu for each in listed), sum(each.memory for each in listed)

@@ -40,7 +40,9 @@ class Plan:
     out: Path | None = None
 
     def cases(self, workers: Workers) -> list[Case]:
-        """Return all pairs of shape and seed, ordered by seed, so a prefix is a smaller plan."""
+        """Return the instances to pack as pairs (shape, seed), ordered by seed, so a prefix is a
+        smaller plan.
+        """
         planned = list(shapes([1]))
         drawing = spread(partial(seeds, number=self.seeds), planned, workers)
         chosen = list(progress("drawing instances", drawing, len(planned)))
@@ -53,7 +55,9 @@ class Plan:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    """Run a plan and return its results. Raises OSError, and UsageError without the solver."""
+    """Pack all instances of a plan and return the experiment's results. Raises OSError, and
+    UsageError without the solver.
+    """
     solver = plan.solver or ("highs" if is_installed("highs") else "off")
     if missing := explain_missing(solver):
         raise click.UsageError(missing)
@@ -86,7 +90,9 @@ PRESET = Preset(
 
 
 def _encode_reproducible(done: Sequence[Attempt]) -> bytes:
-    """Encode the results that do not depend on the machine: without solver calls and durations."""
+    """Encode as JSON the results that are equal on every machine: without solver calls and
+    durations.
+    """
     instances = [
         {name: value for name, value in msgspec.to_builtins(each).items() if name != "calls"}
         for each in done
@@ -101,7 +107,8 @@ def attempts(
     workers: Workers,
     kept: Path | None,
 ) -> Iterator[Attempt]:
-    """Yield the attempts stored in the file, then compute and append the missing ones.
+    """Yield the packing results stored in the file, then compute the missing ones and append these
+    to the file.
 
     Raises OSError, and msgspec.DecodeError for a file of other contents.
     """
@@ -125,7 +132,9 @@ def _attempt_case(case: Case, limits: Sequence[float], solver: SolverKind) -> At
 
 
 def _select_calls(wanted: Collection[tuple[float, bool]], one: Attempt) -> Attempt | None:
-    """Return the attempt with only the calls of `wanted` (seconds, gaps); None if some lack."""
+    """Return the attempt with only the solver calls in `wanted` (seconds, gaps); None if a wanted
+    call is missing.
+    """
     calls = tuple(call for call in one.calls if (call.seconds, call.gaps) in wanted)
     whole = not one.calls or len(calls) == len(wanted)
     return msgspec.structs.replace(one, calls=calls) if whole else None

@@ -1,4 +1,5 @@
-"""Random instances of "Priority Matters" (arXiv 2511.08373), as the authors draw them.
+"""Random packing instances (clusters and pods) of "Priority Matters" (arXiv 2511.08373), drawn as
+by its authors.
 
 All nodes are identical, with a capacity for which the pods request the configured utilisation. Pods
 arrive in ReplicaSets, one set after the other.
@@ -42,7 +43,9 @@ _NAMESPACE = "default"
 
 
 class Shape(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Parameters of an instance, except its seed."""
+    """Parameters of a packing instance other than its seed: nodes, pods per node, priority levels
+    and utilisation.
+    """
 
     nodes: int
     pods_per_node: int
@@ -60,7 +63,9 @@ class Instance:
 
 
 def instance(shape: Shape, seed: int) -> Instance:
-    """Draw an instance; shapes that differ in usage only have the same pods."""
+    """Draw a random packing instance; instances of one seed that differ only in utilisation have
+    the same pods.
+    """
     purposes = ("sizes", "cpu", "memory", "priorities")
     sizes, cpu, memory, priorities = (random.Random(f"{seed} {purpose}") for purpose in purposes)
     number = left = shape.nodes * shape.pods_per_node
@@ -83,7 +88,8 @@ def instance(shape: Shape, seed: int) -> Instance:
 
 
 def seeds(shape: Shape, number: int) -> list[int]:
-    """Return the first `number` suitable seeds of a shape.
+    """Return the first `number` seeds whose instances of a shape are suitable: kube-scheduler
+    leaves a pod pending.
 
     At a utilisation of 100% or more, all seeds are suitable. Below, those for which kube-scheduler
     leaves a pod pending, if it prefers nodes by name and does not preempt; priorities have no
@@ -104,7 +110,8 @@ def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
 
 
 def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) -> Node:
-    """Choose a node as in the authors' seed selection: kube-scheduler with a bonus by name.
+    """Choose a node as the paper's authors do to select seeds: by kube-scheduler's score plus a
+    bonus for names early in the alphabet.
 
     The paper states a tie-break by name. In the program the first node has 100 points more than the
     last one, as much as LeastAllocated gives, and nodes between them their part of it.

@@ -30,7 +30,7 @@ EVICTIONS = "evictions an instance"
 
 @attrs.frozen
 class Outcomes:
-    """Attempts with one time limit, and statistics of their solver calls."""
+    """Results of packing instances with one time limit, and statistics of their solver calls."""
 
     attempts: Sequence[Attempt]
     seconds: float
@@ -46,7 +46,7 @@ class Outcomes:
         ]
 
     def of(self, **shape: int) -> "Outcomes":
-        """Return the outcomes whose shapes have the given field values."""
+        """Return the results of the instances whose shape has the given field values."""
         selected = [
             each
             for each in self.attempts
@@ -55,7 +55,9 @@ class Outcomes:
         return attrs.evolve(self, attempts=selected)
 
     def percent(self, *categories: Category) -> float | None:
-        """Return the percentage of attempts in these categories; None without attempts."""
+        """Return the percentage of instances in the given result categories; None without
+        instances.
+        """
         if not self.attempts:
             return None
         count = sum(call.category in categories for _, call in self.calls)
@@ -67,7 +69,7 @@ class Outcomes:
         return self.mean(lambda call: 100 * (call.category in categories))
 
     def mean(self, value: Callable[[Call], float]) -> float | None:
-        """Return the mean of a measure over the solver calls."""
+        """Return the mean of one measure, such as evictions, over the solver calls."""
         calls = self.calls
         return statistics.fmean(value(call) for _, call in calls) if calls else None
 
@@ -77,7 +79,9 @@ def _list_limits(attempts: Iterable[Attempt]) -> list[float]:
 
 
 def _select_comparable(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return the attempts with the same number of priorities as the published measurements."""
+    """Return the results of instances with the number of priority levels that the published
+    measurements have.
+    """
     return [each for each in attempts if each.shape.priorities == _THEIR_PRIORITIES]
 
 
@@ -193,7 +197,9 @@ def _tabulate_costs(attempts: Sequence[Attempt]) -> Table:
 
 
 def _tabulate_priorities(attempts: Sequence[Attempt]) -> Table:
-    """Return the table by number of priorities; empty if there is only one number."""
+    """Return the table of results by number of priority levels; empty if all instances have the
+    same number.
+    """
     several = len({each.shape.priorities for each in attempts}) > 1
     lines = [
         [f"{seconds:g} s, {priorities}", *_category_cells(outcomes)]
@@ -266,7 +272,7 @@ def sections(attempts: Sequence[Attempt]) -> list[Section]:
 
 
 def answer(attempts: Sequence[Attempt]) -> str:
-    """Return a sentence that summarises the calls with the longest limit."""
+    """Return a sentence that summarises the solver calls with the longest time limit."""
     limits = _list_limits(attempts)
     if not limits:
         return "No cluster was packed: kube-scheduler placed every pod."
@@ -282,7 +288,7 @@ def answer(attempts: Sequence[Attempt]) -> str:
 
 
 def standings(attempts: Sequence[Attempt], seconds: float) -> list[Standing]:
-    """Rank KubeDSM and kube-scheduler for one time limit.
+    """Rank KubeDSM's solver and kube-scheduler by the pods placed, for one time limit.
 
     More pods placed are compared by priority, highest first.
     """
