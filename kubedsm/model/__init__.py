@@ -1,1 +1,3 @@
-"""Cluster values: Pod, Node, Resources, Workload, Snapshot, and the mirror that follows them."""
+"""Data model of the cluster: Pod, Node, Resources, Workload, Snapshot, and the mirror updated by
+the reflectors.
+"""

@@ -17,7 +17,9 @@ RATE_ANNOTATION = "kubedsm.io/rate"
 
 @attrs.frozen(slots=True)
 class Wishes:
-    """Tenant annotations of a pod template, parsed and validated."""
+    """Tenant's annotations on a pod template (QoS, migration mode and others), parsed and
+    validated.
+    """
 
     #: the edge share of the pod's workload
     qos: float | None = None
@@ -82,7 +84,9 @@ class Resources:
 
     @property
     def beyond_any_node(self) -> bool:
-        """True if a request exceeds `MOST_OF_A_NODE`: exclude such requests from arithmetic."""
+        """True if any amount exceeds `MOST_OF_A_NODE`, more than any real node has; such requests
+        stay out of 64-bit arithmetic.
+        """
         return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or any(
             amount > MOST_OF_A_NODE for _, amount in self.other
         )
@@ -238,13 +242,15 @@ class SchedulingRules:
 
     @cached_property
     def speaks_of_others(self) -> bool:
-        """Return True if feasibility depends on other pods or volumes, in addition to the node."""
+        """Return True if the rules depend on other pods or on volumes (affinity, spread, ports,
+        claims), not on the node alone.
+        """
         of_pods = self.affinity or self.anti_affinity or self.spread
         return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Return True if feasibility and preference depend on the node alone."""
+        """Return True if required and preferred scheduling rules depend on the node alone."""
         return not (self.speaks_of_others or self.preferences)
 
     @property
@@ -253,7 +259,9 @@ class SchedulingRules:
 
 
 class Workload(NamedTuple):
-    """Controller of interchangeable pods; a bare pod is its own workload."""
+    """Controller of interchangeable pods, such as a Deployment; a pod without a controller is its
+    own workload.
+    """
 
     namespace: str
     kind: str
@@ -393,7 +401,9 @@ class Share:
 def shares_after(
     shares: Mapping[Workload, Share], more: Mapping[Workload, int]
 ) -> dict[Workload, Share]:
-    """Return the shares after adding (or removing) edge pods of these workloads."""
+    """Return the edge shares of workloads after adding (or, if negative, removing) pods at the
+    edge.
+    """
     after = dict(shares)
     for workload, change in more.items():
         if workload in after:
@@ -403,11 +413,13 @@ def shares_after(
 
 
 def serving_order(pod: Pod) -> tuple[int, float, str, str]:
-    """Sort key of the scheduling order: priority, then creation time, then name."""
+    """Sort key by which pending pods are scheduled: priority, then creation time, then name."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
 
 
 def levels_of(priorities: Iterable[tuple[Workload, int]]) -> dict[Workload, int] | None:
-    """Return the highest pod priority of each workload; None if all priorities are equal."""
+    """Return the priority level of each workload: the highest priority of its pods; None if all
+    priorities are equal.
+    """
     ranked = sorted(priorities, key=itemgetter(1))
     return dict(ranked) if ranked and ranked[0][1] != ranked[-1][1] else None

@@ -38,7 +38,9 @@ def resolve_qos_targets(
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
 ) -> QosTargets:
-    """Resolve the QoS targets by applying all steps to the configured targets; cached."""
+    """Return workloads' QoS targets: configured targets adjusted by latency goals, tenant
+    annotations, traffic and namespace weights; cached.
+    """
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
     if snapshot.census.wishing:
@@ -72,7 +74,9 @@ class ResponseTimes:
         return cls(seconds.get(edge, configured.edge), seconds.get(cloud, configured.cloud))
 
     def qos(self, target: float) -> float:
-        """Return the QoS factor (edge share) of a latency target; requires tE < tC."""
+        """Return the QoS factor (edge share) at which the mean response time meets the latency
+        target, in seconds; requires tE < tC.
+        """
         return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
 
 
@@ -86,7 +90,9 @@ class LatencyGoal:
     configured: ResponseTimes
 
     def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
-        """Return measured response times, or configured times if the edge is measured no faster."""
+        """Return the workload's measured response times, or the configured times if the edge is not
+        measured to be faster than the cloud.
+        """
         steady = measured.steady.get(workload, {})
         times = ResponseTimes.of(measured.list_reliable_times(steady), self.configured)
         return times if times.edge < times.cloud else self.configured
@@ -104,7 +110,8 @@ def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Meas
 
 
 def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
-    """Return the newest pod of each workload with tenant annotations on any pod.
+    """Return the newest pod of each workload for which any pod carries tenant annotations about
+    QoS.
 
     During a rollout annotations may differ between pods: the newest pod represents the tenant's
     current request.
@@ -121,7 +128,9 @@ def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
 
 
 def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float) -> QosTargets:
-    """Lower QoS factors as tenants request, or raise them up to `max_qos`."""
+    """Lower the QoS factors of workloads as tenants' pod annotations request, or raise the factors
+    up to `max_qos`.
+    """
     changed = {}
     for workload, pod in newest_requesting_pods(snapshot).items():
         if pod.wishes is not None and pod.wishes.qos is not None:
@@ -200,7 +209,8 @@ def share_namespace_weights(
 
 
 def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
-    """Cap workloads with a slower edge at their current number of edge pods.
+    """Cap workloads responding more slowly from the edge than from the cloud at their current
+    number of pods at the edge.
 
     Current edge pods keep their benefit: none should leave, and no further pods should arrive.
     """
@@ -216,10 +226,10 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
 
 
 def without_caps(targets: QosTargets) -> QosTargets:
-    """Return the QoS targets without caps for workloads with a slower edge."""
+    """Return the QoS targets without the caps of workloads responding more slowly from the edge."""
     return lambda workload: attrs.evolve(targets(workload), most=None)
 
 
 def is_capped(targets: QosTargets, workload: Workload) -> bool:
-    """Return True if the edge should receive no further pod of the workload."""
+    """Return True if the workload has a cap: no further pod of the workload may go to the edge."""
     return targets(workload).most is not None

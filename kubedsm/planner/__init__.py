@@ -1,1 +1,3 @@
-"""Planner process: requests for long optimisations, deadline, restart."""
+"""Planner process: solves long optimisation requests outside the scheduler's event loop, with
+deadlines and restarts.
+"""

@@ -45,7 +45,7 @@ def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[Reje
 
 
 def tolerable_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
-    """Return the nodes without untolerated taints."""
+    """Return the mask of nodes without taints that the pod does not tolerate."""
     mask = scene.nodes.every()
     for rejected in taint_toleration(candidate, scene):
         mask &= ~rejected.nodes
@@ -53,7 +53,7 @@ def tolerable_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def count_disliked(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
-    """Return the number of untolerated PreferNoSchedule taints."""
+    """Return the number of PreferNoSchedule taints that the tolerations do not tolerate."""
     listed = tuple(tolerations)
     return sum(t.effect == PREFERS_NO_PODS and not is_tolerated(listed, t) for t in taints)
 

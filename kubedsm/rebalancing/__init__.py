@@ -1,1 +1,3 @@
-"""Periodic suggester, capacity packing, and the measured effect of migrations."""
+"""Rebalancing of running pods: periodic migration suggestions, capacity packing, and the measured
+effect of migrations.
+"""
