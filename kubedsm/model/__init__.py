@@ -1,3 +1,1 @@
-"""Data model of the cluster: Pod, Node, Resources, Workload, Snapshot, and the mirror updated by
-the reflectors.
-"""
+"""Data model of the cluster: Pod, Node, Workload, Snapshot, and the mirror of observed objects."""

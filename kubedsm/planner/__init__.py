@@ -1,3 +1,1 @@
-"""Planner process: solves long optimisation requests outside the scheduler's event loop, with
-deadlines and restarts.
-"""
+"""Planner process: solves long optimisation requests outside the event loop, before a deadline."""

@@ -1,3 +1,1 @@
-"""Rebalancing of running pods: periodic migration suggestions, capacity packing, and the measured
-effect of migrations.
-"""
+"""Migration suggester, capacity packing, and the measured effect of migrations of running pods."""
