@@ -45,7 +45,7 @@ from kubedsm.plugins.plugin import Rejection
 
 
 class Binding(NamedTuple):
-    """Decided binding of a pod to a node of a tier."""
+    """Decided binding of a pending pod: pod, node, and tier of the node."""
 
     pod: Pod
     node: NodeName
@@ -100,7 +100,9 @@ class Decision:
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Target nodes of a batch on the edge and in the cloud; all other pods are unschedulable."""
+    """Chosen nodes of a batch's pods on the edge and in the cloud; all other pods of the batch are
+    unschedulable.
+    """
 
     edge: Targets
     cloud: Targets
@@ -167,7 +169,9 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Choose the placement as pod counts: by exact tables, independent parts, or the fallback."""
+    """Choose how many pods of each kind go to each node: by exact tables, by independent parts, or
+    else by heuristics and solver.
+    """
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
@@ -195,7 +199,8 @@ def _spread_out(
     proof: Proof,
     deadline: Deadline,
 ) -> Proof:
-    """Improve the replica spread of both tiers by local search; return the updated proof.
+    """Separate replicas of workloads on the nodes of both tiers by local search; return the updated
+    optimality proof.
 
     ladders: lower bound on the charges of each tier, if the placement is proven optimal.
     """
@@ -228,7 +233,9 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 def split_by_pick(
     problem: PlacementProblem, picks: Picks
 ) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Divide the pods of each kind into the pods picked for the edge and the remaining pods."""
+    """Divide the pods of each kind into pods for the edge, as picked by workload, and remaining
+    pods.
+    """
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)
