@@ -102,7 +102,9 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Return True if two states of a pod contribute equally to the census, except for the node."""
+    """Return True if two states of a pod contribute equally to the aggregate counts, apart from the
+    pod's node.
+    """
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)

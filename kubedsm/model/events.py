@@ -18,7 +18,7 @@ class PodApplied:
 
 @attrs.frozen(slots=True)
 class PodDeleted:
-    """Event: a pod was deleted, or is missing from a new list."""
+    """Event: a pod was deleted, or is missing from a complete new list of pods."""
 
     uid: Uid
     namespace: str
@@ -88,7 +88,9 @@ Matter = Literal["room", "node", "pod", "surrounding"]
 
 @attrs.frozen(slots=True)
 class Freed:
-    """Capacity freed on a node; negative for resources of which more is used now."""
+    """Capacity released on a node by a change; negative for resources used more after the
+    change.
+    """
 
     node: NodeName
     amount: Resources
@@ -159,7 +161,9 @@ class Change:
 
 
 def is_older(version: str, other: str) -> bool:
-    """Return whether the first resourceVersion is older; False unless both are numbers."""
+    """Return True if the first resourceVersion is older than the other; False unless both are
+    numbers.
+    """
     if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
         return False
     return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)

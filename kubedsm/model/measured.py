@@ -1,4 +1,6 @@
-"""Measurements from Prometheus: use of nodes and workloads, response times by tier."""
+"""Measurements from Prometheus: resource usage of nodes and workloads, request rates, and response
+times by tier.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -29,7 +31,7 @@ class Usage:
 
 @attrs.frozen(slots=True)
 class Answers:
-    """Request rate and response time of a workload's pods in one tier."""
+    """Request rate (requests/s) and response time (seconds) of a workload's pods in one tier."""
 
     #: total requests/s
     rate: float

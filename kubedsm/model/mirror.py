@@ -56,7 +56,7 @@ Held = tuple[NodeName, Resources]
 
 
 class ReservationError(Exception):
-    """Error: the requested capacity cannot be reserved."""
+    """Error: the requested capacity cannot be reserved on the node."""
 
 
 @attrs.frozen(slots=True)
@@ -355,7 +355,7 @@ class ClusterMirror:
             self.release(_nomination_holder(uid))
 
     def sum_nominations(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
-        """Return the capacity reserved by nominations of these pods."""
+        """Return the total capacity reserved by the nominations of these pods."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
             nomination = self._reservations.get(_nomination_holder(uid))

@@ -167,7 +167,7 @@ class PodAffinityTerm:
 
 @attrs.frozen(slots=True)
 class SpreadConstraint:
-    """Topology spread constraint of a pod, with resolved selector and policies."""
+    """Topology spread constraint of a pod, with matchLabelKeys and policies resolved."""
 
     topology_key: str
     max_skew: int
@@ -204,7 +204,9 @@ class Disk:
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Preferences:
-    """Preferred scheduling rules of a pod: weighted terms."""
+    """Preferred scheduling rules of a pod: weighted node and pod affinity terms, and soft spread
+    constraints.
+    """
 
     #: preferredDuringScheduling terms
     node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
@@ -214,7 +216,7 @@ class Preferences:
     spread: tuple[SpreadConstraint, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether any preference exists."""
+        """Return True if the pod has any preferred scheduling rule."""
         return bool(self.node_affinity or self.affinity or self.anti_affinity or self.spread)
 
 
@@ -223,7 +225,9 @@ _NO_PREFERENCES = Preferences()
 
 @attrs.frozen(slots=True, cache_hash=True)
 class SchedulingRules:
-    """Required scheduling rules of a pod, except resources; one field per Filter plugin family."""
+    """Required scheduling rules of a pod, except resource requests; one field for each family of
+    Filter plugins.
+    """
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -273,7 +277,8 @@ class Workload(NamedTuple):
 
 @attrs.frozen(slots=True, cache_hash=True)
 class PodClass:
-    """Scheduling requirements of a pod: equal for pods that nodes cannot distinguish.
+    """Scheduling requirements of a pod: requests, rules and priority, equal for pods that nodes
+    cannot distinguish.
 
     The axis of `match`, and the score key of the rotating-score-cache paper. Inter-pod rules
     distinguish pods by namespace and labels too: see `feasibility.EquivalenceClass`.
@@ -372,7 +377,7 @@ class Pod:
 
 @attrs.frozen(slots=True)
 class Tiers:
-    """Node labels and label values of the edge and cloud tiers."""
+    """Node labels, and their values, that assign nodes to the edge tier and the cloud tier."""
 
     #: the first label that a node carries decides
     labels: tuple[str, ...] = ("kubedsm.io/tier", "nodetype")
@@ -388,7 +393,7 @@ class Tiers:
 
 @attrs.frozen(slots=True)
 class Share:
-    """Edge pods and total pods of a workload."""
+    """Edge share of a workload: number of pods at the edge, and total number of pods."""
 
     edge: int = 0
     total: int = 0

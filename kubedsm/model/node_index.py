@@ -151,10 +151,12 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
 
 
 class NodeIndex:
-    """Index of nodes in name order, with properties as columns (arrays); immutable."""
+    """Index of nodes in name order, with each node property (labels, taints, sizes) as an array;
+    immutable.
+    """
 
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
-        """Index the nodes; the mapping must not change afterwards."""
+        """Index the nodes of a mapping by name; the mapping must not change afterwards."""
         self._by_name = nodes
         self._labels: dict[str, Column] = {}
         self._sizes: dict[str, Ints] = {}
@@ -309,7 +311,7 @@ class Room:
         return self._free[self._nodes.names[position]]
 
     def column(self, resource: str) -> Ints:
-        """Return the free amount of the resource on each node."""
+        """Return the free capacity of each node for one resource, as an array."""
         column = self._columns.get(resource)
         if column is None:
             column = column_of(map(self.of, range(len(self._nodes))), resource)

@@ -1,4 +1,4 @@
-"""Running pods counted by node, for inter-pod scheduling rules.
+"""Counts of running pods by node, for scheduling rules between pods such as affinity and spread.
 
 Bound, reserved and terminating pods count until completion. Pods are distinguished by namespace and
 the labels that selectors use. Updates are incremental.

@@ -1,4 +1,4 @@
-"""Selectors of pods, namespaces and nodes.
+"""Label selectors of pods and namespaces, and node selectors.
 
 A label selector is a conjunction of requirements. None, a missing selector, selects nothing; an
 empty one selects everything.
@@ -67,7 +67,7 @@ def keys_of(selector: Selector) -> frozenset[str]:
 
 @attrs.frozen(slots=True)
 class NodeSelectorTerm:
-    """Conjunction of conditions on a node; an empty term selects no node."""
+    """Node selector term: conditions that a node must all meet; an empty term selects no node."""
 
     #: label requirements
     expressions: tuple[Requirement, ...] = ()

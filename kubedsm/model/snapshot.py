@@ -112,7 +112,9 @@ class Snapshot:
         )
 
     def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
-        """Return the snapshot with these pods on these nodes, whether they fit or not."""
+        """Return the snapshot with the given pods placed on the given nodes, whether they fit or
+        not.
+        """
         left = self.without(targets)
         pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
         for uid, node in targets.items():

@@ -69,7 +69,7 @@ class CSINode:
     limits: Mapping[str, int] = attrs.field(factory=dict)
 
     def limit(self, driver: str) -> int:
-        """Return the maximum number of volumes that the driver attaches to the node."""
+        """Return the maximum number of volumes that the CSI driver attaches to the node."""
         return self.limits.get(driver, UNLIMITED)
 
 
@@ -128,7 +128,7 @@ class Surroundings:
         return getattr(self, _FIELDS[kind]) or {}
 
     def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
-        """Yield the observed kinds with their objects."""
+        """Yield each observed kind of object, such as volumes, with its objects."""
         for kind, field in _FIELDS.items():
             if getattr(self, field) is not None:
                 yield kind, self.of(kind).values()

@@ -1,4 +1,4 @@
-"""Fragmentation: available node capacity that no workload can use.
+"""Fragmentation: available node capacity unusable for the requests of present workloads.
 
 Two measures from 0 to 1 per node, summed over nodes. `unusable`: the mean, over the requests of
 workloads, of the unusable part of the node after filling it with pods of that workload ("Beware of

@@ -97,7 +97,9 @@ class Gains:
         return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
 
     def urgency_key(self, workload: Workload) -> tuple[int, float]:
-        """Sort key of workloads: by priority, then by edge share relative to the QoS target."""
+        """Sort key of workloads by urgency of additional pods at the edge: priority, then edge
+        share relative to the QoS target.
+        """
         return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
 

@@ -46,7 +46,9 @@ class Capacity:
 
 @attrs.frozen
 class LoadGoal:
-    """Configuration of load balancing: weights, thresholds and node capacities."""
+    """Load-balancing configuration: weights, thresholds, and network and disk capacities of
+    nodes.
+    """
 
     #: weight next to kube-scheduler's scores; 0: no influence on placement
     weight: float = attrs.field(default=1.0, validator=validators.ge(0.0))
@@ -141,7 +143,9 @@ class Loads:
             self.used[self.nodes.positions[node]] += part * self.estimate_use(pod)
 
     def estimate_use(self, pod: Pod) -> Floats:
-        """Estimate the pod's CPU, memory, network and disk usage: measured, or else requested."""
+        """Estimate the pod's CPU, memory, network and disk usage: measured mean of the workload, or
+        else requested amounts.
+        """
         measured = self.sample.workloads.get(pod.workload)
         found = _amounts_matrix([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
@@ -198,7 +202,9 @@ class Loads:
 
     @property
     def most_uneven_first(self) -> list[int]:
-        """Positions of nodes with known usage, most uneven usage first, ties by name."""
+        """Positions of nodes with known usage, ordered by unevenness of resource usage, ties by
+        name.
+        """
         order: list[int] = np.argsort(self.own, kind="stable").tolist()
         return [position for position in order if not np.isnan(self.own[position])]
 

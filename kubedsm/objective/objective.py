@@ -1,4 +1,5 @@
-"""Objective function: weighted sum over workloads of the value of edge share against target Q.
+"""Objective function: weighted sum, over workloads, of the value of edge share compared with the
+QoS target.
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
 - `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from the
@@ -38,7 +39,9 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 @attrs.frozen(slots=True)
 class QosTarget:
-    """QoS target of a workload: edge share (QoS factor), weight, and optional cap on edge pods."""
+    """QoS target of a workload: targeted edge share (QoS factor), weight, and optional cap on pods
+    at the edge.
+    """
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
@@ -68,7 +71,8 @@ def count_target_pods(qos: float, total: int) -> int:
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Objective:
-    """Objective function: value of a workload's edge share, and its parameters.
+    """Objective function of one workload: value of an edge share compared with the QoS target, with
+    configurable parameters.
 
     `share`: F(x) = alpha x below the target, beta x + gamma from the target on; `proportional`
     similarly. 0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, meeting

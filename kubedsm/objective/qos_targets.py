@@ -1,4 +1,5 @@
-"""QoS targets of workloads: the steps from configuration to decision, in order of application.
+"""QoS targets of workloads: adjustments from configured to effective targets, in order of
+application.
 
 1. A latency target becomes the edge share at which the mean response time is that target:
    Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
@@ -82,7 +83,9 @@ class ResponseTimes:
 
 @attrs.frozen
 class LatencyGoal:
-    """Latency targets by workload, and assumed response times for unmeasured workloads."""
+    """Latency targets by workload, and configured response times for workloads without
+    measurements.
+    """
 
     #: latency target in seconds; None for workloads with a QoS factor instead
     targets: Callable[[Workload], float | None]
@@ -99,7 +102,9 @@ class LatencyGoal:
 
 
 def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Measured) -> QosTargets:
-    """Replace the QoS factor of measured workloads that have a latency target."""
+    """Replace the QoS factor of workloads with a latency target and known response times by the
+    edge share meeting the target.
+    """
     changed = {}
     for workload in measured.steady:
         target = goal.targets(workload)
@@ -160,7 +165,8 @@ def complete_rates(rates: Rates, snapshot: Snapshot, max_declared: float) -> Rat
 def weigh_by_traffic(
     targets: QosTargets, shares: Mapping[Workload, Share], rates: Rates
 ) -> QosTargets:
-    """Multiply weights by the workload's request rate, relative to the mean of present workloads.
+    """Multiply each workload's weight by its request rate, relative to the mean rate of present
+    workloads.
 
     Workloads without a rate are assumed to have the mean rate per pod, because replicas follow
     load.

@@ -1,4 +1,4 @@
-"""Plurals and abbreviated lists in messages, such as `3 pods` and `a, b and 2 more`."""
+"""Wording of counts and abbreviated lists in messages, such as `3 pods` and `a, b and 2 more`."""
 
 from collections.abc import Sequence
 

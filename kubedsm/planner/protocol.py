@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Call(NamedTuple):
-    """Recorded call of a mirror method, to be replayed on the planner's replica."""
+    """Recorded call of a cluster mirror method, replayed on the planner process's replica."""
 
     method: str
     args: tuple[Any, ...]

@@ -121,7 +121,9 @@ class SuggestRequest(MigrationRequest):
 
 @attrs.frozen(slots=True)
 class PackResponse:
-    """Packing result: evictions and migrations releasing capacity, evictions first."""
+    """Planner response about packing: evictions and migrations that release capacity for
+    unschedulable pods.
+    """
 
     #: with the beneficiary pods; None without migrations
     suggestion: Suggestion | None = None
@@ -138,14 +140,18 @@ class PackResponse:
 
 @attrs.frozen(slots=True)
 class PackRequest(MigrationRequest):
-    """Planner request for a packing of all pods that makes unschedulable pods schedulable."""
+    """Planner request for migrations and evictions over the whole cluster that make unschedulable
+    pods schedulable.
+    """
 
     name = "packing"
     #: unschedulable pods
     refused: frozenset[Uid] = frozenset()
 
     def solve(self, context: PlanningContext) -> PackResponse:
-        """Compute the packing of the cluster. Raises TypeError if the policy does not pack."""
+        """Compute the packing of the cluster's pods. Raises TypeError if the policy does not
+        support packing.
+        """
         policy, configuration = context.policy(), context.configuration()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not pack")

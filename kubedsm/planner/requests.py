@@ -144,7 +144,9 @@ class PlaceRequest:
     start: int = 0
 
     def solve(self, context: PlanningContext) -> PlaceResponse:
-        """Compute the placement decision. Raises TypeError if the policy is not KubeDSM."""
+        """Compute the placement decision on the batch. Raises TypeError if the policy is not
+        KubeDSM.
+        """
         policy = context.policy()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not plan batches")

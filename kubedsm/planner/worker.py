@@ -1,4 +1,5 @@
-"""Planner client: starts the planner process, replicates the mirror to it, and sends requests.
+"""Planner client in the scheduler: starts the planner process, replicates the cluster mirror there,
+and sends requests.
 
 A new process first receives the calls reproducing the mirror, a few in each turn of the event loop,
 and then all further calls, collected briefly. A request follows all previous calls: both mirrors

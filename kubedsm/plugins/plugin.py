@@ -1,4 +1,4 @@
-"""Plugin: extension points of one scheduling rule, with their inputs and verdicts.
+"""Scheduling plugin: extension points of one kube-scheduler rule, with their inputs and verdicts.
 
 The first rejecting plugin determines the rejection of a node. An unschedulable pod is retried after
 changes with a positive queueing hint of a rejecting plugin. False positives are permitted, false

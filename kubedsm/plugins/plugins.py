@@ -88,7 +88,7 @@ _NO_RULES = SchedulingRules()
 
 
 def applies_to(plugin: Plugin, rules: SchedulingRules) -> bool:
-    """Return True if the plugin is relevant for pods with these rules."""
+    """Return True if the plugin may reject pods with these scheduling rules."""
     return not plugin.demands or any(
         getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
     )

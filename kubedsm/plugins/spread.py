@@ -61,7 +61,9 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Yield the spread constraints of an equivalence class, with their topology domains."""
+    """Yield the topology spread constraints of a pod equivalence class, with the topology domains
+    of each.
+    """
     constraints = candidate.rules.spread
     columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):

@@ -170,7 +170,7 @@ class MoveEffects:
 
 @attrs.define(eq=False)
 class MigrationRecorder:
-    """Recorder of ended migrations: decision record, metrics, log, and Events."""
+    """Records ended migrations in the decision record, metrics, log, and Events."""
 
     effects: MoveEffects
     decisions: Decisions

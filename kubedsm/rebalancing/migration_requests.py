@@ -118,7 +118,7 @@ class MigrationRequests:
                 await self._changed.wait()
 
     async def await_answers(self) -> None:
-        """Wait until no migration request is in progress, so every request has an answer."""
+        """Wait until no user's migration request is in progress, so every request has an answer."""
         await self._answered.wait()
 
     async def _read_request(self, found: ConfigMap) -> None:

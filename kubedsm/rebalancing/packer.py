@@ -204,7 +204,8 @@ class Packer:
             self.migrator.recorder.record_event("PackingProposed", awaited.pod, text)
 
     async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
-        """Execute a packing; return True if a pending pod was placed.
+        """Execute a packing (evictions, migrations, nominations); return True if a pending pod was
+        placed.
 
         The caller has validated the packing, and has not awaited since.
         """

@@ -29,7 +29,8 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 def pod_size(requests: Resources, greatest: Resources) -> float:
-    """Return the normalised pod size sqrt(cpu/M_cpu * memory/M_memory) for resource requests.
+    """Return the normalised size of a pod, sqrt(cpu/M_cpu * memory/M_memory), from requests and the
+    greatest allocatable amounts.
 
     Requests count as at least 1 millicore and 1 Mi. greatest: M, the greatest allocatable amounts
     over the edge nodes.
@@ -95,7 +96,9 @@ class Filling:
 
 
 class BestFit(Filling):
-    """Best-fit heuristic: each pod goes to the fullest node with the least preference penalty."""
+    """Best-fit heuristic: each pod goes to the node with least preference penalty, and of these to
+    the fullest.
+    """
 
     def place(self, kind: int) -> bool:
         """Place another pod of the kind on the best-fitting node; return False if no node has
@@ -217,7 +220,9 @@ class _EjectionSearch(Filling):
         return False
 
     def _exchange_pods(self, kind: int, other: int, node: int) -> None:
-        """Replace a placed pod of kind `other` on the node by a pod of `kind`."""
+        """Remove a placed pod of kind `other` from the node, and place a pod of `kind` there
+        instead.
+        """
         self.put(other, node, -1)
         self.put(kind, node)
 

@@ -1,4 +1,5 @@
-"""Exact placement by dynamic programming over count vectors: Algorithm 8 (`match`) of the paper.
+"""Exact placement by dynamic programming over count vectors (pods placed by kind): Algorithm 8
+(`match`) of the paper.
 
 The lexicographic objective: most placed pods, then least preference penalty, then least charge,
 then least fragmentation. The paper's programme runs over nodes and *sets* of pods, O(N 3^n).
@@ -250,7 +251,9 @@ def _enumerate_loads(
 
 
 def place_values(sizes: Sequence[int]) -> Ints:
-    """Return the mixed-radix place value of each digit of a flat index; the last is 1."""
+    """Return the mixed-radix place value of each digit of a flat array index (row-major strides);
+    the last is 1.
+    """
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
@@ -272,7 +275,9 @@ _SORTED = 64
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """Exact-search limit: permitted computation before a heuristic algorithm takes over."""
+    """Exact-search limit: maximum table size, computation and time before heuristics or a solver
+    take over.
+    """
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -399,7 +404,9 @@ def _compute_layers(
     outside: Ints | None,
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """Compute the layers of the dynamic programme, node by node; return None after the deadline."""
+    """Compute the least costs of all count vectors, adding one node at a time; return None after
+    the deadline.
+    """
     layer = np.full(1, tried.elsewhere, dtype=np.int64)
     layers = [layer]
     offsets: list[int] = (tried.loads @ strides).tolist()
@@ -439,7 +446,8 @@ def match(
     fragmentation: Fragmentation,
     bounds: Bounds | None = None,
 ) -> Match:
-    """Place the greatest number of pods, then with the least fragmentation (Algorithm 8).
+    """Place the greatest number of pods on the nodes, and among such placements choose the least
+    fragmentation (Algorithm 8).
 
     Above the exact-search limit the placement is best-fit increasing, without a proof of
     optimality:

@@ -113,7 +113,9 @@ Turn = tuple[int, int]
 
 
 class Rank(NamedTuple):
-    """Scheduling rank of a kind of pods; greater ranks are scheduled first."""
+    """Scheduling rank of a group of interchangeable pods: priority, workload level and overdue
+    count; greater ranks first.
+    """
 
     #: pod priority
     priority: int = 0
@@ -153,7 +155,9 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Group pods into kinds by requests and feasible nodes, without constraints between pods."""
+    """Group pods without rules between pods into kinds (interchangeable pods) by requests and
+    feasible nodes.
+    """
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -248,18 +252,24 @@ class PlacementProblem:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Candidate nodes in preference order among otherwise equivalent nodes."""
+        """Candidate nodes of the placement; of otherwise equivalent nodes, the first is
+        preferred.
+        """
         return self.rows.nodes
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """Feasible nodes of each kind, as a mask of shape (nodes, kinds)."""
+        """Feasible nodes of each kind of interchangeable pods, as a mask of shape (nodes,
+        kinds).
+        """
         feasible: NDArray[np.bool_] = self.most > 0
         return feasible
 
     @property
     def least_penalties(self) -> Ints:
-        """Least preference penalty of each kind on any feasible node; 0 without feasible nodes."""
+        """Least preference penalty of each kind of interchangeable pods on any feasible node; 0
+        without feasible nodes.
+        """
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
@@ -325,7 +335,9 @@ class PlacementProblem:
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity (nodes x resources) remaining after the placement."""
+        """Return the available capacity (nodes x resources) that a placement (pod counts, nodes x
+        kinds) leaves.
+        """
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
@@ -407,7 +419,8 @@ def group_ruled_kinds(
     preferences: bool = True,
     distinguish: bool = False,
 ) -> tuple[Kind, ...]:
-    """Group pods with constraints or preferences between pods into kinds, in canonical order.
+    """Group pods with rules or preferences between pods into kinds (interchangeable pods), in
+    canonical order.
 
     Feasible nodes include those that other pods of the batch may open by affinity or spread
     constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node

@@ -85,7 +85,8 @@ def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
 
 
 def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Enumerate count vectors between bounds, with at most `most` pods, in lexicographic order.
+    """Enumerate the vectors of pod count changes between bounds, with at most `most` pods, in
+    lexicographic order.
 
     None if there are more than `limit`. The zero vector is included.
     """

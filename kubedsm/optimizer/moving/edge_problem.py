@@ -113,7 +113,9 @@ class EdgeSpread:
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Convert resource amounts to an array row, keeping negative free capacity."""
+    """Convert resource amounts to a list of integers, one for each resource name in `axes`, keeping
+    negative free capacity.
+    """
     named = dict(amounts.items())
     return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
@@ -211,7 +213,7 @@ class EdgeProblem:
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
-        """Indices of the items of each workload."""
+        """Indices of the items (groups of interchangeable movable pods) of each workload."""
         found: dict[Workload, list[int]] = {}
         for at, item in enumerate(self.items):
             found.setdefault(item.workload, []).append(at)
@@ -219,13 +221,17 @@ class EdgeProblem:
 
     @cached_property
     def requests(self) -> Ints:
-        """Resource requests of each item, shape (items, resources)."""
+        """Resource requests of one pod of each item (group of interchangeable pods), shape (items,
+        resources).
+        """
         rows = [signed_row(item.requests, self.axes) for item in self.items]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.axes))
 
     @cached_property
     def present(self) -> Ints:
-        """Number of movable pods of each item on each node, shape (nodes, items)."""
+        """Number of movable pods of each item (group of interchangeable pods) on each edge node,
+        shape (nodes, items).
+        """
         present = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             for name, pods in item.here.items():
@@ -234,8 +240,8 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """Maximum arrivals of each item on each edge node by scheduling rules, ignoring capacity,
-        shape (nodes, items).
+        """Maximum arrivals of each item's pods on each edge node by scheduling rules, ignoring
+        capacity, shape (nodes, items).
         """
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
@@ -251,7 +257,9 @@ class EdgeProblem:
 
     @cached_property
     def supply(self) -> Ints:
-        """Number of pods of each item that may be migrated to or placed on the edge."""
+        """Number of pods of each item (group of interchangeable pods) outside the edge that may be
+        migrated to, or placed on, the edge.
+        """
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
@@ -304,19 +312,19 @@ class EdgeProblem:
 
     @property
     def price(self) -> int:
-        """Price of one migration in nano-units."""
+        """Price of one migration in nano-units of benefit."""
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Determine whether any migration to the edge could be beneficial for the workload."""
+        """Return True if migrations to the edge could be beneficial for the workload."""
         share = self.gains.shares[workload]
         more = min(self.limits.max_moves, share.total - share.edge)
         waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
         return waits or self.worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """Return the total price of the migrations, in nano-units; placing a pending pod lowers the
-        price below any gain lost.
+        """Return the total price of the migrations, in nano-units; each pending pod placed offsets
+        the price of all permitted migrations.
         """
         awaited = sum(move.source is None for move in moves)
         return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
@@ -345,7 +353,8 @@ class EdgeProblem:
         return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """Return the fragmentation cost of nodes (indices), given free capacity.
+        """Return the fragmentation cost of the edge nodes with the given indices, for the given
+        free capacity.
 
         room: nodes x resources.
         """

@@ -35,7 +35,9 @@ _LEAST_DEFRAGMENTED = SCALE // 100
 
 @attrs.frozen
 class Selection:
-    """Selected migrations to carry out, with their groups and gains."""
+    """Migrations selected to be carried out, with their groups (migrations that depend on each
+    other) and QoS gains.
+    """
 
     moves: Moves = ()
     #: order of all proposed migrations
@@ -65,7 +67,9 @@ def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Sel
 
 
 def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select among the migrations permitted by rules between pods."""
+    """Select the worthwhile migration groups among the migrations that rules between pods
+    permit.
+    """
     if problem.rules is None:
         return _drop_worthless(snapshot, problem, Order(moves, find_needs(moves, problem.room)))
     order, refused = drop_rejected(problem.rules.feasibility, moves, problem.room)

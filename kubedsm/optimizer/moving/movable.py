@@ -1,4 +1,4 @@
-"""Eligibility of pods for migration, determined from the snapshot alone."""
+"""Eligibility of running pods for migration, determined from the cluster snapshot alone."""
 
 from collections.abc import Callable
 from functools import cache

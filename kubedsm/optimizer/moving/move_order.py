@@ -51,7 +51,7 @@ class Impasse:
 
     @property
     def stuck(self) -> bool:
-        """True if the migrations wait for capacity in a cycle."""
+        """True if migrations wait in a cycle for each other to release capacity."""
         return self.rejection is _STUCK
 
     @property
@@ -227,7 +227,9 @@ class _Search:
         self._failed: set[frozenset[Uid]] = set()
 
     def find_order(self, start: Feasibility, moves: Moves) -> Moves | None:
-        """Return all migrations in a feasible order; None if none was found."""
+        """Return all migrations of the set in a feasible execution order; None if none was
+        found.
+        """
         if not moves:
             return ()
         ways = [self._next_steps(start, (), moves)]
@@ -348,7 +350,9 @@ def _is_accepted(state: Feasibility, move: Move) -> bool:
 
 
 def carry_out(state: Feasibility, move: Move) -> Feasibility:
-    """Return the simulated cluster state after one migration."""
+    """Return the cluster state in which the migration's pod is on the target node, as a
+    simulation.
+    """
     gone = state if move.source is None else state.without_pod(move.pod.uid)
     return gone.with_pod(move.pod, move.target)
 

@@ -1,4 +1,4 @@
-"""Algorithms of the KubeDSM paper (arXiv 2501.07130v2) under the original names.
+"""Migration algorithms of the KubeDSM paper (arXiv 2501.07130v2) under the original names.
 
 | algorithm | the paper's name | here |
 |---|---|---|
@@ -36,7 +36,8 @@ from kubedsm.optimizer.moving.pairing import pair_moves
 
 
 def suggest(problem: EdgeProblem) -> Proposal:
-    """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
+    """Algorithm 2: suggest migrations of pods to the edge, and migrations within the edge that make
+    capacity.
 
     First the migrations within the edge with the least remaining fragmentation, then as many
     selected candidates as possible; all subject to rules between pods.
@@ -67,7 +68,8 @@ class MigrationDecision:
 
 
 def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> MigrationDecision:
-    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
+    """Algorithm 3 with migration: return the change of the edge with the greatest QoS, then fewest
+    migrations.
 
     The paper tries every subset and reorders the edge for each. QoS depends on counts only:
     counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.

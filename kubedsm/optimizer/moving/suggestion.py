@@ -284,7 +284,8 @@ class NotTaken(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Suggestion:
-    """Suggested migrations whose benefit exceeds their disruption.
+    """Suggested migrations of running pods whose benefit exceeds their disruption, with scores and
+    explanations.
 
     The legs can be carried out in any order in which each comes after its needs: legs freeing its
     capacity, or without which a rule between pods could reject it.

@@ -338,7 +338,7 @@ class Packed:
 
     @property
     def better(self) -> bool:
-        """True if the packing contains any placement, migration or eviction."""
+        """True if the packing changes anything: contains a placement, migration or eviction."""
         return bool(self.awaited)
 
 
@@ -354,7 +354,7 @@ def pack_cluster(
     gaps: bool = False,
     order: GoalOrder = "placed first",
 ) -> Packed:
-    """Return a packing plan that places more of the pending pods, by migrations and evictions.
+    """Return a plan of migrations and evictions that makes more pending pods schedulable.
 
     movable: returns why a pod must not be migrated, or None; `default_movable` always applies.
     allow_evictions: permit evictions in favour of pending pods of a higher priority.

@@ -26,7 +26,8 @@ _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClusterProblem(PlacementProblem):
-    """Placement problem of running and pending pods on all nodes.
+    """Packing problem: placement of all running and pending pods on all nodes, from the current
+    placement.
 
     Node capacity excludes the usage of the pods being placed.
     """
@@ -105,7 +106,7 @@ class ClusterProblem(PlacementProblem):
 
     @cached_property
     def waiting(self) -> tuple[tuple[Pod, ...], ...]:
-        """Pending pods of each kind, oldest first."""
+        """Pending pods of each kind (group of interchangeable pods), oldest first."""
         kinds = self.kinds
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
 
@@ -118,7 +119,9 @@ class ClusterProblem(PlacementProblem):
         return {name: row for row, name in enumerate(self.names)}
 
     def asks_of(self, pod: Pod) -> Ints:
-        """Return the resource requests of the pod as an array row."""
+        """Return the resource requests of the pod as an array, one entry for each resource of the
+        problem.
+        """
         asks: Ints = self.requests[self.kind_of[pod.uid]]
         return asks
 

@@ -266,7 +266,7 @@ def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> i
 
 @attrs.frozen(eq=False)
 class Chosen:
-    """Placement of a batch above the exact-search limit, with proof and optimality certificates."""
+    """Placement of a batch too large for exact search, with optimality proof and certificates."""
 
     placement: Placement
     proof: Proof

@@ -1,4 +1,5 @@
-"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the search limit.
+"""Decision between edge and cloud for a batch of pods: Algorithm 3 (`makeDecision`) without
+migration.
 
 QoS depends on the number of edge pods of each workload, and capacity on the number of each kind.
 Therefore the selection is among count vectors. `match` provides the feasible vectors with their
@@ -94,7 +95,7 @@ class Decision:
 
     @property
     def proven(self) -> bool:
-        """True if the decision is proven optimal in every goal."""
+        """True if the placement decision is proven optimal in every goal."""
         return self.proof.whole
 
 
@@ -116,7 +117,7 @@ class Choice:
 
     @property
     def proven(self) -> bool:
-        """True if placed pods, QoS and preference penalties are proven optimal."""
+        """True if the numbers of placed pods, QoS and preference penalties are proven optimal."""
         return self.proof.placed and self.proof.qos and self.proof.preferences
 
 

@@ -129,7 +129,9 @@ class PreemptionSearch:
         return min(candidates, key=self._cost_key, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """Return the preemption on the given node, possibly without victims; None if impossible."""
+        """Return the preemption on the given node: the pods to evict, possibly none; None if
+        impossible.
+        """
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None

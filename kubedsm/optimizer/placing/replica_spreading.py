@@ -137,7 +137,9 @@ class Transport:
 
 
 def _find_negative_cycle(costs: Ints) -> list[int] | None:
-    """Return places along a negative cycle of the cost matrix (Bellman-Ford), or None."""
+    """Return places along a cycle of negative total cost in the matrix of exchange costs
+    (Bellman-Ford); None without any.
+    """
     number = len(costs)
     reached = np.zeros(number, dtype=np.int64)
     # From where each was reached; beyond the last place is the beginning.

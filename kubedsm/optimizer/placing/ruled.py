@@ -101,7 +101,9 @@ class RuleRows:
             rule.add(self, rows, y)
 
     def at_most(self, here: Positions) -> Ints:
-        """Return the maximum number of pods of each kind on the given nodes."""
+        """Return the maximum number of pods of each kind (interchangeable pods) on the given nodes
+        together.
+        """
         most: Ints = np.minimum(self.most[here].sum(axis=0), self.counts)
         return most
 

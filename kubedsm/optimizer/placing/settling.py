@@ -138,7 +138,9 @@ UPSETS = "node(s) would leave a pod of the same batch against its rules"
 
 @attrs.define
 class Settling:
-    """Cluster state with the pods of a batch placed so far, used by `keep_rules`."""
+    """Cluster state with the pods of a batch placed so far, on which `keep_rules` places further
+    pods under rules between pods.
+    """
 
     nodes: NodeIndex
     #: available capacity with the placed pods
@@ -199,7 +201,9 @@ class Settling:
                 return
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
-        """Place the pods permitted on their planned nodes; return the remaining pods."""
+        """Place the pods on their planned nodes where rules between pods permit; return the pods
+        not placed.
+        """
         waiting, progress = list(planned), True
         while progress:
             progress = False
@@ -331,7 +335,7 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """True if the constraints of all placed pods are satisfied."""
+        """True if no affinity or spread rule of a placed pod is violated."""
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
@@ -481,7 +485,7 @@ def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
 
 
 def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
-    """Enumerate the pod selectors of affinity and topology spread constraints."""
+    """Enumerate the pod selectors of a pod's affinity and topology spread rules."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:

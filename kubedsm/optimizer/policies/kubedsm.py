@@ -223,7 +223,9 @@ class KubeDSM:
         tier_share: float = 0.6,
         allow_evictions: bool = False,
     ) -> Packed:
-        """Return a packing plan that places more of the unschedulable pods."""
+        """Return a plan of migrations and evictions that makes more of the unschedulable pods
+        schedulable.
+        """
         return pack_cluster(
             snapshot,
             self.qos_targets_in(snapshot),

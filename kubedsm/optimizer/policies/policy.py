@@ -44,7 +44,7 @@ class MigratingPolicy(Policy, Protocol):
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
     ) -> Suggestion:
-        """Return the migrations whose benefit exceeds their disruption.
+        """Return the migrations of running pods whose benefit exceeds their disruption.
 
         movable: returns why a pod must not be migrated, or None.
         """

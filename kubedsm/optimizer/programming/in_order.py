@@ -125,7 +125,9 @@ def describe_unproven(certificates: Iterable[Certificate]) -> str:
 
 @attrs.frozen(eq=False)
 class Found:
-    """Result of lexicographic optimisation: the best values, and a certificate per goal."""
+    """Result of lexicographic optimisation: the best variable values, and an optimality certificate
+    for each goal.
+    """
 
     #: V; None if nothing was found, nor hinted at
     values: Ints | None
@@ -144,7 +146,8 @@ def maximise_in_order(
     deadline: Deadline,
     hint: Ints | None = None,
 ) -> Found:
-    """Maximise the goals lexicographically over the integer programme.
+    """Maximise the goals in lexicographic order over the integer programme; return values and
+    certificates.
 
     solver: None evaluates the hint only. hint: a start solution. If the programme permits the start
     solution, the result is never worse. Goals that have reached their upper bound skip the solver.

@@ -26,7 +26,7 @@ _MULTIPLIER_BITS = 60
 
 @attrs.frozen(eq=False)
 class Programme:
-    """Integer linear programme: variables from 0 to `upper`, and constraint rows.
+    """Integer linear programme: integer variables from 0 to `upper`, and linear constraint rows.
 
     Each row requires least <= coefficients @ values <= most.
     """
@@ -88,7 +88,7 @@ class Programme:
 
 
 class Rows:
-    """Builder of an integer programme, row by row."""
+    """Builder of an integer linear programme: adds variables and constraint rows."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []
@@ -105,7 +105,9 @@ class Rows:
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """Add variables with upper bounds; return the variable numbers in the same shape."""
+        """Add integer variables with the given upper bounds; return the variable numbers as an
+        array of the same shape.
+        """
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
