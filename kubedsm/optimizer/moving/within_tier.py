@@ -121,8 +121,8 @@ def find_concentrated(
 
 
 def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
-    """Return the workloads whose replica counts by node allow that all Ready pods are on a single
-    node.
+    """Return the workloads whose Ready pods may all be on a single node, by replica counts alone: a
+    quick preselection.
     """
     standing = snapshot.census.standing
     suspects = {

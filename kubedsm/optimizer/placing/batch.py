@@ -101,7 +101,7 @@ def choose_node(
     penalties: Ints,
 ) -> tuple[int, int] | None:
     """Return the position of the node chosen for a single pod, and the fragmentation that the pod
-    adds to the edge.
+    adds to the edge; None without a feasible node.
 
     open_to: mask of nodes accepting the pod. added: fragmentation that the pod adds to each edge
     row.

@@ -140,8 +140,8 @@ def _list_starts(
 
 
 def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return the feasible domains of a topology key as node masks, by decreasing free CPU on edge
-    nodes or overall.
+    """Return the feasible domains of a topology key as node masks, by decreasing free CPU, ties by
+    free CPU on edge nodes.
     """
     column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
     openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
