@@ -346,8 +346,8 @@ class ClusterMirror:
         self._add_reservation(Reservation(holder, node, pod.requests))
 
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
-        """Release the capacity reserved by the pod's nomination, if any, without notifying
-        observers.
+        """Release the capacity reserved by the pod's nomination, if any; with `silently`, without
+        notifying observers.
         """
         if silently:
             self._give_back(_nomination_holder(uid))

@@ -350,8 +350,8 @@ Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chose
 
 
 def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """Divide a batch into independent parts, each an array of kinds of pods that share no nodes
-    with other parts.
+    """Divide a batch into independent parts, each an array of kinds of pods sharing no nodes or
+    workloads with other parts.
     """
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
