@@ -1,1 +1,1 @@
-"""Cluster values: Pod, Node, Resources, Workload, Snapshot, and the mirror that follows them."""
+"""Data model of the cluster: Pod, Node, Workload, Snapshot, and the mirror of observed objects."""

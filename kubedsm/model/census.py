@@ -1,4 +1,6 @@
-"""Census: aggregates over the pods of a snapshot. The mirror updates it event by event."""
+"""Census: aggregate counts over the pods of a snapshot, by workload, request, priority and class.
+The mirror updates it event by event.
+"""
 
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -14,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Census:
-    """Aggregates over the scheduler's pods with QoS relevance, unless noted."""
+    """Aggregate counts over this scheduler's pods that count for QoS, unless noted at the field."""
 
     #: workloads with a counted pod, by name
     shares: Mapping[Workload, Share]
@@ -39,7 +41,7 @@ class Census:
 
 @attrs.define(eq=False)
 class Tally:
-    """Mutable census, updated pod by pod."""
+    """Mutable census (aggregate pod counts), updated pod by pod."""
 
     scheduler_name: str
     _shares: dict[Workload, Share] = attrs.field(factory=dict, init=False)
@@ -55,7 +57,7 @@ class Tally:
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
-        """Count the pod in, or with times = -1, out."""
+        """Add the pod to all aggregate counts, or with times = -1, subtract the pod."""
         classes = len(self._classes)
         _add_count(self._classes, pod.pod_class, times)
         self._classes_changed |= len(self._classes) != classes
@@ -82,7 +84,7 @@ class Tally:
         _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
 
     def census(self) -> Census:
-        """Return the aggregates as an immutable census."""
+        """Return the aggregate pod counts as an immutable census."""
         if not self._in_order:
             self._shares = {workload: self._shares[workload] for workload in sorted(self._shares)}
             self._in_order = True
@@ -100,7 +102,9 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Return True if two states of a pod contribute equally to the census, except for the node."""
+    """Return True if two states of a pod contribute equally to the aggregate counts, apart from the
+    pod's node.
+    """
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
@@ -113,7 +117,9 @@ def counts_alike(one: Pod, other: Pod) -> bool:
 def census_of(
     scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
 ) -> Census:
-    """Compute the census of the given pods from scratch; edge: nodes of the edge tier."""
+    """Compute the aggregate counts of the given pods with their nodes from scratch; edge: names of
+    the nodes of the edge tier.
+    """
     tally = Tally(scheduler_name)
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)

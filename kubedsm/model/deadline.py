@@ -1,4 +1,5 @@
-"""Deadlines of decisions. Pure code has no clock: it checks the deadline between steps.
+"""Deadlines of placement and migration decisions. Optimizer code reads no clock: it checks the
+deadline between steps.
 
 After the deadline the best known result is returned, unproven.
 """
@@ -10,12 +11,12 @@ import attrs
 
 
 class OutOfTimeError(Exception):
-    """Error: a strict deadline has passed. Never leaves the optimizer."""
+    """Error: a strict deadline has passed. The optimizer always catches it."""
 
 
 @attrs.frozen(slots=True)
 class Deadline:
-    """Deadline of a decision; none by default."""
+    """Deadline of a placement or migration decision; without arguments, no deadline."""
 
     #: part of the time budget that is spent, up to 1
     spent: Callable[[], float] = lambda: 0.0
@@ -30,7 +31,7 @@ class Deadline:
         return max(0.0, 1 - self.spent()) * self.seconds
 
     def part(self, fraction: float) -> "Deadline":
-        """Return an earlier deadline, after the given part of the remaining time."""
+        """Return an earlier deadline that ends after the given fraction of the remaining time."""
         begun = self.spent()
         share = max(1 - begun, 0.0) * fraction
         if not share:

@@ -1,4 +1,4 @@
-"""Cluster events that the mirror applies, and the changes that they make."""
+"""Cluster events that the mirror applies, and the resulting changes of the mirror."""
 
 from typing import Literal
 
@@ -11,14 +11,14 @@ from kubedsm.model.surroundings import Key, Surrounding
 
 @attrs.frozen(slots=True)
 class PodApplied:
-    """Event: a pod was created or changed."""
+    """Cluster event: a pod was created or changed."""
 
     pod: Pod
 
 
 @attrs.frozen(slots=True)
 class PodDeleted:
-    """Event: a pod was deleted, or is missing from a new list."""
+    """Event: a pod was deleted, or is missing from a complete new list of pods."""
 
     uid: Uid
     namespace: str
@@ -55,7 +55,7 @@ class SurroundingDeleted:
 
 @attrs.frozen(slots=True)
 class KindKnown:
-    """Event: all objects of this kind have been listed."""
+    """Event: all objects of one kind, such as PersistentVolumes, have been listed."""
 
     kind: type[Surrounding]
 
@@ -88,7 +88,9 @@ Matter = Literal["room", "node", "pod", "surrounding"]
 
 @attrs.frozen(slots=True)
 class Freed:
-    """Capacity freed on a node; negative for resources of which more is used now."""
+    """Capacity released on a node by a change; negative for resources used more after the
+    change.
+    """
 
     node: NodeName
     amount: Resources
@@ -96,7 +98,9 @@ class Freed:
 
 @attrs.frozen(slots=True)
 class Change:
-    """Effect of one event, or of a released reservation; equal sides mean no change."""
+    """Change of the mirror by one event, or by a released reservation; equal `before` and `after`
+    fields mean no change.
+    """
 
     pod_before: Pod | None = None
     pod_after: Pod | None = None
@@ -113,7 +117,9 @@ class Change:
 
     @property
     def matters(self) -> set[Matter]:
-        """Kinds of change that may affect other pods; empty for no change."""
+        """Aspects of the change that may make other pods schedulable: room, node, pod or
+        surrounding; empty for none.
+        """
         matters: set[Matter] = set()
         if self.freed is not None:
             matters.add("room")
@@ -132,7 +138,7 @@ class Change:
 
     @property
     def there_before(self) -> Pod | None:
-        """Pod before the change, if rules between pods counted it."""
+        """Pod as it occupied a node before the change; None if the pod occupied no node."""
         return _keep_holding(self.pod_before)
 
     @property
@@ -141,7 +147,7 @@ class Change:
 
     @property
     def gone(self) -> Pod | None:
-        """Pod that has left its node by the change."""
+        """Pod that no longer occupies a node because of the change, or None."""
         return self.there_before if self.there_after is None else None
 
     @property
@@ -155,7 +161,9 @@ class Change:
 
 
 def is_older(version: str, other: str) -> bool:
-    """Return whether the first resourceVersion is older; False unless both are numbers."""
+    """Return True if the first resourceVersion is older than the other; False unless both are
+    numbers.
+    """
     if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
         return False
     return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)

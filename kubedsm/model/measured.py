@@ -1,4 +1,6 @@
-"""Measurements from Prometheus: use of nodes and workloads, response times by tier."""
+"""Measurements from Prometheus: resource usage of nodes and workloads, request rates, and response
+times by tier.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -29,7 +31,7 @@ class Usage:
 
 @attrs.frozen(slots=True)
 class Answers:
-    """Request rate and response time of a workload's pods in one tier."""
+    """Request rate (requests/s) and response time (seconds) of a workload's pods in one tier."""
 
     #: total requests/s
     rate: float
@@ -37,7 +39,9 @@ class Answers:
     seconds: float
 
     def smooth_answers(self, before: "Answers | None") -> "Answers":
-        """Return the measured values, retaining former values in place of small changes."""
+        """Return the new measurement of request rate and response time, keeping former values in
+        place of small changes.
+        """
         if before is None:
             return self
         return Answers(
@@ -80,7 +84,8 @@ class Measured:
         return self.at
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
-        """Return this measurement as successor of another, with the present placement.
+        """Return this measurement as the successor of an earlier measurement, with the present
+        placement of pods.
 
         `NOTHING_MEASURED` stays unchanged, and has no successor.
         """
@@ -113,15 +118,18 @@ class Measured:
         )
 
     def is_enough(self, rate: float) -> bool:
-        """Return True if the request rate suffices for a reliable average."""
+        """Return True if the request rate, in requests/s, suffices for a reliable average response
+        time.
+        """
         return rate * self.window >= ENOUGH_REQUESTS
 
     def list_reliable_times(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
-        """Return the mean response time of each tier with enough requests."""
+        """Return the workload's mean response time in each tier that has enough requests."""
         return {tier: each.seconds for tier, each in answers.items() if self.is_enough(each.rate)}
 
     def edge_is_slower(self, workload: Workload) -> bool | None:
-        """Return whether this sample shows slower responses from the edge; None: undecided.
+        """Return True if the workload measurably responds more slowly from the edge than from the
+        cloud; None: undecided.
 
         True above a margin of 10%. False for a faster edge, and without enough requests in any
         tier. Undecided within the margin, or with enough requests in one tier only.
@@ -138,12 +146,16 @@ class Measured:
 def only_in(
     placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Uid, NodeName]]:
-    """Yield the pods with their nodes that are elsewhere, or missing, in the other placement."""
+    """Yield the pods, with their nodes, of the first placement that are on another node, or
+    missing, in the second placement.
+    """
     return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
 def _list_slower(sample: Measured, before: Measured) -> Iterator[Workload]:
-    """Yield the workloads with a slower edge; two successive samples must agree on a change."""
+    """Yield the workloads that respond more slowly from the edge; a verdict changes only if two
+    successive measurements agree.
+    """
     for workload in sample.answers.keys() | before.slower:
         said = {sample.edge_is_slower(workload), before.edge_is_slower(workload)}
         if said == {True} or (workload in before.slower and said != {False}):

@@ -1,4 +1,5 @@
-"""Cluster mirror: observed objects, reservations for actions in flight, and their accounting.
+"""Cluster mirror: observed objects, capacity reserved for binds and migrations in flight, and the
+free capacity of nodes.
 
 The mirror is the single owner of all three: events change objects, `reserve` and `claim` the rest.
 Capacity counts once for every pod that holds some: bound and not finished (terminating pods and
@@ -55,12 +56,12 @@ Held = tuple[NodeName, Resources]
 
 
 class ReservationError(Exception):
-    """Error: the requested capacity cannot be reserved."""
+    """Error: the requested capacity cannot be reserved on the node."""
 
 
 @attrs.frozen(slots=True)
 class Reservation:
-    """Capacity held on a node, by a pod to be bound or by a migration."""
+    """Capacity reserved on a node for a pod about to be bound, or for a migration."""
 
     holder: str
     node: NodeName
@@ -69,7 +70,9 @@ class Reservation:
 
 @attrs.frozen(slots=True)
 class ReplacementClaim:
-    """Description of the replacement of a migrated pod."""
+    """Claim of a migration on its future replacement pod: a description by which the new pod is
+    recognised.
+    """
 
     workload: Workload
     pod_class: PodClass
@@ -262,7 +265,7 @@ class ClusterMirror:
     # Reservations and claims.
 
     def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
-        """Reserve capacity until `release`, or until the pod of that uid is bound.
+        """Reserve capacity on a node until `release`, or until the pod of that uid is bound.
 
         Raise ReservationError if the holder has a reservation or is bound, or the node is gone or
         full.
@@ -282,7 +285,7 @@ class ClusterMirror:
         self._add_reservation(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
-        """Release a capacity reservation, if any."""
+        """Release the capacity reservation of the holder, if any."""
         reservation = self._give_back(holder)
         if reservation is None or self._on_released is None:
             return
@@ -318,35 +321,41 @@ class ClusterMirror:
             self._set_pod(pod.uid, pod, reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
-        """Transfer a migration's reservation to the replacement pod, until the pod is bound."""
+        """Transfer a migration's capacity reservation to the replacement pod, until this pod is
+        bound.
+        """
         reservation = self._give_back(holder)
         if reservation is not None:
             self._add_reservation(attrs.evolve(reservation, holder=pod))
 
     @property
     def held(self) -> list[str]:
-        """Holders of capacity reservations and replacement claims."""
+        """Ids of pods and migrations that hold a capacity reservation or a replacement claim."""
         return [*self._reservations, *self._claims]
 
     def has_reservation(self, holder: str) -> bool:
         return holder in self._reservations
 
     def nominate(self, pod: Pod, node: NodeName) -> None:
-        """Reserve capacity that is about to come free: free capacity may be negative meanwhile."""
+        """Reserve capacity for the pod on a node where capacity is about to be released; free
+        capacity may be negative meanwhile.
+        """
         holder = _nomination_holder(pod.uid)
         self._give_back(holder)
         self.changes += 1
         self._add_reservation(Reservation(holder, node, pod.requests))
 
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
-        """Release the pod's nomination, if any; silently, without callback."""
+        """Release the capacity reserved by the pod's nomination, if any; with `silently`, without
+        notifying observers.
+        """
         if silently:
             self._give_back(_nomination_holder(uid))
         else:
             self.release(_nomination_holder(uid))
 
     def sum_nominations(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
-        """Return the capacity reserved by nominations of these pods."""
+        """Return the total capacity reserved by the nominations of these pods."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
             nomination = self._reservations.get(_nomination_holder(uid))
@@ -356,28 +365,36 @@ class ClusterMirror:
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Claim a future replacement pod: the next pod matching the description is assigned."""
+        """Claim a future replacement pod for a migration: the next pod matching the description is
+        assigned to the migration.
+        """
         self._claims[claimant] = claim
 
     def end_claim(self, claimant: str) -> None:
-        """End a replacement claim, and release the assigned pod."""
+        """End a migration's claim on a replacement pod; an assigned pod becomes an ordinary pod
+        again.
+        """
         self._claims.pop(claimant, None)
         for uid in [uid for uid, by in self.claimed.items() if by == claimant]:
             del self.claimed[uid]
 
     def leaves_to_place(self, pod: Pod) -> bool:
-        """Return True if the scheduler must place the pod, False if a migration does."""
+        """Return True if this scheduler must place the pod, False if a migration places the pod or
+        the pod belongs to another scheduler.
+        """
         return pod.scheduler_name == self._scheduler_name and pod.uid not in self.claimed
 
     def find_replacement(self, claimant: str) -> Pod | None:
-        """Return the replacement assigned to the claimant, if existing."""
+        """Return the replacement pod assigned to a migration's claim; None if no pod is assigned
+        yet.
+        """
         uid = next((uid for uid, by in self.claimed.items() if by == claimant), None)
         return None if uid is None else self._pods.get(uid)
 
     # Accounting.
 
     def _set_node(self, name: NodeName, node: Node | None) -> None:
-        """Replace, add or delete (None) a node."""
+        """Add or replace an observed node, or delete it (None)."""
         before = self._nodes.get(name)
         was, is_ = (each is not None and each.tier is Tier.EDGE for each in (before, node))
         for uid in self._here.get(name, ()) if was is not is_ else ():
@@ -392,7 +409,9 @@ class ClusterMirror:
             self._book_capacity(name, NOTHING)
 
     def _set_pod(self, uid: Uid, pod: Pod | None, node: NodeName | None) -> Freed | None:
-        """Replace, add or delete (None) a pod that counts on the node; return freed capacity."""
+        """Add or replace an observed pod, or delete it (None), and account for its capacity; return
+        the capacity freed on a node.
+        """
         before, source = self._pods.get(uid), self._placed.get(uid)
         if before is pod and source == node:
             return None
@@ -417,7 +436,9 @@ class ClusterMirror:
         return self._rebook_pod(before.held if before else None, pod.held if pod else None)
 
     def _rebook_pod(self, held: Held | None, holds: Held | None) -> Freed | None:
-        """Update the used capacity; return the freed capacity."""
+        """Replace the capacity that a pod uses on a node by its new usage; return the capacity
+        freed, if any.
+        """
         if held == holds:
             return None
         if holds:
@@ -435,7 +456,7 @@ class ClusterMirror:
             self._tally.count(pod, name, on_edge=on_edge, times=times)
 
     def _book_capacity(self, name: NodeName, amount: Resources, sign: int = 1) -> None:
-        """Account for capacity that is used or reserved on the node, or no longer (-1)."""
+        """Add an amount to the used or reserved capacity of a node, or subtract it (sign = -1)."""
         taken = self._taken.get(name, NOTHING)
         if amount is not NOTHING:
             taken = taken + amount if sign > 0 else taken - amount
@@ -478,7 +499,8 @@ class ClusterMirror:
         )
 
     def _list_unproven(self) -> dict[Uid, Pod]:
-        """Return pods with a migration label but no plan, treated as usual pods.
+        """Return pods that carry a migration label but belong to no migration plan, with the label
+        ignored.
 
         Any client may label pods.
         """
@@ -511,7 +533,9 @@ class ClusterMirror:
         return known
 
     def _list_steps(self, known: Residents) -> Iterator[Step]:
-        """Yield arrivals and departures of pods since the residents were counted."""
+        """Yield arrivals and departures of pods at nodes since the last update of the pod counts
+        for inter-pod rules.
+        """
         for uid, (was, source) in self._touched.items():
             pod, node = self._pods.get(uid), self._placed.get(uid)
             if source == node and was is not None and pod is not None and is_seen_alike(was, pod):
@@ -525,7 +549,9 @@ class ClusterMirror:
                 yield pod, node, 1
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the accounting disagrees with the objects."""
+        """Raise AssertionError if the accounted capacity disagrees with the observed pods, nodes
+        and reservations.
+        """
         seen = self.snapshot()
         free = {name: node.allocatable for name, node in seen.nodes.items()}
         placed = {uid: pod.node_name for uid, pod in seen.pods.items() if pod.node_name is not None}

@@ -17,7 +17,9 @@ RATE_ANNOTATION = "kubedsm.io/rate"
 
 @attrs.frozen(slots=True)
 class Wishes:
-    """Tenant annotations of a pod template, parsed and validated."""
+    """Tenant's annotations on a pod template (QoS, migration mode and others), parsed and
+    validated.
+    """
 
     #: the edge share of the pod's workload
     qos: float | None = None
@@ -82,7 +84,9 @@ class Resources:
 
     @property
     def beyond_any_node(self) -> bool:
-        """True if a request exceeds `MOST_OF_A_NODE`: exclude such requests from arithmetic."""
+        """True if any amount exceeds `MOST_OF_A_NODE`, more than any real node has; such requests
+        stay out of 64-bit arithmetic.
+        """
         return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or any(
             amount > MOST_OF_A_NODE for _, amount in self.other
         )
@@ -163,7 +167,7 @@ class PodAffinityTerm:
 
 @attrs.frozen(slots=True)
 class SpreadConstraint:
-    """Topology spread constraint of a pod, with resolved selector and policies."""
+    """Topology spread constraint of a pod, with matchLabelKeys and policies resolved."""
 
     topology_key: str
     max_skew: int
@@ -200,7 +204,9 @@ class Disk:
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Preferences:
-    """Preferred scheduling rules of a pod: weighted terms."""
+    """Preferred scheduling rules of a pod: weighted node and pod affinity terms, and soft spread
+    constraints.
+    """
 
     #: preferredDuringScheduling terms
     node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
@@ -210,7 +216,7 @@ class Preferences:
     spread: tuple[SpreadConstraint, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether any preference exists."""
+        """Return True if the pod has any preferred scheduling rule."""
         return bool(self.node_affinity or self.affinity or self.anti_affinity or self.spread)
 
 
@@ -219,7 +225,9 @@ _NO_PREFERENCES = Preferences()
 
 @attrs.frozen(slots=True, cache_hash=True)
 class SchedulingRules:
-    """Required scheduling rules of a pod, except resources; one field per Filter plugin family."""
+    """Required scheduling rules of a pod, except resource requests; one field for each family of
+    Filter plugins.
+    """
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -238,13 +246,15 @@ class SchedulingRules:
 
     @cached_property
     def speaks_of_others(self) -> bool:
-        """Return True if feasibility depends on other pods or volumes, in addition to the node."""
+        """Return True if the rules depend on other pods or on volumes (affinity, spread, ports,
+        claims), not on the node alone.
+        """
         of_pods = self.affinity or self.anti_affinity or self.spread
         return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Return True if feasibility and preference depend on the node alone."""
+        """Return True if required and preferred scheduling rules depend on the node alone."""
         return not (self.speaks_of_others or self.preferences)
 
     @property
@@ -253,7 +263,9 @@ class SchedulingRules:
 
 
 class Workload(NamedTuple):
-    """Controller of interchangeable pods; a bare pod is its own workload."""
+    """Controller of interchangeable pods, such as a Deployment; a pod without a controller is its
+    own workload.
+    """
 
     namespace: str
     kind: str
@@ -265,7 +277,8 @@ class Workload(NamedTuple):
 
 @attrs.frozen(slots=True, cache_hash=True)
 class PodClass:
-    """Scheduling requirements of a pod: equal for pods that nodes cannot distinguish.
+    """Scheduling requirements of a pod: requests, rules and priority, equal for pods that nodes
+    cannot distinguish.
 
     The axis of `match`, and the score key of the rotating-score-cache paper. Inter-pod rules
     distinguish pods by namespace and labels too: see `feasibility.EquivalenceClass`.
@@ -364,7 +377,7 @@ class Pod:
 
 @attrs.frozen(slots=True)
 class Tiers:
-    """Node labels and label values of the edge and cloud tiers."""
+    """Node labels, and their values, that assign nodes to the edge tier and the cloud tier."""
 
     #: the first label that a node carries decides
     labels: tuple[str, ...] = ("kubedsm.io/tier", "nodetype")
@@ -380,7 +393,7 @@ class Tiers:
 
 @attrs.frozen(slots=True)
 class Share:
-    """Edge pods and total pods of a workload."""
+    """Edge share of a workload: number of pods at the edge, and total number of pods."""
 
     edge: int = 0
     total: int = 0
@@ -393,7 +406,9 @@ class Share:
 def shares_after(
     shares: Mapping[Workload, Share], more: Mapping[Workload, int]
 ) -> dict[Workload, Share]:
-    """Return the shares after adding (or removing) edge pods of these workloads."""
+    """Return the edge shares of workloads after adding (or, if negative, removing) pods at the
+    edge.
+    """
     after = dict(shares)
     for workload, change in more.items():
         if workload in after:
@@ -403,11 +418,13 @@ def shares_after(
 
 
 def serving_order(pod: Pod) -> tuple[int, float, str, str]:
-    """Sort key of the scheduling order: priority, then creation time, then name."""
+    """Sort key by which pending pods are scheduled: priority, then creation time, then name."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
 
 
 def levels_of(priorities: Iterable[tuple[Workload, int]]) -> dict[Workload, int] | None:
-    """Return the highest pod priority of each workload; None if all priorities are equal."""
+    """Return the priority level of each workload: the highest priority of its pods; None if all
+    priorities are equal.
+    """
     ranked = sorted(priorities, key=itemgetter(1))
     return dict(ranked) if ranked and ranked[0][1] != ranked[-1][1] else None

@@ -1,4 +1,6 @@
-"""Nodes as columns, for vectorised plugins: labels, sizes, zones, free capacity, filling order."""
+"""Node index: properties of all nodes as arrays (labels, sizes, zones, free capacity), for
+vectorised plugins.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +32,9 @@ _ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 class Zone(NamedTuple):
-    """Failure domain of nodes; nodes without labels share one."""
+    """Failure domain of a node, from its region and zone labels; all nodes without the labels share
+    one domain.
+    """
 
     region: str = ""
     zone: str = ""
@@ -41,7 +45,8 @@ def zone_of(node: Node) -> Zone:
 
 
 def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
-    """Return the first node of each zone, then the second of each, and so on.
+    """Return the nodes alternating between zones: the first node of each zone, then the second of
+    each, and so on.
 
     Source: the node tree of kube-scheduler ("Scheduler Performance Tuning").
     """
@@ -52,7 +57,8 @@ def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
 
 
 def nodes_to_find(nodes: int, percentage: int) -> int:
-    """Return after how many feasible nodes kube-scheduler stops its search.
+    """Return the number of feasible nodes after which kube-scheduler stops searching a cluster of
+    this size.
 
     percentage: percentageOfNodesToScore; 0: from 50% at 100 nodes down to 5%.
     """
@@ -65,7 +71,8 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 def window(
     order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], wanted: int
 ) -> tuple[NDArray[np.intp], int]:
-    """Return the first `wanted` feasible nodes from the start on, and where to continue.
+    """Return the first `wanted` feasible nodes in cyclic order from the start position, and the
+    position to continue from.
 
     order: node positions, cyclic. feasible: by position.
     """
@@ -92,7 +99,9 @@ MOST_CLASSES = 1024
 
 @attrs.frozen(slots=True, eq=False)
 class Column:
-    """One property of all nodes: codes, and the value of each code."""
+    """One property of all nodes, such as a label: an integer code for each node, and the value of
+    each code.
+    """
 
     codes: Codes
     #: the first is None
@@ -116,7 +125,9 @@ class Column:
         return mask
 
     def sums(self, amounts: NDArray[np.int64], counted: Mask | None = None) -> NDArray[np.int64]:
-        """Return the sum of amounts by value, over counted nodes; zero for MISSING."""
+        """Sum amounts given for each node by the nodes' property value, over the counted nodes;
+        zero for nodes without a value.
+        """
         codes = self.codes if counted is None else self.codes[counted]
         weights = amounts if counted is None else amounts[counted]
         sums = np.bincount(codes, weights, minlength=len(self.values)).astype(np.int64)
@@ -129,7 +140,9 @@ def _clip_amount(amount: int) -> int:
 
 
 def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
-    """Return the amounts of one resource as an array."""
+    """Return the amounts of one resource, such as memory, as an array with one entry for each
+    node.
+    """
     read = _READERS.get(resource) or methodcaller("amount", resource)
     column = list(map(read, amounts))
     if column and not (-_LARGEST <= min(column) <= max(column) <= _LARGEST):
@@ -138,10 +151,12 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
 
 
 class NodeIndex:
-    """Index of nodes in name order, with properties as columns (arrays); immutable."""
+    """Index of nodes in name order, with each node property (labels, taints, sizes) as an array;
+    immutable.
+    """
 
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
-        """Index the nodes; the mapping must not change afterwards."""
+        """Index the nodes of a mapping by name; the mapping must not change afterwards."""
         self._by_name = nodes
         self._labels: dict[str, Column] = {}
         self._sizes: dict[str, Ints] = {}
@@ -156,7 +171,7 @@ class NodeIndex:
 
     @classmethod
     def index_node(cls, node: Node) -> "NodeIndex":
-        """Return the index of one node, cached while the node is the same object."""
+        """Return an index of a single node, cached for as long as the node object is the same."""
         known = _SINGLE.get(id(node))
         if known is None or known.nodes[0] is not node:
             if len(_SINGLE) >= MOST_CLASSES:
@@ -198,7 +213,7 @@ class NodeIndex:
 
     @cached_property
     def images(self) -> Mapping[str, int]:
-        """Number of nodes that have each container image."""
+        """Number of nodes that have pulled each container image."""
         return Counter(image for node in self._by_name.values() for image in node.images)
 
     @cached_property
@@ -247,7 +262,7 @@ class NodeIndex:
         return self.at(self.positions[name] for name in known if name in self.positions)
 
     def match_terms(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
-        """Return the nodes that satisfy at least one node selector term."""
+        """Return the mask of nodes that satisfy at least one of the node selector terms."""
         chosen = self.none()
         for term in terms:
             if term.expressions or term.fields:
@@ -265,7 +280,9 @@ class NodeIndex:
         return mask
 
     def match_affinity(self, rules: SchedulingRules) -> Mask:
-        """Return the nodes that satisfy node selector and node affinity."""
+        """Return the mask of nodes that satisfy the rules' node selector and required node
+        affinity.
+        """
         known = self._affinities.get(rules)
         if known is None:
             known = self.every()
@@ -283,7 +300,7 @@ _SINGLE: dict[int, NodeIndex] = {}
 
 @attrs.frozen(slots=True, eq=False)
 class Room:
-    """Free capacity of all nodes of an index, with a column for each resource; immutable."""
+    """Free capacity of all nodes of a node index, with an array for each resource; immutable."""
 
     _nodes: NodeIndex
     #: must not change any more
@@ -294,7 +311,7 @@ class Room:
         return self._free[self._nodes.names[position]]
 
     def column(self, resource: str) -> Ints:
-        """Return the free amount of the resource on each node."""
+        """Return the free capacity of each node for one resource, as an array."""
         column = self._columns.get(resource)
         if column is None:
             column = column_of(map(self.of, range(len(self._nodes))), resource)
@@ -302,7 +319,7 @@ class Room:
         return column
 
     def short(self, requests: Resources) -> Mask:
-        """Return the nodes that lack some requested resource."""
+        """Return the mask of nodes with less free capacity than requested of any resource."""
         short = np.zeros(len(self._nodes), dtype=np.bool_)
         for resource, amount in requests.items():
             if amount:
@@ -310,12 +327,12 @@ class Room:
         return short
 
     def with_free(self, position: int, free: Resources) -> Self:
-        """Return the capacity with a different free amount on one node."""
+        """Return a copy in which one node has the given free capacity."""
         name = self._nodes.names[position]
         return self.now(Map(self._free).set(name, free), (name,))
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
-        """Return the capacity with new free amounts on the changed nodes."""
+        """Return a copy with the current free capacity of the nodes that changed."""
         columns = {resource: column.copy() for resource, column in self._columns.items()}
         for name in changed:
             position, amounts = self._nodes.positions[name], dict(free[name].items())
@@ -326,7 +343,9 @@ class Room:
 
 @attrs.frozen(eq=False)
 class NodeRows:
-    """Candidate nodes of an index in filling order, with their free capacity."""
+    """Selection of candidate nodes in the order in which they are filled, with their free
+    capacity.
+    """
 
     index: NodeIndex
     room: Room
@@ -335,7 +354,7 @@ class NodeRows:
 
     @classmethod
     def of(cls, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> Self:
-        """Index the nodes with their free capacity, in the given order."""
+        """Index the given nodes with their free capacity, keeping the given order."""
         listed = list(nodes)
         index = NodeIndex.of(listed)
         positions = [index.positions[node.name] for node in listed]
@@ -348,21 +367,23 @@ class NodeRows:
 
     @cached_property
     def mask(self) -> Mask:
-        """Mask of the selected nodes over the whole index."""
+        """Mask of the selected nodes over all nodes of the node index."""
         mask = self.index.none()
         mask[self.positions] = True
         return mask
 
     def only(self, chosen: Mask) -> Self:
-        """Restrict the selected nodes to a mask of the index."""
+        """Keep only the selected nodes within a mask of the node index."""
         return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
 
     def free(self, axes: Sequence[str]) -> Ints:
-        """Return free capacity (nodes x resources); negative capacity counts as zero."""
+        """Return the free capacity of the selected nodes, shape (nodes, resources); negative
+        capacity counts as zero.
+        """
         return self._column_matrix([self.room.column(axis) for axis in axes])
 
     def allocatable(self, axes: Sequence[str]) -> Ints:
-        """Return allocatable amounts (nodes x resources)."""
+        """Return the allocatable capacity of the selected nodes, shape (nodes, resources)."""
         return self._column_matrix([self.index.size(axis) for axis in axes])
 
     def _column_matrix(self, columns: Iterable[Ints]) -> Ints:
@@ -370,5 +391,5 @@ class NodeRows:
         return np.clip(np.stack(chosen, axis=1), 0, MOST_OF_A_NODE)
 
     def __add__(self, others: Self) -> Self:
-        """Append other selected nodes of the same index."""
+        """Return the selection followed by another selection of the same node index."""
         return attrs.evolve(self, positions=np.concatenate((self.positions, others.positions)))

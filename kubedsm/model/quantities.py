@@ -1,4 +1,5 @@
-"""Exact integers from Kubernetes quantities.
+"""Conversion of Kubernetes quantities, such as `1500m` or `8Gi`, to exact integers and back to
+text.
 
 Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, "Quantity".
 """
@@ -21,7 +22,7 @@ _LONGEST_TEXT = 128
 
 
 class QuantityError(ValueError):
-    """Invalid or negative quantity."""
+    """Error: a Kubernetes quantity is invalid or negative."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Running pods counted by node, for inter-pod scheduling rules.
+"""Counts of running pods by node, for scheduling rules between pods such as affinity and spread.
 
 Bound, reserved and terminating pods count until completion. Pods are distinguished by namespace and
 the labels that selectors use. Updates are incremental.
@@ -41,7 +41,9 @@ _BOOKS = (
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Selection:
-    """Pod selector of an inter-pod rule, with explicit or selected namespaces."""
+    """Selection of pods by an affinity or spread rule: pod selector, with named or selected
+    namespaces.
+    """
 
     selector: Selector
     namespaces: tuple[str, ...]
@@ -61,7 +63,9 @@ class Selection:
 
 
 class Peer(NamedTuple):
-    """Pod properties used by selectors: namespace and visible labels."""
+    """Properties of a running pod that selectors can see: namespace, labels used by any selector,
+    and termination.
+    """
 
     namespace: str
     labels: tuple[tuple[str, str], ...]
@@ -69,7 +73,7 @@ class Peer(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """Running pod whose scheduling rules other pods may violate."""
+    """Class of running pods whose required affinity or spread rules an arriving pod may violate."""
 
     pod_class: PodClass
     namespace: str
@@ -77,7 +81,7 @@ class Keeper(NamedTuple):
 
 
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
-    """Yield preferred terms with weights, negative for anti-affinity.
+    """Yield the pod's preferred affinity terms with weights, negative for anti-affinity.
 
     Required terms have kube-scheduler's hardPodAffinityWeight.
     """
@@ -90,7 +94,9 @@ def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
 
 
 def keys_looked_at(classes: Iterable[PodClass]) -> tuple[str, ...] | None:
-    """Return the pod labels that selectors use, sorted; None without inter-pod rules."""
+    """Return the sorted keys of pod labels that any affinity or spread selector uses; None without
+    rules between pods.
+    """
     keys: set[str] = set()
     found = False
     for pod_class in classes:
@@ -106,7 +112,7 @@ def keys_looked_at(classes: Iterable[PodClass]) -> tuple[str, ...] | None:
 
 
 def is_seen_alike(one: Pod, other: Pod) -> bool:
-    """Return True if inter-pod rules cannot distinguish two states of a pod."""
+    """Return True if affinity and spread rules cannot distinguish two states of the same pod."""
     return (
         one.terminating is other.terminating
         and one.finished is other.finished
@@ -118,7 +124,7 @@ def is_seen_alike(one: Pod, other: Pod) -> bool:
 def standing(
     pods: Mapping[Uid, Pod], placed: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Pod, NodeName]]:
-    """Yield the placed pods with their nodes."""
+    """Yield the unfinished pods that occupy a node, bound or reserved, with their nodes."""
     for uid, node in placed.items():
         pod = pods.get(uid)
         if pod is not None and not pod.finished:
@@ -127,7 +133,9 @@ def standing(
 
 @attrs.frozen(slots=True, eq=False)
 class Residents:
-    """Immutable counts of running pods by node, with cached query results."""
+    """Counts of running pods by node, as affinity, spread, port and volume rules need them;
+    immutable, with cached queries.
+    """
 
     nodes: NodeIndex
     surroundings: Surroundings
@@ -166,7 +174,9 @@ class Residents:
         return cls(nodes, surroundings, keys).after((pod, node, 1) for pod, node in placed)
 
     def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
-        """Return the same pods with the present nodes and other objects."""
+        """Return the same pod counts for the current node index and the current volumes and
+        namespaces.
+        """
         before = self.surroundings
         same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, selected={}, covering={})
         if surroundings.claims is before.claims and surroundings.volumes is before.volumes:
@@ -179,14 +189,14 @@ class Residents:
         return attrs.evolve(same, volumes=volumes.books, attached=attached.books)
 
     def visible_labels(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """Return the pod's namespace and distinguishing labels."""
+        """Return the pod's namespace, and its labels that any selector uses."""
         if self.keys is None:
             return "", ()
         labels = pod.labels
         return pod.namespace, tuple([(key, labels[key]) for key in self.keys if key in labels])
 
     def after(self, steps: Iterable[Step]) -> Self:
-        """Return the pod counts after arrivals and departures."""
+        """Return the pod counts after arrivals and departures of pods at nodes."""
         drafts: dict[str, _Draft[Any]] = {name: _Draft(getattr(self, name)) for name in _BOOKS}
         known = {selections: column.copy() for selections, column in self.selected.items()}
         for pod, node, by in steps:
@@ -217,7 +227,7 @@ class Residents:
         return attrs.evolve(self, selected=known, **books)
 
     def counts(self, selections: tuple[Selection, ...]) -> Ints:
-        """Return the number of pods per node that satisfy all selections."""
+        """Return, for each node, the number of pods that satisfy all the given selections."""
         known = self.selected.get(selections)
         if known is None:
             known = np.zeros(len(self.nodes), dtype=np.int64)
@@ -228,7 +238,7 @@ class Residents:
         return known
 
     def column(self, counts: Counts) -> Ints:
-        """Return pod counts as an array by node position."""
+        """Convert pod counts by node name to an array by node position."""
         column = np.zeros(len(self.nodes), dtype=np.int64)
         self._add_pod(column, counts)
         return column
@@ -240,7 +250,7 @@ class Residents:
                 column[positions[node]] += number
 
     def where(self, counts: Counts) -> Positions:
-        """Return the node positions of counted pods, without deleted nodes."""
+        """Return the positions of nodes with counted pods, without nodes deleted since."""
         positions = self.nodes.positions
         return np.array([positions[name] for name in counts if name in positions], dtype=np.intp)
 
@@ -257,7 +267,7 @@ class Residents:
 
 
 class _Draft(Generic[K]):
-    """Copy-on-write draft of pod counts: unchanged entries are shared."""
+    """Copy-on-write draft of pod counts by node: unchanged entries are shared with the original."""
 
     def __init__(self, books: Mapping[K, Counts]) -> None:
         self.books = books

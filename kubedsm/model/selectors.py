@@ -1,4 +1,4 @@
-"""Selectors of pods, namespaces and nodes.
+"""Label selectors of pods and namespaces, and node selectors.
 
 A label selector is a conjunction of requirements. None, a missing selector, selects nothing; an
 empty one selects everything.
@@ -15,7 +15,7 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
 def _parse_integer(text: str) -> int | None:
-    """Return the 64-bit number, if the text is one."""
+    """Parse a label value as a 64-bit integer, for Gt and Lt; return None for other text."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and _LEAST <= number <= _GREATEST else None
 
@@ -61,13 +61,13 @@ def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
 
 
 def keys_of(selector: Selector) -> frozenset[str]:
-    """Return the label keys used by the selector."""
+    """Return the keys of the labels that the selector uses."""
     return frozenset(requirement.key for requirement in selector or ())
 
 
 @attrs.frozen(slots=True)
 class NodeSelectorTerm:
-    """Conjunction of conditions on a node; an empty term selects no node."""
+    """Node selector term: conditions that a node must all meet; an empty term selects no node."""
 
     #: label requirements
     expressions: tuple[Requirement, ...] = ()

@@ -1,4 +1,5 @@
-"""Edge sites, and the consequences of a network partition.
+"""Edge sites (groups of edge nodes by label), and the consequences of a network partition of a
+site.
 
 All nodes of a site unreachable together do not mean that anything has died: kubelets continue to
 run their pods. Single nodes are not partitions, nor nodes that report Ready False.
@@ -23,14 +24,16 @@ _FEWEST = 2
 
 
 def site_of(node: Node, labels: Sequence[str]) -> str:
-    """Return the site of an edge node; empty without one."""
+    """Return the name of the site of an edge node, from the node's labels; empty for a node without
+    a site.
+    """
     if node.tier is not Tier.EDGE:
         return ""
     return next((node.labels[label] for label in labels if label in node.labels), "")
 
 
 def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Node]]:
-    """Return the nodes of each site."""
+    """Group the edge nodes by site."""
     sites = defaultdict[str, list[Node]](list)
     for node in nodes:
         if site := site_of(node, labels):
@@ -39,7 +42,7 @@ def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Nod
 
 
 def is_cut_off(nodes: Sequence[Node]) -> bool:
-    """Return whether all nodes of a site are unreachable."""
+    """Return True if the site counts as partitioned: all of its nodes are unreachable."""
     return len(nodes) >= _FEWEST and all(map(_is_unreachable, nodes))
 
 
@@ -49,7 +52,9 @@ def _is_unreachable(node: Node) -> bool:
 
 @attrs.frozen(slots=True)
 class Away:
-    """Partitioned sites, and stabilising sites after a partition."""
+    """Edge sites that are partitioned from the cluster, or stabilising after a partition, with
+    their workloads.
+    """
 
     #: nodes by site
     cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
@@ -62,7 +67,7 @@ class Away:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
-        """Determine partitioned sites from a snapshot alone, without history."""
+        """Determine the partitioned edge sites from a snapshot alone, without history."""
         sites = sites_of(snapshot.nodes.values(), labels)
         cut = {
             s: frozenset(n.name for n in there) for s, there in sites.items() if is_cut_off(there)
@@ -78,7 +83,9 @@ class Away:
         at_cut: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """Construct from partitioned and stabilising sites; at_cut: pods on partitioned nodes."""
+        """Construct from partitioned and stabilising sites, with node names by site; at_cut: pods
+        on partitioned nodes.
+        """
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
         for pod in at_cut:
@@ -99,7 +106,9 @@ class Away:
         return self.cut_nodes.union(*self.unsteady.values())
 
     def close_sites(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with these sites closed to new pods; pods serving there count."""
+        """Return the snapshot with partitioned and stabilising sites closed to new pods; pods that
+        still serve there count for QoS.
+        """
         why = {
             name: f"{site} {state}"
             for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
@@ -109,7 +118,9 @@ class Away:
         return self._close_nodes(snapshot, why)
 
     def in_cloud(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot in which only cloud nodes accept pods."""
+        """Return the snapshot in which only cloud nodes accept pods, to replace pods of partitioned
+        sites.
+        """
         why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
         return self._close_nodes(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
@@ -119,7 +130,9 @@ class Away:
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:
-        """Close the sites as `close_sites`, and release no capacity for pods waiting for them."""
+        """Return the snapshot of `close_sites`, in which pending pods of the affected workloads
+        also count as gated.
+        """
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

@@ -1,4 +1,4 @@
-"""Snapshot: immutable view of the cluster for decisions."""
+"""Snapshot: immutable view of the cluster, the input of all placement and migration decisions."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -18,7 +18,9 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Aggregates of one snapshot, maintained incrementally by the mirror."""
+    """Aggregates of one snapshot (pod counts, node index, free capacity), maintained incrementally
+    by the mirror.
+    """
 
     census: Census
     index: NodeIndex
@@ -28,7 +30,8 @@ class Counted:
 
 @attrs.frozen(slots=True)
 class Snapshot:
-    """Immutable view of the cluster, net of everything in flight.
+    """Immutable view of the cluster; free capacity excludes reservations for binds and migrations
+    in flight.
 
     `free` is allocatable less the requests of pods bound to, terminating on, or reserved on the
     node. `placed` has the node of each pod, or the one reserved for it.
@@ -72,8 +75,8 @@ class Snapshot:
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
     def in_turn(self, tier: Tier, room: Room | None = None, more: int = 0) -> NodeRows:
-        """Return the tier's nodes in filling order, which starts after another node for each placed
-        pod.
+        """Return the tier's nodes in the order in which they are filled; each placed pod shifts the
+        start by one node.
 
         Zones are interleaved; in the cloud, nodes with the fewest pods come first. The start
         depends on the snapshot alone, so decisions are reproducible. room, more: free capacity and
@@ -93,7 +96,9 @@ class Snapshot:
         return [node for node in self.index.nodes if node.tier is tier]
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return pending pods of ours, oldest first, those of terminating namespaces aside."""
+        """Return this scheduler's pending pods in scheduling order, except pods of terminating
+        namespaces.
+        """
         return sorted(
             (
                 pod
@@ -107,7 +112,9 @@ class Snapshot:
         )
 
     def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
-        """Return the snapshot with these pods on these nodes, whether they fit or not."""
+        """Return the snapshot with the given pods placed on the given nodes, whether they fit or
+        not.
+        """
         left = self.without(targets)
         pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
         for uid, node in targets.items():
@@ -118,7 +125,9 @@ class Snapshot:
         return attrs.evolve(self, pods=pods, free=free, placed=placed, counted=None)
 
     def with_free(self, more: Mapping[NodeName, Resources]) -> "Snapshot":
-        """Return the snapshot with this much more free capacity on nodes that exist."""
+        """Return the snapshot with the given amounts added to the free capacity of nodes; unknown
+        nodes are ignored.
+        """
         here = more.keys() & self.free.keys()
         if not here:
             return self
@@ -126,7 +135,9 @@ class Snapshot:
         return self._replace(fields={"free": free}, room=self.room.now(free, here))
 
     def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
-        """Return the snapshot with an additional taint, the first, on the given nodes."""
+        """Return the snapshot with an additional taint on each of the given nodes, placed before
+        other taints.
+        """
         nodes = dict(self.nodes)
         for name in taints.keys() & nodes.keys():
             node = nodes[name]
@@ -138,15 +149,21 @@ class Snapshot:
         )
 
     def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
-        """Return the snapshot with these pods in place of their namesakes, which count equally."""
+        """Return the snapshot with the given pods replacing pods of the same uid; capacity and pod
+        counts do not change.
+        """
         return self._replace(fields={"pods": {**self.pods, **pods}}) if pods else self
 
     def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":
-        """Return the snapshot with replaced edge shares of workloads."""
+        """Return the snapshot with the given edge shares of workloads in place of the counted
+        shares.
+        """
         return self._replace(census=attrs.evolve(self.census, shares=shares))
 
     def without(self, uids: Iterable[Uid]) -> "Snapshot":
-        """Return the snapshot with these pods on no node, and their capacity free."""
+        """Return the snapshot with the given pods removed from their nodes, and their capacity
+        released.
+        """
         free, placed = dict(self.free), dict(self.placed)
         gone = {uid: source for uid in uids if (source := placed.pop(uid, None)) is not None}
         counting = False
@@ -166,6 +183,8 @@ class Snapshot:
         )
 
     def _replace(self, *, fields: Mapping[str, Any] | None = None, **counted: Any) -> "Snapshot":
-        """Return a copy with changed fields, retaining aggregates except those given."""
+        """Return a copy of the snapshot with changed fields, keeping all aggregates except the
+        given ones.
+        """
         known = self.counted or Counted(self.census, self.index, self.room, self.residents)
         return attrs.evolve(self, counted=attrs.evolve(known, **counted), **(fields or {}))

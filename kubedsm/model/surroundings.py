@@ -1,4 +1,6 @@
-"""Namespaces, volume claims, volumes, storage classes and CSI nodes, for scheduling rules."""
+"""Kubernetes objects other than pods and nodes that scheduling rules need: namespaces, claims,
+volumes, storage classes, CSI nodes.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -60,14 +62,14 @@ class Volume:
 
 @attrs.frozen(slots=True)
 class CSINode:
-    """Volume limits that the CSI drivers of a node report."""
+    """CSINode object: volume limits that the CSI drivers of a node report."""
 
     name: str
     #: spec.drivers[].allocatable.count by driver, where set
     limits: Mapping[str, int] = attrs.field(factory=dict)
 
     def limit(self, driver: str) -> int:
-        """Return the maximum number of volumes that the driver attaches to the node."""
+        """Return the maximum number of volumes that the CSI driver attaches to the node."""
         return self.limits.get(driver, UNLIMITED)
 
 
@@ -89,7 +91,8 @@ def key_of(thing: Surrounding) -> Key:
 
 @attrs.frozen(slots=True)
 class Surroundings:
-    """Observed objects by kind; None for an unobserved kind.
+    """Observed namespaces, volume claims, volumes, storage classes and CSI nodes; None for a kind
+    that is not observed.
 
     Unobserved claims count as bound, unobserved volumes as reachable from every node, and
     unobserved CSI nodes as unlimited.
@@ -102,17 +105,21 @@ class Surroundings:
     csi_nodes: Mapping[Key, CSINode] | None = None
 
     def with_kind(self, kind: type[Surrounding]) -> Self:
-        """Return a copy that observes the kind: missing objects do not exist."""
+        """Return a copy in which the kind counts as observed: objects missing there do not exist in
+        the cluster.
+        """
         return attrs.evolve(self, **{_FIELDS[kind]: dict(self.of(kind))})
 
     def with_object(self, thing: Surrounding) -> Self:
-        """Return a copy with the object added, or replaced by name."""
+        """Return a copy with the namespace, claim, volume or other object added, or replaced by
+        name.
+        """
         return attrs.evolve(
             self, **{_FIELDS[type(thing)]: {**self.of(type(thing)), key_of(thing): thing}}
         )
 
     def without_object(self, kind: type[Surrounding], key: Key) -> Self:
-        """Return a copy without the object."""
+        """Return a copy without the object of the given kind and key."""
         left = {other: thing for other, thing in self.of(kind).items() if other != key}
         return attrs.evolve(self, **{_FIELDS[kind]: left})
 
@@ -121,22 +128,24 @@ class Surroundings:
         return getattr(self, _FIELDS[kind]) or {}
 
     def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
-        """Yield the observed kinds with their objects."""
+        """Yield each observed kind of object, such as volumes, with its objects."""
         for kind, field in _FIELDS.items():
             if getattr(self, field) is not None:
                 yield kind, self.of(kind).values()
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
-        """Return the existing claims of the given keys."""
+        """Return the existing volume claims with the given keys (namespace and name)."""
         return filter(None, map(self.of(Claim).get, keys))
 
     def volumes_at(self, keys: Iterable[Key]) -> Iterator[Volume]:
-        """Return the existing PersistentVolumes of the given claims."""
+        """Return the existing PersistentVolumes bound to the claims with the given keys (namespace
+        and name).
+        """
         volumes = self.of(Volume)
         return filter(None, (volumes.get((claim.volume,)) for claim in self.claims_at(keys)))
 
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
-        """Return the CSI volumes of the given claims."""
+        """Return the CSI volumes bound to the claims with the given keys (namespace and name)."""
         return frozenset(v.csi for v in self.volumes_at(keys) if v.csi is not None)
 
     def namespace_terminating(self, name: str) -> bool:

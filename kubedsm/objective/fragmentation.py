@@ -1,4 +1,4 @@
-"""Fragmentation: available node capacity that no workload can use.
+"""Fragmentation: available node capacity unusable for the requests of present workloads.
 
 Two measures from 0 to 1 per node, summed over nodes. `unusable`: the mean, over the requests of
 workloads, of the unusable part of the node after filling it with pods of that workload ("Beware of
@@ -32,7 +32,8 @@ class Measure(enum.StrEnum):
 
 
 def request_mix(snapshot: Snapshot) -> Mix:
-    """Return the distinct request vectors of opted-in pods with pod counts, in canonical order.
+    """Return the distinct resource requests of this scheduler's pods with the number of pods for
+    each, sorted: the request mix that fragmentation is measured against.
 
     Pods larger than any node are excluded.
     """
@@ -41,12 +42,16 @@ def request_mix(snapshot: Snapshot) -> Mix:
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
-    """Return the names of all requested resources, as column names of an array."""
+    """Return the requested resource names (CPU, memory, pods, then extended resources), as column
+    names of amount arrays.
+    """
     return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
 
 
 def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Convert resource amounts to an array row; negative amounts count as zero."""
+    """Convert resource amounts to a list of integers, one for each column name in `axes`; negative
+    amounts count as zero.
+    """
     basic = (amounts.cpu, amounts.memory, amounts.pods)
     other = dict(amounts.other)
     values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
@@ -54,14 +59,18 @@ def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 
 def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
-    """Convert resource amounts to an array, a row each and a column for each resource."""
+    """Convert resource amounts to an array of shape (amounts, resources); negative amounts count as
+    zero.
+    """
     listed = [row(each, axes) for each in amounts]
     return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
 
 @attrs.frozen(eq=False)
 class _Asked:
-    """Request vector of a workload mix, prepared for fragmentation measures."""
+    """Distinct request vector of the workloads' pods, with the proportion of pods that request it,
+    prepared for measuring fragmentation.
+    """
 
     #: proportion of the pods of the mix with this request vector
     part: float
@@ -75,7 +84,9 @@ class _Asked:
 
 @lru_cache(maxsize=256)
 def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
-    """Prepare the request vectors of the mix, without vectors that request only pod slots."""
+    """Convert the request mix (distinct pod requests with pod counts) to arrays, without requests
+    for pod slots only; cached.
+    """
     pods = sum(count for _, count in mix)
     found = []
     for vector, count in mix:
@@ -91,7 +102,9 @@ def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
 
 @attrs.frozen
 class Fragmentation:
-    """Fragmentation measure with the request mix of the workloads."""
+    """Fragmentation measure of nodes: free capacity unusable for pods with the request mix of the
+    present workloads.
+    """
 
     measure: Measure = Measure.UNUSABLE
     mix: Mix = ()
@@ -110,7 +123,9 @@ class Fragmentation:
         return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
 
     def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
-        """Return the total fragmentation cost of the nodes, given available capacity."""
+        """Return the total fragmentation cost of the nodes, given each node's available
+        capacity.
+        """
         listed = list(nodes)
         if not listed:
             return 0

@@ -1,4 +1,5 @@
-"""QoS gains of migrations to and from the edge, and their benefit in pod-seconds.
+"""QoS gains of migrations to and from the edge, and their benefit in pod-seconds: gain times
+expected duration.
 
 Gains compare by priority level: a higher level precedes all lower levels. A workload's priority is
 the greatest priority of its pods. With a migration price, gains are pod-seconds at the edge:
@@ -28,7 +29,7 @@ LEAST_GAIN = 1e-6
 
 
 class Gains:
-    """QoS gains, in nano-units, of additional or fewer edge pods of each workload."""
+    """QoS gains, in nano-units, of additional (or fewer) pods of each workload at the edge."""
 
     def __init__(
         self,
@@ -37,7 +38,9 @@ class Gains:
         objective: Objective,
         priorities: Mapping[Workload, int] | None = None,
     ) -> None:
-        """Initialise from current edge shares; without priorities, all workloads have one level."""
+        """Initialise from current edge shares; without priorities, all workloads have the same
+        priority level.
+        """
         self.shares = shares
         self.qos_targets = qos_targets
         self.objective = objective
@@ -55,7 +58,9 @@ class Gains:
         return cls(shares, qos_targets, objective, snapshot.census.levels)
 
     def of_workload(self, workload: Workload, change: int) -> int:
-        """Return the QoS gained by `change` additional edge pods of the workload."""
+        """Return the QoS gained, in nano-units, by `change` additional pods of the workload at the
+        edge; negative for a loss.
+        """
         key = (workload, change)
         if key not in self._known:
             share, qos_target = self.shares[workload], self.qos_targets(workload)
@@ -69,7 +74,8 @@ class Gains:
         return tuple(total)
 
     def of_vectors(self, workloads: Sequence[Workload], vectors: Ints) -> Ints:
-        """Return gains by priority level, shape (changes, levels), of changes in edge pod counts.
+        """Return QoS gains by priority level, shape (changes, levels), for changed numbers of pods
+        at the edge.
 
         vectors: shape (changes, items); column i belongs to workload i.
         """
@@ -86,28 +92,36 @@ class Gains:
 
     @property
     def possible(self) -> bool:
-        """True if any workload would gain QoS by having all its pods on the edge."""
+        """True if any workload would gain QoS by having all pods at the edge."""
         left = ((workload, share.total - share.edge) for workload, share in self.shares.items())
         return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
 
     def urgency_key(self, workload: Workload) -> tuple[int, float]:
-        """Sort key of workloads: by priority, then by edge share relative to the QoS target."""
+        """Sort key of workloads by urgency of additional pods at the edge: priority, then edge
+        share relative to the QoS target.
+        """
         return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
 
 def leading_gain(gain: Iterable[float]) -> float:
-    """Return the gain at the highest priority level that changes."""
+    """Return the first non-zero gain of a gain tuple by descending priority level: the gain that
+    decides a comparison.
+    """
     return next((amount for amount in gain if amount), 0)
 
 
 def find_leading_levels(gains: Ints) -> Ints:
-    """Return the highest priority level with a non-zero gain, for each row of gains; else 0."""
+    """Return the index of the highest priority level with a non-zero gain, for each array row of
+    gains; 0 for zeros.
+    """
     found: Ints = (gains != 0).argmax(axis=1)
     return found
 
 
 def rank_gains(gains: Ints) -> Ints:
-    """Return ranks that compare as the lexicographic gains do, shape (changes, levels)."""
+    """Return an integer rank for each row of gains (changes x priority levels), ordered as the rows
+    compare lexicographically.
+    """
     if gains.shape[1] == 1:
         return gains[:, 0]
     _, inverse = np.unique(gains, axis=0, return_inverse=True)
@@ -115,7 +129,9 @@ def rank_gains(gains: Ints) -> Ints:
 
 
 def select_worthwhile(gains: Ints) -> NDArray[np.bool_]:
-    """Return a mask of changes with a positive gain at the highest priority level that changes."""
+    """Return a mask of changes (array rows of gains by priority level) whose first non-zero gain is
+    positive.
+    """
     kept: NDArray[np.bool_] = (
         gains[np.arange(len(gains)), find_leading_levels(gains)] > LEAST_GAIN * NANO
     )
@@ -128,12 +144,14 @@ _EVENNESS = 1e-4
 
 
 class Worths(Gains):
-    """Benefits of changes in edge pod counts, in nano-pod-seconds."""
+    """Benefits, in nano-pod-seconds, of additional or fewer pods at the edge: QoS gain times
+    expected duration.
+    """
 
     def __init__(
         self, gains: Gains, lasting: Lasting, waiting: Mapping[Workload, int] | None = None
     ) -> None:
-        """Convert gains to benefits, by the expected quiet time of each workload.
+        """Convert QoS gains to benefits, by how long each workload is expected to remain unchanged.
 
         waiting: pending pods that need capacity, counted beyond the QoS target as well.
         """
@@ -161,13 +179,17 @@ class Worths(Gains):
 
 
 def less_price(worths: Ints, cost: Ints) -> Ints:
-    """Subtract migration costs from benefits (changes x levels) at the highest changed level."""
+    """Subtract migration costs from benefits (changes x priority levels), at the highest priority
+    level that each change affects.
+    """
     left = worths.copy()
     left[np.arange(len(worths)), find_leading_levels(worths)] -= cost
     return left
 
 
 def net(worth: Gain, cost: int) -> Gain:
-    """Subtract a migration cost from one benefit at the highest changed level."""
+    """Subtract a migration cost from a benefit tuple (one entry for each priority level), at the
+    highest level affected.
+    """
     at = next((level for level, amount in enumerate(worth) if amount), 0)
     return tuple(amount - cost * (level == at) for level, amount in enumerate(worth))

@@ -27,7 +27,9 @@ _AT_ONCE = 1.0
 
 
 def assume_prior(_: Workload) -> float:
-    """Return the prior estimate in seconds, without observations."""
+    """Return the default estimate, in seconds, for how long a workload remains unchanged, used
+    before any observation.
+    """
     return ASSUMED
 
 
@@ -47,7 +49,9 @@ class QuietPeriods:
         return QuietPeriods(now, (length, *self.lengths)[:_REMEMBERED])
 
     def lasting(self, now: float) -> float:
-        """Estimate how many seconds the current quiet period will continue (mean residual life)."""
+        """Estimate for how many additional seconds the workload will remain unchanged (mean
+        residual life of past quiet periods).
+        """
         age = max(0.0, now - self.since)
         left = ASSUMED + age
         counts = (ASSUMED / left) ** 2
@@ -63,7 +67,9 @@ class QuietPeriods:
 
 @attrs.frozen
 class Quiet:
-    """Observed quiet periods of all workloads, and of the edge, at one moment."""
+    """Observed quiet periods (times without change) of each workload, and of the edge as a whole,
+    at one moment.
+    """
 
     now: float = 0.0
     workloads: Mapping[Workload, QuietPeriods] = attrs.field(factory=dict)
@@ -71,6 +77,8 @@ class Quiet:
     edge: QuietPeriods | None = None
 
     def lasting(self, workload: Workload) -> float:
-        """Estimate for how many seconds the workload and the edge will remain unchanged."""
+        """Estimate for how many seconds neither the workload nor the edge as a whole will
+        change.
+        """
         known = (self.workloads.get(workload), self.edge)
         return min(ASSUMED if each is None else each.lasting(self.now) for each in known)

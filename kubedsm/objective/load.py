@@ -29,7 +29,9 @@ _DECIMALS = 6
 
 @attrs.frozen
 class Capacity:
-    """Network and disk capacity of nodes with the labels, in bytes/s; None: unknown."""
+    """Network and disk capacity, in bytes/s, of the nodes matched by a label selector; None:
+    unknown.
+    """
 
     labels: Mapping[str, str] = attrs.field(factory=dict)
     net: float | None = None
@@ -44,7 +46,9 @@ class Capacity:
 
 @attrs.frozen
 class LoadGoal:
-    """Configuration of load balancing: weights, thresholds and node capacities."""
+    """Load-balancing configuration: weights, thresholds, and network and disk capacities of
+    nodes.
+    """
 
     #: weight next to kube-scheduler's scores; 0: no influence on placement
     weight: float = attrs.field(default=1.0, validator=validators.ge(0.0))
@@ -60,7 +64,9 @@ class LoadGoal:
     capacity: tuple[Capacity, ...] = ()
 
     def sizes(self, nodes: NodeIndex) -> Floats:
-        """Return node capacity of CPU, memory, network and disk, shape (nodes, 4); NaN: unknown."""
+        """Return the CPU, memory, network and disk capacity of each node, shape (nodes, 4); NaN:
+        unknown.
+        """
         sizes = np.full((len(nodes), 4), np.nan)
         sizes[:, 0], sizes[:, 1] = nodes.size("cpu"), nodes.size("memory")
         for each in reversed(self.capacity):
@@ -73,7 +79,9 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """Return evenness scores of usage ratios along the last axis; NaN with fewer than two known."""
+    """Return a score for how evenly resources are used, from usage ratios along the last axis; NaN
+    with fewer than two known ratios.
+    """
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -85,7 +93,9 @@ def evenness(ratios: Floats) -> Floats:
 
 @attrs.define(eq=False)
 class Loads:
-    """Node usage from a measured sample and subsequent placements; mutable, for one owner."""
+    """Node usage (CPU, memory, network, disk): a measurement plus estimates for subsequent
+    placements; mutable, for one owner.
+    """
 
     goal: LoadGoal
     nodes: NodeIndex
@@ -101,7 +111,9 @@ class Loads:
 
     @classmethod
     def of(cls, goal: LoadGoal, snapshot: Snapshot, sample: Measured | None = None) -> Self | None:
-        """Construct node usage from the sample, or the snapshot's; None without measured nodes."""
+        """Construct node usage from the given measurement, or the snapshot's measurement; None
+        without measured nodes.
+        """
         sample = sample or snapshot.measured
         if not sample.nodes:
             return None
@@ -120,7 +132,7 @@ class Loads:
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        """Add the estimated usage of a pod placed after the sample."""
+        """Add the estimated usage of a pod placed on a node after the measurement."""
         self._add_use(pod, node)
         self.since[pod.uid] = node
         self._own = None
@@ -131,14 +143,18 @@ class Loads:
             self.used[self.nodes.positions[node]] += part * self.estimate_use(pod)
 
     def estimate_use(self, pod: Pod) -> Floats:
-        """Estimate the pod's CPU, memory, network and disk usage: measured, or else requested."""
+        """Estimate the pod's CPU, memory, network and disk usage: measured mean of the workload, or
+        else requested amounts.
+        """
         measured = self.sample.workloads.get(pod.workload)
         found = _amounts_matrix([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """Return usage ratios of candidate nodes, shape (candidates, 4), counting the pod once."""
+        """Return usage ratios (CPU, memory, network, disk) of candidate nodes including the pod,
+        shape (candidates, 4).
+        """
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
@@ -146,7 +162,9 @@ class Loads:
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
-        """Return load scores, up to 100, of candidate nodes for the pod; NaN: unknown."""
+        """Return load-balance scores, up to 100, of candidate nodes including the pod; NaN:
+        unknown.
+        """
         ratios = self.ratios(pod, at)
         scores = evenness(ratios)
         too_high = self.too_high(ratios)
@@ -155,11 +173,15 @@ class Loads:
         return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Return a mask of ratio rows with any resource above the high-usage threshold."""
+        """Return the mask of nodes (rows of usage ratios) with any resource above the configured
+        high-usage threshold.
+        """
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return the score gained by migrating the pod to each node; -inf: unfit or unknown."""
+        """Return the load-balance score gained by migrating the pod from the source to each node;
+        -inf: overloaded or unknown.
+        """
         key = pod.workload, pod.requests
         if key not in self._with_one_more:
             ratios = (self.used + self.estimate_use(pod)) / self.sizes
@@ -173,26 +195,28 @@ class Loads:
 
     @property
     def own(self) -> Floats:
-        """Current load score of each node; NaN: unknown."""
+        """Current load-balance score of each node; NaN: unknown."""
         if self._own is None:
             self._own = evenness(self.used / self.sizes)
         return self._own
 
     @property
     def most_uneven_first(self) -> list[int]:
-        """Positions of nodes with known usage, most uneven usage first, ties by name."""
+        """Positions of nodes with known usage, ordered by unevenness of resource usage, ties by
+        name.
+        """
         order: list[int] = np.argsort(self.own, kind="stable").tolist()
         return [position for position in order if not np.isnan(self.own[position])]
 
 
 def _amounts_matrix(usages: Iterable[Usage]) -> Floats:
-    """Convert usages to an array with columns for CPU, memory, network and disk."""
+    """Convert usages to an array of shape (usages, 4): CPU, memory, network and disk."""
     listed = [(use.cpu, use.memory, use.net, use.disk) for use in usages]
     return np.array(listed, dtype=np.float64).reshape(-1, 4)
 
 
 def _stretch_scores(scores: Floats) -> Floats:
-    """Scale scores to 0..100; identical scores all become 100."""
+    """Scale load-balance scores linearly to 0..100; identical scores all become 100."""
     known = scores[~np.isnan(scores)]
     least, greatest = known.min(initial=math.inf), known.max(initial=-math.inf)
     if least >= greatest:

@@ -1,4 +1,5 @@
-"""Objective function: weighted sum over workloads of the value of edge share against target Q.
+"""Objective function: weighted sum, over workloads, of the value of edge share compared with the
+QoS target.
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
 - `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from the
@@ -38,7 +39,9 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 @attrs.frozen(slots=True)
 class QosTarget:
-    """QoS target of a workload: edge share (QoS factor), weight, and optional cap on edge pods."""
+    """QoS target of a workload: targeted edge share (QoS factor), weight, and optional cap on pods
+    at the edge.
+    """
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
@@ -48,7 +51,9 @@ class QosTarget:
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
 
     def count_wanted(self, total: int) -> int:
-        """Return the number of wanted edge pods, of `total` pods, within the cap."""
+        """Return how many of the workload's `total` pods the target wants at the edge, within the
+        cap.
+        """
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
 
@@ -58,13 +63,16 @@ QosTargets = Callable[[Workload], QosTarget]
 
 
 def count_target_pods(qos: float, total: int) -> int:
-    """Return the number of edge pods, of `total` pods, that meets the QoS target."""
+    """Return the smallest number of pods at the edge, of `total` pods, that meets the QoS
+    target.
+    """
     return math.ceil(qos * total - _SLACK)
 
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Objective:
-    """Objective function: value of a workload's edge share, and its parameters.
+    """Objective function of one workload: value of an edge share compared with the QoS target, with
+    configurable parameters.
 
     `share`: F(x) = alpha x below the target, beta x + gamma from the target on; `proportional`
     similarly. 0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, meeting
@@ -88,18 +96,24 @@ class Objective:
             )
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
-        """Return one workload's contribution to QoS in nano-units; 0 without pods."""
+        """Return one workload's contribution to the QoS objective, in nano-units; 0 for a workload
+        without pods.
+        """
         return round(NANO * weight * _value_of(self, edge, total, qos)) if total else 0
 
     def gain(self, share: Share, qos_target: QosTarget, more: int = 1) -> int:
-        """Return the QoS gained by `more` additional edge pods of the workload."""
+        """Return the QoS gained, in nano-units, by `more` additional pods of the workload at the
+        edge.
+        """
         before, after = (
             self.worth(edge, share.total, qos_target) for edge in (share.edge, share.edge + more)
         )
         return after - before
 
     def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
-        """Return the workload's score, reduced by the loss from pods beyond the cap."""
+        """Return the workload's QoS score in nano-units, less a penalty for pods exceeding the
+        workload's cap on pods at the edge.
+        """
         most = edge if qos_target.most is None else min(edge, qos_target.most)
         score = self.score(most, total, qos_target.qos, qos_target.weight)
         if edge == most or not total:
@@ -109,7 +123,9 @@ class Objective:
     def scores(
         self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
     ) -> NDArray[np.int64]:
-        """Return `worth` for an array of edge pod counts, in multiples of 1 / unit."""
+        """Return the result of `worth` for an array of numbers of pods at the edge, in multiples of
+        1 / unit.
+        """
         if not total:
             return np.zeros_like(edge)
         within = edge if qos_target.most is None else np.minimum(edge, qos_target.most)
@@ -119,7 +135,9 @@ class Objective:
         return scores.astype(np.int64)
 
     def values(self, edge: NDArray[np.int64], total: int, qos: float) -> NDArray[np.float64]:
-        """Return the value F of each edge pod count, for a weight of 1."""
+        """Return the objective value F for each number of pods at the edge, for a workload of
+        weight 1.
+        """
         share = edge / total
         kept = edge >= count_target_pods(qos, total)
         return np.where(kept, *self.values_around(share, qos))
@@ -127,7 +145,9 @@ class Objective:
     def values_around(
         self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
-        """Return the value of edge shares from the target on, and of shares below the target."""
+        """Return two values of edge shares: by the formula for shares at or above the QoS target,
+        and by the formula below the target.
+        """
         # Only shares below the target use this part; a larger share by a tiny target overflows.
         reached = np.minimum(share, qos) / (qos or 1.0)
         match self.kind:
@@ -144,7 +164,7 @@ class Objective:
 
     @property
     def most(self) -> float:
-        """Greatest absolute value of any edge share, for a weight of 1."""
+        """Greatest absolute objective value of any edge share, for a workload of weight 1."""
         match self.kind:
             case "share":
                 return max(self.alpha, self.beta + self.gamma)
@@ -164,7 +184,9 @@ def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
 
 
 def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
-    """Return QoS(u), the total score of the edge shares, in nano-units."""
+    """Return QoS(u), the total QoS score of all workloads with the given edge shares, in
+    nano-units.
+    """
     return sum(
         objective.worth(share.edge, share.total, qos_targets(workload))
         for workload, share in shares.items()
@@ -180,7 +202,9 @@ EVENNESS = 2**22
 
 @attrs.frozen(eq=False)
 class Prospect:
-    """Alternative edge pod counts of a workload, with its QoS target."""
+    """Possible numbers of pods at the edge of a workload, with the total number of pods and the QoS
+    target.
+    """
 
     #: consecutive numbers of edge pods
     edge: Ints
@@ -191,7 +215,8 @@ class Prospect:
 def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
-    """Return scores and unevenness of each workload's alternative edge pod counts.
+    """Return QoS scores, and unevenness between workloads as tie-breaker, for each workload's
+    possible numbers of pods at the edge.
 
     The unevenness of all workloads is at most EVENNESS. Identical sums of the differences deviate
     by at most one unit per workload.

@@ -1,4 +1,5 @@
-"""QoS targets of workloads: the steps from configuration to decision, in order of application.
+"""QoS targets of workloads: adjustments from configured to effective targets, in order of
+application.
 
 1. A latency target becomes the edge share at which the mean response time is that target:
    Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
@@ -38,7 +39,9 @@ def resolve_qos_targets(
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
 ) -> QosTargets:
-    """Resolve the QoS targets by applying all steps to the configured targets; cached."""
+    """Return workloads' QoS targets: configured targets adjusted by latency goals, tenant
+    annotations, traffic and namespace weights; cached.
+    """
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
     if snapshot.census.wishing:
@@ -72,13 +75,17 @@ class ResponseTimes:
         return cls(seconds.get(edge, configured.edge), seconds.get(cloud, configured.cloud))
 
     def qos(self, target: float) -> float:
-        """Return the QoS factor (edge share) of a latency target; requires tE < tC."""
+        """Return the QoS factor (edge share) at which the mean response time meets the latency
+        target, in seconds; requires tE < tC.
+        """
         return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
 
 
 @attrs.frozen
 class LatencyGoal:
-    """Latency targets by workload, and assumed response times for unmeasured workloads."""
+    """Latency targets by workload, and configured response times for workloads without
+    measurements.
+    """
 
     #: latency target in seconds; None for workloads with a QoS factor instead
     targets: Callable[[Workload], float | None]
@@ -86,14 +93,18 @@ class LatencyGoal:
     configured: ResponseTimes
 
     def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
-        """Return measured response times, or configured times if the edge is measured no faster."""
+        """Return the workload's measured response times, or the configured times if the edge is not
+        measured to be faster than the cloud.
+        """
         steady = measured.steady.get(workload, {})
         times = ResponseTimes.of(measured.list_reliable_times(steady), self.configured)
         return times if times.edge < times.cloud else self.configured
 
 
 def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Measured) -> QosTargets:
-    """Replace the QoS factor of measured workloads that have a latency target."""
+    """Replace the QoS factor of workloads with a latency target and known response times by the
+    edge share meeting the target.
+    """
     changed = {}
     for workload in measured.steady:
         target = goal.targets(workload)
@@ -104,7 +115,8 @@ def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Meas
 
 
 def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
-    """Return the newest pod of each workload with tenant annotations on any pod.
+    """Return the newest pod of each workload for which any pod carries tenant annotations about
+    QoS.
 
     During a rollout annotations may differ between pods: the newest pod represents the tenant's
     current request.
@@ -121,7 +133,9 @@ def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
 
 
 def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float) -> QosTargets:
-    """Lower QoS factors as tenants request, or raise them up to `max_qos`."""
+    """Lower the QoS factors of workloads as tenants' pod annotations request, or raise the factors
+    up to `max_qos`.
+    """
     changed = {}
     for workload, pod in newest_requesting_pods(snapshot).items():
         if pod.wishes is not None and pod.wishes.qos is not None:
@@ -151,7 +165,8 @@ def complete_rates(rates: Rates, snapshot: Snapshot, max_declared: float) -> Rat
 def weigh_by_traffic(
     targets: QosTargets, shares: Mapping[Workload, Share], rates: Rates
 ) -> QosTargets:
-    """Multiply weights by the workload's request rate, relative to the mean of present workloads.
+    """Multiply each workload's weight by its request rate, relative to the mean rate of present
+    workloads.
 
     Workloads without a rate are assumed to have the mean rate per pod, because replicas follow
     load.
@@ -200,7 +215,8 @@ def share_namespace_weights(
 
 
 def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
-    """Cap workloads with a slower edge at their current number of edge pods.
+    """Cap workloads responding more slowly from the edge than from the cloud at their current
+    number of pods at the edge.
 
     Current edge pods keep their benefit: none should leave, and no further pods should arrive.
     """
@@ -216,10 +232,10 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
 
 
 def without_caps(targets: QosTargets) -> QosTargets:
-    """Return the QoS targets without caps for workloads with a slower edge."""
+    """Return the QoS targets without the caps of workloads responding more slowly from the edge."""
     return lambda workload: attrs.evolve(targets(workload), most=None)
 
 
 def is_capped(targets: QosTargets, workload: Workload) -> bool:
-    """Return True if the edge should receive no further pod of the workload."""
+    """Return True if the workload has a cap: no further pod of the workload may go to the edge."""
     return targets(workload).most is not None

@@ -30,7 +30,7 @@ def pairs(number: int) -> int:
 
 @attrs.define
 class ReplicaSpread:
-    """Replica counts of workloads by node and zone; mutable, for one owner.
+    """Replica counts of each workload by node and by zone; mutable, for one owner.
 
     Terminating, finished and detached replicas do not count.
     """
@@ -41,7 +41,9 @@ class ReplicaSpread:
 
     @classmethod
     def of(cls, snapshot: Snapshot, workloads: Iterable[Workload] | None = None) -> Self:
-        """Count bound and reserved replicas of the given workloads, or of all workloads."""
+        """Count the bound and reserved replicas in the snapshot by node and zone, of the given
+        workloads or of all.
+        """
         found = cls(snapshot.index.zones, {}, {})
         standing = snapshot.census.standing
         for workload in standing if workloads is None else workloads:
@@ -66,13 +68,17 @@ class ReplicaSpread:
         self.in_zone[workload][self.zones[node]] += number
 
     def company(self, workload: Workload, node: NodeName) -> int:
-        """Return the spread cost of another replica on the node: replicas on node and in zone."""
+        """Return the spread cost of an additional replica on the node: existing replicas there,
+        plus replicas in the node's zone.
+        """
         if workload not in self.on_node:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]
 
     def by_node(self, workload: Workload, nodes: NodeIndex) -> Ints:
-        """Return the spread cost of another replica on each node of the index."""
+        """Return the spread cost of an additional replica on each node: existing replicas there,
+        plus replicas in the node's zone.
+        """
         joined = np.zeros(len(nodes), dtype=np.int64)
         if workload not in self.on_node:
             return joined
@@ -84,7 +90,9 @@ class ReplicaSpread:
 
     @property
     def cost(self) -> int:
-        """Total spread cost: pairs of replicas on nodes, and pairs in zones."""
+        """Total spread cost: pairs of a workload's replicas sharing a node, plus pairs sharing a
+        zone.
+        """
         on_nodes = [number for counts in self.on_node.values() for number in counts.values()]
         in_zones = [number for counts in self.in_zone.values() for number in counts.values()]
         return sum(map(pairs, on_nodes)) + sum(map(pairs, in_zones))

@@ -1,1 +1,1 @@
-"""Pure decisions about snapshots: placing, migrating and packing pods, and the policy."""
+"""Pure functions from cluster snapshots to decisions on placing, migrating and packing pods."""

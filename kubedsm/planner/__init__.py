@@ -1,1 +1,1 @@
-"""Planner process: requests for long optimisations, deadline, restart."""
+"""Planner process: solves long optimisation requests outside the event loop, before a deadline."""

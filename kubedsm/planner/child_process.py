@@ -1,4 +1,5 @@
-"""Planner process: solve requests on a replica of the scheduler's mirror.
+"""Main program of the planner process: solves requests on a replica of the scheduler's cluster
+mirror.
 
 The process terminates at the end of its input, together with the scheduler, even while solving.
 """
@@ -35,7 +36,9 @@ NICENESS = 5
 
 
 class OutOfStepError(Exception):
-    """The replica differs from the scheduler's mirror; the restarted process gets a new replica."""
+    """Error: the planner's replica differs from the scheduler's cluster mirror; the planner process
+    restarts with a new replica.
+    """
 
 
 class _Clock(SystemClock):
@@ -46,7 +49,9 @@ class _Clock(SystemClock):
 
 
 class Inbox:
-    """Unprocessed messages of the scheduler, read by a background thread."""
+    """Queue of messages from the scheduler to the planner process, filled by a background
+    thread.
+    """
 
     def __init__(self) -> None:
         self.frames: SimpleQueue[bytes] = SimpleQueue()
@@ -59,11 +64,15 @@ class Inbox:
         return self._announced > self._arrived
 
     def count_arrival(self) -> None:
-        """Count an announced request as no longer waiting."""
+        """Count a previously announced request as received, no longer as a reason to interrupt the
+        current request.
+        """
         self._arrived += 1
 
     def read(self, stdin: BinaryIO) -> None:
-        """Read messages continuously, so the scheduler never blocks on a long-running request."""
+        """Read the scheduler's messages into the queue continuously, so the scheduler never blocks
+        while a request is being solved.
+        """
         while frame := read_frame(stdin):
             if frame == ANNOUNCED:
                 self._announced += 1
@@ -73,7 +82,8 @@ class Inbox:
 
 
 class Child:
-    """State of the planner process: configuration and mirror replica.
+    """State of the planner process: current configuration and replica of the scheduler's cluster
+    mirror.
 
     The first message is the configuration.
     """
@@ -95,7 +105,8 @@ class Child:
         )
 
     def handle(self, message: Message) -> NumberedResponse | None:
-        """Handle one message of the scheduler; return the response to a request.
+        """Handle one message from the scheduler: a configuration, a change of the mirror, or a
+        request; return the response to a request.
 
         Raises OutOfStepError.
         """
@@ -126,7 +137,9 @@ class Child:
 
 
 def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
-    """Run the planner process: respond to requests until the end of the input."""
+    """Run the planner process: read requests from `stdin` and write responses to `stdout`, until
+    the end of the input.
+    """
     inbox = Inbox()
     Thread(target=inbox.read, args=(stdin,), daemon=True).start()
     child: Child | None = None

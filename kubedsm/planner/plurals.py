@@ -1,4 +1,4 @@
-"""Plurals and abbreviated lists in messages, such as `3 pods` and `a, b and 2 more`."""
+"""Wording of counts and abbreviated lists in messages, such as `3 pods` and `a, b and 2 more`."""
 
 from collections.abc import Sequence
 
@@ -11,6 +11,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """List the first names, and the number of the others: `a, b, c and 2 more`."""
+    """Join the first few names, and the number of remaining names, for a message: `a, b, c and 2
+    more`.
+    """
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Call(NamedTuple):
-    """Recorded call of a mirror method, to be replayed on the planner's replica."""
+    """Recorded call of a cluster mirror method, replayed on the planner process's replica."""
 
     method: str
     args: tuple[Any, ...]
@@ -79,7 +79,9 @@ ANNOUNCED = b"!"
 def _publish_calls(
     method: Callable[Concatenate[ClusterMirror, P], R],
 ) -> Callable[Concatenate["ReplicatedMirror", P], R]:
-    """Wrap the method to publish each successful outermost call."""
+    """Wrap a mirror method to publish each successful outermost call for replication to the planner
+    process.
+    """
 
     @wraps(method)
     def publishing(mirror: "ReplicatedMirror", /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -96,7 +98,9 @@ def _publish_calls(
 
 
 class ReplicatedMirror(ClusterMirror):
-    """Mirror publishing all modifying calls for replication by another process."""
+    """Cluster mirror that publishes all modifying calls, so the planner process can replicate the
+    mirror.
+    """
 
     publish: Callable[[Call], None] | None = None
 
@@ -110,7 +114,7 @@ class ReplicatedMirror(ClusterMirror):
     end_claim = _publish_calls(ClusterMirror.end_claim)
 
     def replay(self) -> Iterator[Call]:
-        """Return the calls reproducing the present state on an empty mirror."""
+        """Return mirror method calls that reproduce the present state on an empty mirror."""
         nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
         state = (dict(self._reservations), dict(self._claims), dict(self.claimed))
         last = Call("take_over", (*state, self.measured, self.changes), {})
@@ -133,7 +137,9 @@ class ReplicatedMirror(ClusterMirror):
         measured: Measured,
         changes: int,
     ) -> None:
-        """Copy the state of another mirror, except already replicated objects."""
+        """Adopt the reservations, replacement claims and measurements of another cluster mirror;
+        its observed objects are already replicated.
+        """
         for reservation in reservations.values():
             self._add_reservation(reservation)
         self._claims, self.claimed, self.changes = dict(claims), dict(claimed), changes
@@ -157,7 +163,9 @@ def pack_frame(data: bytes) -> bytes:
 
 
 def read_frame(stream: BinaryIO) -> bytes:
-    """Return the data of the next frame; empty at the end of the stream, even inside a frame."""
+    """Read one length-prefixed message from the stream; return its bytes, or no bytes at the end of
+    the stream, even inside a message.
+    """
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return b""
@@ -167,12 +175,14 @@ def read_frame(stream: BinaryIO) -> bytes:
 
 
 def dump_message(value: object) -> bytes:
-    """Pickle a message; pods of different messages share their classes and workloads."""
+    """Pickle a message to the planner process; pods of successive messages share class and workload
+    objects.
+    """
     return _dump_with(_Pickler, value)
 
 
 def dump_response(value: object) -> bytes:
-    """Pickle a response; pods are represented by uid."""
+    """Pickle a response of the planner process, with pods represented by uid."""
     return _dump_with(_ResponsePickler, value)
 
 

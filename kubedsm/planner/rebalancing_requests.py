@@ -36,7 +36,9 @@ _TEMPORARY = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})
 
 @attrs.frozen(slots=True)
 class MigrationRequest:
-    """Restrictions common to all requests about migrations."""
+    """Base class of planner requests about migrations: workloads, sites and capacity that no
+    migration may use.
+    """
 
     urgent = False
     #: workloads with a migration under way, and workloads in their cooldown
@@ -49,7 +51,8 @@ class MigrationRequest:
     arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
-        """Return the cluster without partitioned sites, and with the pods of plans fixed.
+        """Return the cluster snapshot without partitioned sites, in which pods of running migration
+        plans stay fixed.
 
         No capacity is freed for a pod of a plan.
         """
@@ -66,7 +69,8 @@ class MigrationRequest:
         return self.away.close_waiting(snapshot) if self.away else snapshot
 
     def movable(self, context: PlanningContext, waited_for: set[Workload]) -> Movable:
-        """Return the predicate of immovable pods, with reasons.
+        """Return a function from a pod to the reason why the pod must not be migrated, or None if
+        the pod may migrate.
 
         Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.
         """
@@ -117,7 +121,9 @@ class SuggestRequest(MigrationRequest):
 
 @attrs.frozen(slots=True)
 class PackResponse:
-    """Packing result: evictions and migrations releasing capacity, evictions first."""
+    """Planner response about packing: evictions and migrations that release capacity for
+    unschedulable pods.
+    """
 
     #: with the beneficiary pods; None without migrations
     suggestion: Suggestion | None = None
@@ -134,14 +140,18 @@ class PackResponse:
 
 @attrs.frozen(slots=True)
 class PackRequest(MigrationRequest):
-    """Planner request for a packing of all pods that makes unschedulable pods schedulable."""
+    """Planner request for migrations and evictions over the whole cluster that make unschedulable
+    pods schedulable.
+    """
 
     name = "packing"
     #: unschedulable pods
     refused: frozenset[Uid] = frozenset()
 
     def solve(self, context: PlanningContext) -> PackResponse:
-        """Compute the packing of the cluster. Raises TypeError if the policy does not pack."""
+        """Compute the packing of the cluster's pods. Raises TypeError if the policy does not
+        support packing.
+        """
         policy, configuration = context.policy(), context.configuration()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not pack")
@@ -180,7 +190,9 @@ class PackRequest(MigrationRequest):
 
 
 def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
-    """Return the snapshot in which only the given pods wait; other pending pods are gated."""
+    """Return the snapshot in which only the given pods wait for a node; other pending pods count as
+    gated.
+    """
     others = {
         uid: attrs.evolve(pod, gated=True)
         for uid, pod in snapshot.pods.items()
@@ -192,7 +204,9 @@ def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
 def suggestion_of(
     snapshot: Snapshot, policy: KubeDSM, packed: Packed, parts: Sequence[Part]
 ) -> Suggestion:
-    """Return a suggestion with a separate group for each part of a packing."""
+    """Convert a packing to a migration suggestion, with one group of migrations for each
+    independent part of the packing.
+    """
     legs: list[Leg] = []
     awaited: list[Move] = []
     for number, part in enumerate(parts):
@@ -225,7 +239,9 @@ def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
 
 
 def reason_by_site(away: Away) -> Movable:
-    """Return the predicate of pods immovable because of partitioned sites."""
+    """Return a function from a pod to the reason why partitioned edge sites forbid its migration,
+    or None.
+    """
     nodes, workloads = away.nodes, away.workloads
 
     def reason(pod: Pod) -> Reason | None:
@@ -236,7 +252,8 @@ def reason_by_site(away: Away) -> Movable:
 
 
 def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
-    """Return the migration mode: configured, or chosen by the tenant unless migration is off.
+    """Return the pod's migration mode: as configured, or as the tenant's annotation chooses unless
+    migration is off.
 
     Only pods of a Deployment carry the label necessary for detachment.
     """
@@ -247,7 +264,9 @@ def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
 
 
 def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
-    """Return the reason why the migration would be refused at its start, if known before."""
+    """Return the reason, if known in advance, why a migration of the pod would be refused at its
+    start; else None.
+    """
     mode = migration_mode(pod, configuration)
     if mode == "off":
         return Cause.MIGRATION_OFF.of()

@@ -1,4 +1,5 @@
-"""Planner interface: long-running requests, planner implementations, and placement requests.
+"""Planner interface: types of planner requests and their time limits, an in-process planner, and
+requests for placement and preemption.
 
 A response describes the cluster at `ClusterMirror.changes` of the request. For an in-process
 planner the cluster is unchanged. Responses of a worker process require revalidation by the client.
@@ -25,12 +26,16 @@ R = TypeVar("R")
 
 
 class NoResponseError(Exception):
-    """The planner cannot respond now; the reason has been logged. A later request may succeed."""
+    """Error: the planner cannot respond now, for a reason already logged. A later request may
+    succeed.
+    """
 
 
 @attrs.frozen(slots=True)
 class PlanningContext:
-    """Read-only inputs of a planner request: mirror, configuration, policy and clock."""
+    """Read-only inputs for solving a planner request: cluster mirror, configuration, scheduling
+    policy and clock.
+    """
 
     mirror: ClusterMirror
     #: pods of plans under way
@@ -43,7 +48,9 @@ class PlanningContext:
     interrupted: Callable[[], bool] = lambda: False
 
     def deadline(self, request: "Request[Any]") -> Deadline:
-        """Return the end of the budget; requests without urgency also end when interrupted."""
+        """Return the deadline of a planner request from its time budget; a non-urgent request also
+        ends when interrupted by an urgent request.
+        """
         deadline = deadline_in(request.budget, self.clock)
         if request.urgent:
             return deadline
@@ -51,7 +58,7 @@ class PlanningContext:
 
 
 class Request(Protocol[R_co]):
-    """Serialisable request to the planner."""
+    """Base class of serialisable requests to the planner process."""
 
     @property
     def name(self) -> str:
@@ -59,11 +66,15 @@ class Request(Protocol[R_co]):
 
     @property
     def budget(self) -> float:
-        """Time limit in seconds; a response may be a little late."""
+        """Time limit for solving the request, in seconds; the response may arrive slightly
+        later.
+        """
 
     @property
     def urgent(self) -> bool:
-        """True if pods wait for the response; urgent requests interrupt other requests."""
+        """True if pods wait for the response; an urgent request interrupts a non-urgent request in
+        progress.
+        """
 
     def solve(self, context: PlanningContext) -> R_co:
         """Compute the response to the request in the planner process."""
@@ -71,7 +82,7 @@ class Request(Protocol[R_co]):
 
 class Planner(Protocol):
     async def solve(self, request: Request[R], *, idle: bool = False) -> R:
-        """Return the response to a request. Raises NoResponseError.
+        """Solve a request and return the response. Raises NoResponseError.
 
         `idle`: nothing depends on the response, and every other request takes precedence.
         """
@@ -82,7 +93,9 @@ class Planner(Protocol):
 
 @attrs.frozen
 class InProcessPlanner:
-    """Synchronous planner, blocking the event loop, for tests and replay."""
+    """Planner that solves requests synchronously in the scheduler's own process, for tests and
+    replay.
+    """
 
     context: PlanningContext
 
@@ -113,7 +126,9 @@ class PlaceResponse:
 
 @attrs.frozen(slots=True)
 class PlaceRequest:
-    """Planner request for placing a batch that exceeds the time limit of the event loop."""
+    """Planner request to place a batch of pending pods too expensive to solve within the event
+    loop's time limit.
+    """
 
     name = "placing"
     urgent = True
@@ -129,7 +144,9 @@ class PlaceRequest:
     start: int = 0
 
     def solve(self, context: PlanningContext) -> PlaceResponse:
-        """Compute the placement decision. Raises TypeError if the policy is not KubeDSM."""
+        """Compute the placement decision on the batch. Raises TypeError if the policy is not
+        KubeDSM.
+        """
         policy = context.policy()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not plan batches")
@@ -156,7 +173,8 @@ class PreemptResponse:
 
 @attrs.frozen(slots=True)
 class PreemptRequest:
-    """Planner request for preemption victims on `node`, or else on the best node.
+    """Planner request for the pods to evict (victims) for a pending pod, on `node` or else on the
+    best node.
 
     Without budgets, the request only determines whether any eviction helps.
     """

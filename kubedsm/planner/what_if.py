@@ -1,4 +1,5 @@
-"""What-if request: effects of other QoS targets, or of more replicas.
+"""What-if request to the planner: placements and migrations that other QoS targets or more replicas
+would cause.
 
 The request is solved on a copy of the cluster: waiting and added pods are placed, and then
 migrations are suggested as if the placed pods ran. Nothing is carried out.
@@ -27,7 +28,9 @@ _ADDED = "what-if/"
 
 
 class NamedMove(NamedTuple):
-    """Migration of a what-if response, by names: the pod may be hypothetical."""
+    """Migration in a what-if response, with pod and nodes by name, because the pod may be
+    hypothetical.
+    """
 
     pod: str
     workload: Workload
@@ -47,7 +50,9 @@ class Placed(NamedTuple):
 
 
 class ShareThen(NamedTuple):
-    """Edge share of a workload now, and after all hypothetical placements and migrations."""
+    """Edge share of a workload now, and after all placements and migrations of a what-if
+    response.
+    """
 
     now: Share
     then: Share
@@ -97,7 +102,9 @@ class WhatIfRequest(MigrationRequest):
 
 
 def assume_qos_factors(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
-    """Return the configuration with hypothetical QoS factors, by keys of `services`."""
+    """Return the configuration with hypothetical QoS factors in place of the configured factors, by
+    key of `services`.
+    """
     services = dict(configuration.services)
     for key, factor in qos.items():
         service = services.get(key, Service())
@@ -106,7 +113,9 @@ def assume_qos_factors(configuration: Configuration, qos: Mapping[str, float]) -
 
 
 def _add_replicas(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) -> Snapshot:
-    """Add pending pods equivalent to the newest pod of the workload."""
+    """Return the snapshot with hypothetical pending pods, copies of the newest pod of each
+    workload.
+    """
     added: dict[Uid, Pod] = {}
     for workload, number in replicas:
         newest = _find_newest(snapshot, workload)
@@ -149,7 +158,9 @@ def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:
 
 
 def _run_placed(snapshot: Snapshot, decision: Decision) -> Snapshot:
-    """Return the snapshot in which the placed pods are Running and Ready."""
+    """Return the snapshot in which pods with a decided placement are Running and Ready on the
+    decided nodes.
+    """
     after = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
     started = {
         pod.uid: attrs.evolve(after.pods[pod.uid], phase="Running", ready=True)
@@ -199,7 +210,7 @@ _NO_SHORTFALL = "the edge has free capacity for more than its QoS target"
 def describe_purpose(
     move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: QosTargets
 ) -> str:
-    """Return the purpose of a migration in words.
+    """Describe in words why a migration is made, such as the QoS gained.
 
     `suggested`: all migrations of the suggestion; `shares`: as before it.
     """

@@ -1,4 +1,5 @@
-"""Planner client: starts the planner process, replicates the mirror to it, and sends requests.
+"""Planner client in the scheduler: starts the planner process, replicates the cluster mirror there,
+and sends requests.
 
 A new process first receives the calls reproducing the mirror, a few in each turn of the event loop,
 and then all further calls, collected briefly. A request follows all previous calls: both mirrors
@@ -59,24 +60,30 @@ WORKED_AFTER = 60.0
 
 
 class WorkerEndedError(Exception):
-    """Planner process ended unexpectedly."""
+    """Error: the planner process ended unexpectedly."""
 
 
 class RequestFailedError(Exception):
-    """Programming error while solving a planner request, with its traceback."""
+    """Error: the planner process raised an unexpected exception while solving a request; includes
+    the traceback.
+    """
 
 
 class WorkerListener(Protocol):
     def worker_started(self) -> None:
-        """Callback: a planner process has started, with a synchronised mirror replica."""
+        """Callback: a planner process has started, and its replica of the cluster mirror is
+        complete.
+        """
 
     def request_unanswered(self, question: str) -> None:
-        """Callback: a request got no response: the process ended, or exceeded its limit."""
+        """Callback: a planner request got no response, because the process ended or the request
+        exceeded its time limit.
+        """
 
 
 @attrs.define(eq=False, repr=False)
 class Worker:
-    """Planner in a separate process, restarted with back-off."""
+    """Client of the planner process: starts the process, and restarts the process with back-off."""
 
     _mirror: ReplicatedMirror
     _followed: Collection[Uid]
@@ -246,7 +253,9 @@ class Worker:
 
 
 async def _end_process(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
-    """End the process by the end of its input, and kill it after `GRACE` seconds."""
+    """Close the planner process's input so the process exits, and kill the process after `GRACE`
+    seconds.
+    """
     stdin.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE):

@@ -1,4 +1,4 @@
-"""Feasibility: verdicts of all Filter plugins on all nodes, for one cluster state.
+"""Feasibility of pods on nodes: verdicts of all Filter plugins on all nodes, for one cluster state.
 
 A `Feasibility` is immutable. Adding or removing a pod returns another instance with shared parts.
 Hence a batch is validated pod by pod, and a migration without the migrated pod. Verdicts concern
@@ -56,7 +56,9 @@ BrokenRules = Mapping[_Where, int]
 
 
 def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
-    """Return True for an additional violation, or an increased violation."""
+    """Return True if the second record of violated scheduling rules contains an additional or an
+    increased violation, compared with the first.
+    """
     return any(amount > before.get(where, 0) for where, amount in after.items())
 
 
@@ -90,7 +92,9 @@ Placed = tuple[Pod, int]
 
 @attrs.frozen(slots=True, eq=False)
 class Verdict:
-    """Verdict of all plugins on every node, for one equivalence class."""
+    """Verdict of all Filter plugins on every node, for one equivalence class of interchangeable
+    pods.
+    """
 
     everywhere: Rejection | None
     findings: tuple[Finding, ...]
@@ -101,7 +105,9 @@ class Verdict:
 
     @property
     def openable(self) -> Mask:
-        """Nodes without rejections, except rejections removable by arriving pods."""
+        """Mask of nodes that accept the pod now, or could accept the pod once further pods have
+        arrived (affinity, spread).
+        """
         mask = np.full_like(self.tiered, self.everywhere is None)
         for _, rejected in self.findings:
             if not rejected.mendable:
@@ -110,7 +116,9 @@ class Verdict:
 
     @property
     def otherwise_open(self) -> Mask:
-        """Nodes without rejections, except for insufficient capacity or uneven spread."""
+        """Mask of nodes without rejections other than insufficient capacity or uneven topology
+        spread.
+        """
         mask = np.full_like(self.tiered, self.everywhere is None)
         for plugin, rejected in self.findings:
             uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
@@ -129,7 +137,9 @@ class Verdict:
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """Verdicts for one cluster state. `tier=False`: only kube-scheduler's plugins."""
+    """Filter and Score results of pods on nodes, for one immutable cluster state. `tier=False`:
+    only kube-scheduler's plugins.
+    """
 
     scene: Scene
     #: pods and placements of the snapshot
@@ -160,16 +170,20 @@ class Feasibility:
         return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """Return the equivalence class of pods indistinguishable for nodes and other pods."""
+        """Return the pod's equivalence class: neither nodes nor other pods' scheduling rules
+        distinguish pods of one class.
+        """
         return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
-        """Return the rejection of the pod, or None. Raises KeyError for an unknown node."""
+        """Return the first plugin rejection of the pod by the node, or None if feasible. Raises
+        KeyError for an unknown node.
+        """
         position = self.index.positions[node]
         return self.verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
-        """Return the rejections of all infeasible nodes, in name order."""
+        """Return the rejection of the pod by each infeasible node, in name order."""
         verdict, nodes = self.verdict(pod), self.index
         if verdict.everywhere is not None:
             return dict.fromkeys(nodes.names, verdict.everywhere)
@@ -178,17 +192,21 @@ class Feasibility:
         )
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
-        """Return the feasible nodes, in name order."""
+        """Return the names of the nodes feasible for the pod, in name order."""
         names = self.index.names
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
-        """Return the mask of feasible nodes, shared and therefore read-only."""
+        """Return the mask of nodes feasible for the pod; the mask is shared and therefore
+        read-only.
+        """
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Return True if pods with these preferences incur no penalty on any node."""
+        """Return True if no Score plugin distinguishes nodes for the pod, given the preferences
+        `wishes` of other pods.
+        """
         scene = self._widen(pod).scene
         candidate = _class_in(scene, pod)
         rules = candidate.rules
@@ -200,13 +218,17 @@ class Feasibility:
         return not any(candidate.is_selected(term, scene.surroundings) for term in terms)
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
-        """Return the penalty of each node, relative to the best given node."""
+        """Return the preference penalty of each given node for the pod: weighted Score plugins,
+        relative to the best of the nodes.
+        """
         positions = [self.index.positions[name] for name in nodes]
         found: list[int] = self.penalties_at(pod, np.array(positions, dtype=np.intp)).tolist()
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """Return the weighted score difference to the best given node, 0..900 per node."""
+        """Return the pod's weighted Score difference to the best of the given nodes, 0..900 for
+        each node position.
+        """
         total = np.zeros(len(nodes), dtype=np.int64)
         for plugin, given in self._rate_nodes(pod, nodes):
             total += plugin.weight * np.array(given, dtype=np.int64)
@@ -214,7 +236,9 @@ class Feasibility:
         return found
 
     def ratings(self, pod: Pod, nodes: Positions) -> Mapping[str, list[int]]:
-        """Return the scores of each applicable Score plugin, by name."""
+        """Return the scores of the given nodes for the pod by each applicable Score plugin, keyed
+        by plugin name.
+        """
         return {plugin.name: given for plugin, given in self._rate_nodes(pod, nodes)}
 
     def _rate_nodes(self, pod: Pod, nodes: Positions) -> Iterator[tuple[Plugin, list[int]]]:
@@ -226,18 +250,22 @@ class Feasibility:
                 yield plugin, given
 
     def has_interested_pods(self, pod: Pod) -> bool:
-        """Return True if rules or preferences of running pods concern the pod."""
+        """Return True if anti-affinity or preferences of running pods select the pod."""
         scene = self._widen(pod).scene
         return is_spoken_of(_class_in(scene, pod), scene)
 
     def is_affinity_violated(self, pod: Pod) -> bool:
-        """Return True for violated affinity of a running pod. Raises KeyError without a node."""
+        """Return True if the running pod's own affinity is violated where the pod runs. Raises
+        KeyError for a pod without a node.
+        """
         _, position = self._place_of(pod.uid)
         at = np.array([position], dtype=np.intp)
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return the violated rules of these pods, and of pods with rules about these pods."""
+        """Return the violated affinity and spread rules of the given pods, and of running pods
+        whose rules select the given pods.
+        """
         scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
         found: dict[_Where, int] = {}
         for keeper, homes in scene.residents.keepers.items():
@@ -248,11 +276,13 @@ class Feasibility:
         return found
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
-        """Return the spread constraints of these pending pods."""
+        """Return a mutable record of topology-spread skews for the spread constraints of the given
+        pending pods.
+        """
         return Skews(dict.fromkeys(map(self.equivalence, pods)), self.scene)
 
     def with_pod(self, pod: Pod, node: NodeName) -> Self:
-        """Return the state with the pod on the node, regardless of feasibility.
+        """Return the cluster state with the pod added to the node, regardless of feasibility.
 
         Raises KeyError for an unknown node, ValueError for an already scheduled pod.
         """
@@ -263,13 +293,17 @@ class Feasibility:
         return self._change(pod, position, 1) if wide is self else wide.with_pod(pod, node)
 
     def without_pod(self, uid: Uid) -> Self:
-        """Return the state without the pod. Raises KeyError for an unscheduled pod."""
+        """Return the cluster state with the pod removed from its node. Raises KeyError for an
+        unscheduled pod.
+        """
         pod, position = self._place_of(uid)
         wide = self._widen(pod)
         return self._change(pod, position, -1) if wide is self else wide.without_pod(uid)
 
     def _find_place(self, uid: Uid) -> Placed | None:
-        """Return the pod and the node position; None for an unscheduled pod."""
+        """Return the pod with its node position in the cluster state; None for an unscheduled
+        pod.
+        """
         if uid in self._moved:
             return self._moved[uid]
         pod, node, positions = self._pods.get(uid), self._placed.get(uid), self.index.positions
@@ -284,7 +318,9 @@ class Feasibility:
         return place
 
     def _change(self, pod: Pod, position: int, by: int) -> Self:
-        """Return the state with the pod on the node (by = 1) or removed (by = -1)."""
+        """Return the cluster state with the pod added to the node (by = 1) or removed from the node
+        (by = -1).
+        """
         room, node = self.scene.room, self.index.names[position]
         free = room.of(position)
         scene = attrs.evolve(
@@ -296,7 +332,9 @@ class Feasibility:
         return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
 
     def _widen(self, pod: Pod) -> Self:
-        """Return the state distinguishing pods by all labels in the selectors of this pod."""
+        """Return the same cluster state, counting running pods also by the labels that only this
+        pod's selectors use.
+        """
         looked_at, known = _keys_of(pod.pod_class), self.scene.residents.keys
         if looked_at is None or (known is not None and set(looked_at).issubset(known)):
             return self

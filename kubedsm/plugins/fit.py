@@ -31,7 +31,9 @@ def _lack_of(name: str) -> str:
 
 
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
-    """Return the insufficient resources; a zero request requires no free capacity."""
+    """Return kube-scheduler's reasons for resources of which the free capacity is below the
+    requests, such as `Insufficient cpu`.
+    """
     short = []
     if requests.pods and requests.pods > free.pods:
         short.append("pods")
@@ -46,7 +48,9 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
-    """Return the allocatable amounts of insufficient resources, even for an empty node."""
+    """Return the allocatable amounts, as text, of resources whose request exceeds even an empty
+    node.
+    """
     return tuple(
         format_amount(name, allocatable.amount(name))
         for name, amount in requests.items()
@@ -55,7 +59,9 @@ def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
 
 
 def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
-    """Return an explanation for pods larger than every empty node; otherwise an empty string."""
+    """Return an explanation if no node, even if empty, is large enough for the requests; otherwise
+    an empty string.
+    """
     asked = [(name, amount) for name, amount in requests.items() if amount]
     enough = np.ones(len(nodes), dtype=np.bool_)
     for name, amount in asked:
@@ -145,7 +151,9 @@ NODE_PORTS = Plugin(
 
 
 def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
-    """Return kube-scheduler's message for Events and the PodScheduled condition."""
+    """Return kube-scheduler's message about an unschedulable pod, for Events and the PodScheduled
+    condition, from the nodes' rejections.
+    """
     if not rejections:
         return "no nodes available to schedule pods"
     everywhere = next((r for r in rejections.values() if r.everywhere), None)
@@ -157,7 +165,9 @@ def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
 def why_unschedulable(
     requests: Resources, rejections: Mapping[NodeName, Rejection], nodes: NodeIndex
 ) -> str:
-    """Return the message, including an explanation for excessively large pods."""
+    """Return kube-scheduler's message about an unschedulable pod, with an explanation if the pod is
+    larger than every node.
+    """
     said = unschedulable_message(rejections)
     if any(rejected.rule == NODE_RESOURCES_FIT.name for rejected in rejections.values()):
         said = f"{said} {larger_than_any(requests, nodes)}".rstrip()
@@ -165,6 +175,8 @@ def why_unschedulable(
 
 
 def count_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
-    """Return the counts of reasons, such as `2 Insufficient cpu, 1 Insufficient memory`."""
+    """Return the number of nodes for each rejection reason as text, such as `2 Insufficient cpu, 1
+    Insufficient memory`.
+    """
     counts = Counter(reason for rejected in rejections.values() for reason in rejected.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -21,7 +21,8 @@ def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
-    """Return the nodes selected by name, as NodeAffinity's PreFilter in kube-scheduler does.
+    """Return the nodes to which node affinity restricts a pod by name, as NodeAffinity's PreFilter
+    in kube-scheduler does.
 
     None unless every term selects by name. An empty set means contradictory terms.
     """
@@ -56,7 +57,7 @@ def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
-    """Return the total weight of satisfied preferred terms, per node."""
+    """Return, for each node, the total weight of satisfied preferred node affinity terms."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
         # A term without any conditions selects nothing.
@@ -67,7 +68,9 @@ def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
 def _score_affinity(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """Score nodes by the total weight of satisfied preferred terms."""
+    """Score nodes by the total weight of satisfied preferred node affinity terms, normalised as by
+    kube-scheduler.
+    """
     if not candidate.rules.preferences.node_affinity:
         return None
     return scale_scores(sum_preferences(candidate.rules, scene.nodes)[chosen].tolist())

@@ -1,4 +1,4 @@
-"""Plugin: extension points of one scheduling rule, with their inputs and verdicts.
+"""Scheduling plugin: extension points of one kube-scheduler rule, with their inputs and verdicts.
 
 The first rejecting plugin determines the rejection of a node. An unschedulable pod is retried after
 changes with a positive queueing hint of a rejecting plugin. False positives are permitted, false
@@ -29,7 +29,7 @@ from kubedsm.model.surroundings import UNLIMITED, Surroundings
 
 @attrs.frozen(slots=True)
 class Rejection:
-    """Rejecting plugin, with the reasons."""
+    """Rejection of a pod by a node: the name of the rejecting plugin, with its reasons."""
 
     rule: str
     reasons: tuple[str, ...]
@@ -49,7 +49,8 @@ class RejectedNodes:
 
 @attrs.frozen(slots=True, cache_hash=True)
 class EquivalenceClass:
-    """Inputs of feasibility: pods with equal values are interchangeable.
+    """Properties of a pod that decide its feasibility: pods with equal properties are
+    interchangeable.
 
     Contains only labels referenced by selectors in the cluster.
     """
@@ -69,7 +70,7 @@ class EquivalenceClass:
         return dict(self.labels)
 
     def is_selected(self, term: PodAffinityTerm, surroundings: Surroundings) -> bool:
-        """Return True if the term selects such pods."""
+        """Return True if the affinity term selects pods of this class."""
         return Selection.of(term).covers(self.namespace, self.label_map, surroundings)
 
 
@@ -85,12 +86,14 @@ class Scene:
 
     @classmethod
     def bare(cls, nodes: NodeIndex, room: Room) -> Self:
-        """Build a scene without running pods."""
+        """Construct a cluster state without running pods, from nodes and free capacity alone."""
         surroundings = Surroundings()
         return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)
 
     def volume_limits(self, driver: str) -> Ints:
-        """Return the maximum number of attached volumes of the CSI driver, per node."""
+        """Return the maximum number of volumes of the CSI driver that may be attached to each
+        node.
+        """
         limits = self._limits.get(driver)
         if limits is None:
             known = self.surroundings.csi_nodes or {}
@@ -103,7 +106,7 @@ class Scene:
 
 
 def node_labels(rules: SchedulingRules) -> Iterator[str]:
-    """Yield the node labels referenced by these rules."""
+    """Yield the keys of the node labels that these scheduling rules refer to."""
     for label, _ in rules.node_selector:
         yield label
     for term in rules.node_affinity or ():
@@ -136,7 +139,9 @@ Hint = Callable[[Change, EquivalenceClass, Cluster], bool] | None
 
 @attrs.frozen(slots=True, kw_only=True, eq=False)
 class Plugin:
-    """Scheduling plugin under kube-scheduler's name; empty reasons mean acceptance."""
+    """Scheduling plugin under kube-scheduler's name, with its extension points and queueing hint;
+    no rejection reason means acceptance.
+    """
 
     name: str
     #: relevant fields of `SchedulingRules`: pods without these rules are accepted
@@ -163,7 +168,9 @@ class Plugin:
 
 
 def never(_change: Change, _candidate: EquivalenceClass, _cluster: Cluster) -> bool:
-    """Queueing hint that is always negative, for plugins concerning only the pod."""
+    """Queueing hint that never requeues a pod, for plugins whose verdict depends only on the
+    pod.
+    """
     return False
 
 
@@ -172,7 +179,9 @@ MAX_NODE_SCORE = 100
 
 
 def scale_scores(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
-    """Normalise scores to a maximum of 100; reversed, to a minimum of 0."""
+    """Normalise node scores to a maximum of 100; with `reverse`, the highest score becomes 0 and
+    lower scores count more.
+    """
     greatest = max(scores, default=0)
     if not greatest:
         return [MAX_NODE_SCORE if reverse else score for score in scores]

@@ -1,4 +1,5 @@
-"""Plugin registry in kube-scheduler's order, SchedulingGates, DynamicResources, and class verdicts.
+"""Plugin registry in kube-scheduler's order, and verdicts on pod classes whose rules concern nodes
+only.
 
 The first rejecting plugin determines the reasons. NodeName is omitted: pods with spec.nodeName are
 already bound.
@@ -87,7 +88,7 @@ _NO_RULES = SchedulingRules()
 
 
 def applies_to(plugin: Plugin, rules: SchedulingRules) -> bool:
-    """Return True if the plugin is relevant for pods with these rules."""
+    """Return True if the plugin may reject pods with these scheduling rules."""
     return not plugin.demands or any(
         getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
     )
@@ -101,7 +102,9 @@ def findings(filters: Filters, candidate: EquivalenceClass, scene: Scene) -> Ite
 
 
 def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeName, Rejection]:
-    """Return the first rejection of each rejected node, in name order."""
+    """Return the first rejection of each rejecting node, in name order, from plugin results in
+    plugin order.
+    """
     first: dict[int, Rejection] = {}
     left = nodes.every()
     for plugin, rejected in found:
@@ -112,7 +115,9 @@ def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeNam
 
 
 def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    """Return the feasible nodes regardless of capacity; cached until a node changes."""
+    """Return the mask of nodes whose node-related Filter plugins accept the pod class, regardless
+    of capacity; cached until a node changes.
+    """
     known = nodes.open_to.get(pod_class)
     if known is None:
         if len(nodes.open_to) >= MOST_CLASSES:
@@ -125,12 +130,12 @@ def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
 
 
 def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
-    """Return the feasible nodes, including sufficient capacity."""
+    """Return the mask of nodes that accept the pod class and have sufficient free capacity."""
     return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
 
 
 def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
-    """Return the rejections of all infeasible nodes, in name order."""
+    """Return the rejection of the pod class by each infeasible node, in name order."""
     for plugin in NODE_PLUGINS:
         if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
             return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))
@@ -139,13 +144,15 @@ def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeNa
 
 
 def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
-    """Return True if a single node with this free capacity is feasible."""
+    """Return True if the node, with the given free capacity, is feasible for the pod class."""
     open_to = open_nodes(pod_class, NodeIndex.index_node(node))
     return bool(open_to[0]) and not shortages(pod_class.requests, free)
 
 
 def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | None:
-    """Return the rejection of a single node with this free capacity, or None."""
+    """Return the rejection of the pod class by the node with the given free capacity, or None if
+    feasible.
+    """
     if accepts(pod_class, node, free):
         return None
     nodes = NodeIndex.index_node(node)

@@ -54,7 +54,9 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Return the positions with violated affinity, among positions of running pods."""
+    """Return the mask of the given node positions where required affinity of a running pod of the
+    class is violated.
+    """
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
@@ -96,7 +98,7 @@ def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
-    """Return True if rules or preferences of running pods concern the candidate."""
+    """Return True if anti-affinity or preferred terms of running pods select the candidate pod."""
     residents = scene.residents
     terms = (*residents.holders, *(term for _, term in residents.wishes))
     return any(candidate.is_selected(term, scene.surroundings) for term in terms)
@@ -113,7 +115,9 @@ def scale_neighbours(scores: Sequence[int]) -> list[int]:
 def _score_neighbours(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """Score nodes by weighted preferences, including preferences of running pods."""
+    """Score nodes by the weighted affinity preferences of the pod, and of running pods about the
+    pod (InterPodAffinity).
+    """
     residents, preferences = scene.residents, candidate.rules.preferences
     if not (preferences.affinity or preferences.anti_affinity or residents.wishes):
         return None
@@ -149,7 +153,9 @@ def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
         return pod is not None and all(covers(term, pod) for term in rules.affinity)
 
     def in_the_way(pod: Pod | None) -> set[PodAffinityTerm]:
-        """Return the anti-affinity terms separating the candidate from the other pod."""
+        """Return the anti-affinity terms, of either pod, that keep the candidate and the other pod
+        apart.
+        """
         if pod is None:
             return set()
         theirs = pod.pod_class.rules.anti_affinity

@@ -1,4 +1,5 @@
-"""PodTopologySpread: matching pods are evenly spread over topology domains.
+"""PodTopologySpread: keeps pods matched by a constraint evenly spread over topology domains such as
+zones.
 
 Skew of a domain: matching pods including the candidate, minus the minimum over eligible domains (0
 with fewer domains than minDomains). `Skews` represents the constraints of a batch as arrays, with
@@ -35,7 +36,9 @@ NO_LABEL = f"{UNEVEN} (missing required label)"
 
 @attrs.frozen(slots=True, eq=False)
 class Domains:
-    """Topology domains of one constraint."""
+    """Topology domains of one spread constraint: the domain of each node, and the nodes that
+    count.
+    """
 
     column: Column
     #: eligible nodes
@@ -48,7 +51,7 @@ class Domains:
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:
-        """Return the number of matching pods in each topology domain."""
+        """Return the number of pods matched by the spread constraint in each topology domain."""
         return self.column.sums(scene.residents.counts((self.selection,)), self.counted)
 
     def least(self, matching: Ints) -> int:
@@ -58,7 +61,9 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Yield the spread constraints of an equivalence class, with their topology domains."""
+    """Yield the topology spread constraints of a pod equivalence class, with the topology domains
+    of each.
+    """
     constraints = candidate.rules.spread
     columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
@@ -71,7 +76,9 @@ def domains_of(
 def _label_columns(
     constraints: Iterable[SpreadConstraint], scene: Scene
 ) -> tuple[list[Column], Mask]:
-    """Return the label columns, and the mask of nodes with all topology labels."""
+    """Return the label column of each constraint's topology key, and the mask of nodes that have
+    all these labels.
+    """
     columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
     labelled = scene.nodes.every()
     for column in columns:
@@ -96,7 +103,9 @@ def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
 
 
 def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
-    """Return the eligible nodes of the constraint."""
+    """Return the mask of nodes that count for the spread constraint, by its node affinity and taint
+    policies.
+    """
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
         nodes &= scene.nodes.match_affinity(candidate.rules)
@@ -125,7 +134,9 @@ def scale_spread(scores: Sequence[int]) -> list[int]:
 def _score_evenness(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """Score nodes by evenness; missing topology labels score 0."""
+    """Score nodes by how evenly preferred topology spread constraints would be met; nodes without a
+    topology label score 0.
+    """
     constraints = candidate.rules.preferences.spread
     if not constraints:
         return None
@@ -148,7 +159,9 @@ def _score_terms(
     labelled: Mask,
     scene: Scene,
 ) -> list[tuple[int, int, int]]:
-    """Return matching pods, maxSkew and domain count for each usable node."""
+    """Return, for each usable node, the number of matching pods in its domain, maxSkew, and the
+    number of domains of the constraint.
+    """
     counts = scene.residents.counts((_selection_of(constraint),))
     if constraint.topology_key == _HOSTNAME:
         matching, size = counts[usable], len(usable)
@@ -196,7 +209,9 @@ _ENDLESS = 2**62
 
 
 class Skews:
-    """Mutable skews of all constraints of a batch; owned by `Settling`."""
+    """Skews of all topology spread constraints of a batch of pods, updated as pods are placed;
+    owned by `Settling`.
+    """
 
     def __init__(self, candidates: Iterable[EquivalenceClass], scene: Scene) -> None:
         self._surroundings = scene.surroundings
@@ -233,11 +248,11 @@ class Skews:
         self._upset: dict[EquivalenceClass, Mask] = {}
 
     def __bool__(self) -> bool:
-        """Return True with at least one constraint."""
+        """Return True if the batch has any topology spread constraint."""
         return bool(self._selections)
 
     def change(self, candidate: EquivalenceClass, node: int, by: int) -> None:
-        """Record an arrival at the node (by = 1), or a departure (by = -1)."""
+        """Count a pod of the class in at a node position (by = 1), or out (by = -1)."""
         rows = self._covering_rows(candidate)
         rows = rows[self._counted[rows, node]]
         own = self._rows[candidate]
@@ -249,7 +264,9 @@ class Skews:
             self._upset.clear()
 
     def open(self, candidate: EquivalenceClass) -> Mask:
-        """Return the nodes permitted by the candidate's constraints, as a read-only mask."""
+        """Return the mask of nodes where a further pod of the class satisfies its own spread
+        constraints; read-only.
+        """
         known = self._open.get(candidate)
         if known is None:
             known = np.ones(self._codes.shape[1], dtype=np.bool_)
@@ -262,7 +279,9 @@ class Skews:
         return known
 
     def upset(self, candidate: EquivalenceClass) -> Mask:
-        """Return the nodes where an additional pod violates other pods' constraints, read-only."""
+        """Return the mask of nodes where a further pod of the class would violate spread
+        constraints of other pods; read-only.
+        """
         known = self._upset.get(candidate)
         if known is None:
             known = np.zeros(self._codes.shape[1], dtype=np.bool_)
@@ -276,7 +295,9 @@ class Skews:
         return known
 
     def broken(self, candidate: EquivalenceClass, node: int) -> bool:
-        """Return True if such a pod on the node currently violates own constraints."""
+        """Return True if a pod of the class on this node currently violates its own spread
+        constraints.
+        """
         own = self._rows[candidate]
         skew = self._matching[own, self._codes[own, node]] - self._least[own, 0]
         return bool((skew > self._skew[own, 0]).any())
@@ -292,7 +313,9 @@ class Skews:
         self._least[rows, 0] = np.where(self._enough[rows], least, 0)
 
     def _covering_rows(self, candidate: EquivalenceClass) -> NDArray[np.intp]:
-        """Return the row numbers of constraints selecting such pods."""
+        """Return the row numbers of the spread constraints whose selectors match pods of the
+        class.
+        """
         key = candidate.namespace, candidate.labels
         if key not in self._covering:
             labels = candidate.label_map

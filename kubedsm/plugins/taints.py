@@ -25,7 +25,9 @@ def node_unschedulable(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
-    """Return the reason of the first untolerated taint; empty if all taints are tolerated."""
+    """Return the rejection reason for the first taint without a matching toleration; empty if all
+    taints are tolerated.
+    """
     for taint in taints:
         if taint.effect in _KEEPS_PODS_AWAY and not is_tolerated(tolerations, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
@@ -33,7 +35,9 @@ def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]
 
 
 def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    """Yield the nodes with untolerated taints, grouped by the first untolerated taint."""
+    """Yield the nodes that reject the pod for an untolerated taint, grouped by the first
+    untolerated taint.
+    """
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
     for code, of_node in enumerate(taints.values):
@@ -45,7 +49,7 @@ def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[Reje
 
 
 def tolerable_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
-    """Return the nodes without untolerated taints."""
+    """Return the mask of nodes without taints that the pod does not tolerate."""
     mask = scene.nodes.every()
     for rejected in taint_toleration(candidate, scene):
         mask &= ~rejected.nodes
@@ -53,7 +57,7 @@ def tolerable_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def count_disliked(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
-    """Return the number of untolerated PreferNoSchedule taints."""
+    """Return the number of PreferNoSchedule taints that the tolerations do not tolerate."""
     listed = tuple(tolerations)
     return sum(t.effect == PREFERS_NO_PODS and not is_tolerated(listed, t) for t in taints)
 

@@ -49,7 +49,9 @@ _BETWEEN_ZONES = "__"
 
 
 def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
-    """Return the reason for rejection by all nodes because of these claims."""
+    """Return the reason why the pod's volume claims make all nodes infeasible; empty without a
+    reason.
+    """
     if surroundings.claims is None:
         return ""
     unbound = []
@@ -86,7 +88,9 @@ def _missing_claim(reference: ClaimReference) -> str:
 
 
 def _is_provisioned_late(claim: Claim, surroundings: Surroundings) -> bool:
-    """Return True if provisioning follows scheduling (WaitForFirstConsumer)."""
+    """Return True if the claim's volume is provisioned only after scheduling
+    (WaitForFirstConsumer).
+    """
     if surroundings.storage_classes is None:
         return bool(claim.storage_class)
     known = surroundings.storage_classes.get((claim.storage_class,))
@@ -103,7 +107,7 @@ def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
 
 
 def is_shared_disk(disk: Disk) -> bool:
-    """Return True if read-only sharing between pods of a node is permitted."""
+    """Return True if several pods on one node may share the disk read-only."""
     return disk.read_only and disk.kind not in _NEVER_SHARED
 
 
@@ -228,7 +232,9 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Queueing hint: True after a detachment, an increased limit, or attachment of the volume."""
+    """Queueing hint: True if a volume was detached, a node's volume limit rose, or the pod's volume
+    was attached.
+    """
     if own_volumes_changed(change, candidate, cluster):
         return True
     before, after = change.surrounding_before, change.surrounding_after
@@ -252,7 +258,7 @@ def _limit_of(csi_node: Surrounding | None, driver: str) -> int:
 def _list_attached(
     pod: Pod | None, thing: Surrounding | None, surroundings: Surroundings
 ) -> Iterator[tuple[NodeName | None, CSIVolume]]:
-    """Yield the CSI volumes of a pod, a claim or a volume."""
+    """Yield the CSI volumes used by a pod, a volume claim or a PersistentVolume."""
     if pod is not None:
         volumes = surroundings.csi_volumes_at(pod.pod_class.rules.claim_keys)
         yield from ((pod.node_name, volume) for volume in volumes)

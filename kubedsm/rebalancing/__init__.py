@@ -1,1 +1,1 @@
-"""Periodic suggester, capacity packing, and the measured effect of migrations."""
+"""Migration suggester, capacity packing, and the measured effect of migrations of running pods."""

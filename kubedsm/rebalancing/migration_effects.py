@@ -41,7 +41,9 @@ AWAITED = "the sample after it is awaited"
 
 @attrs.define(slots=True)
 class _Watched:
-    """Overlapping migrations of a workload, evaluated together."""
+    """Overlapping migrations of one workload whose effect on response times is measured
+    together.
+    """
 
     workload: Workload
     #: sample, share and times at the first migration's start
@@ -63,7 +65,9 @@ class _Watched:
 
 @attrs.define
 class MoveEffects:
-    """Effect measurement of migrations: migrations whose measured effect is still unknown."""
+    """Measures the effect of migrations on response times; keeps the migrations whose effect is
+    still unknown.
+    """
 
     _decisions: Decisions
     _clock: Clock
@@ -74,7 +78,9 @@ class MoveEffects:
     _ended: dict[Workload, float] = attrs.field(factory=dict, init=False)
 
     def note_begin(self, move: MoveOutcome) -> None:
-        """Start to watch a migration before the pod leaves."""
+        """Record the start of a migration, and the workload's response times before the pod
+        leaves.
+        """
         snapshot, workload = self._decisions.mirror.snapshot(), move.move.pod.workload
         watched = self._watched.get(workload)
         if watched is None or not watched.under_way:
@@ -96,7 +102,9 @@ class MoveEffects:
         return _Watched(workload, sample, share, times, untold)
 
     def note_end(self, move: MoveOutcome) -> MoveOutcome:
-        """Return the outcome of a migration with the effect, as far as known."""
+        """Record the end of a migration; return its outcome completed by the effect on response
+        times, if already known.
+        """
         watched = self._watched.get(move.move.pod.workload)
         if watched is None or move.id not in watched.under_way:
             return move
@@ -111,14 +119,18 @@ class MoveEffects:
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
-        """Evaluate the effect of finished migrations by a new measurement."""
+        """Measure the effect of finished migrations when a change of the mirror brings a new
+        measurement of response times.
+        """
         sample = change.measured_after
         if sample is not None:
             for watched in [each for each in self._watched.values() if not each.under_way]:
                 self._judge_if_known(watched, sample)
 
     def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
-        """Evaluate finished migrations if a new measurement, or a workload change, permits."""
+        """Record the effect of a workload's finished migrations if a measurement taken afterwards,
+        or a scaled workload, allows a verdict.
+        """
         pods = self._decisions.mirror.snapshot().census.shares.get(watched.workload, Share()).total
         why = watched.untold
         if not watched.more:
@@ -133,7 +145,9 @@ class MoveEffects:
     def _record_effect(
         self, watched: _Watched, untold: str, sample: Measured | None = None
     ) -> None:
-        """Record the final effect, or why the effect is unknown."""
+        """Record the final effect of a workload's migrations on response times, or the reason why
+        the effect is unknown.
+        """
         del self._watched[watched.workload]
         watched.untold = untold
         measured = None
@@ -156,7 +170,7 @@ class MoveEffects:
 
 @attrs.define(eq=False)
 class MigrationRecorder:
-    """Recorder of ended migrations: decision record, metrics, log, and Events."""
+    """Records ended migrations in the decision record, metrics, log, and Events."""
 
     effects: MoveEffects
     decisions: Decisions
@@ -167,7 +181,9 @@ class MigrationRecorder:
     counts: Counter[Outcome] = attrs.field(factory=Counter, init=False)
 
     def record_end(self, outcome: MoveOutcome) -> None:
-        """Record the outcome of a migration, even of one that never began."""
+        """Record the outcome of a migration (also of a migration that never began) in the decision
+        record, metrics, log, and Events.
+        """
         ended = self.effects.note_end(outcome)
         self.decisions.record.move_ended(ended)
         self.listener.move_ended(ended)
@@ -184,7 +200,9 @@ class MigrationRecorder:
 
 
 def _why_unknown(sample: Measured, workload: Workload) -> str:
-    """Return why the sample lacks response times of the workload; empty if present."""
+    """Return why the measurement lacks response times of the workload; empty if response times are
+    present.
+    """
     answers = sample.answers.get(workload)
     if not answers:
         return NOT_MEASURED
@@ -192,7 +210,9 @@ def _why_unknown(sample: Measured, workload: Workload) -> str:
 
 
 def _change_of_share(snapshot: Snapshot, move: MoveOutcome) -> int:
-    """Return by how many pods the migration changes the edge share."""
+    """Return the change in the number of the workload's pods at the edge by the migration: 1, 0 or
+    -1.
+    """
 
     def on_edge(name: NodeName | None) -> bool:
         node = None if name is None else snapshot.nodes.get(name)

@@ -1,4 +1,5 @@
-"""Requested migrations: accepted once, executed as the scheduler's own, and answered by Events.
+"""Migrations requested by users through a ConfigMap: accepted once, executed like suggested
+migrations, and answered by Events.
 
 A request is an annotation (`kube.wire.annotations.MoveRequest`) on one of two ConfigMaps. The
 ConfigMap for approvals takes the id of a proposal. A request with moves goes on the ConfigMap with
@@ -102,7 +103,7 @@ class MigrationRequests:
             followed.observe(lambda _: self._changed.set())
 
     async def run(self) -> NoReturn:
-        """Accept requests while this process leads."""
+        """Accept users' migration requests while this scheduler process is the leader."""
         await self.migrator.synced.wait()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.approvals.run())
@@ -117,7 +118,7 @@ class MigrationRequests:
                 await self._changed.wait()
 
     async def await_answers(self) -> None:
-        """Wait until no migration request is in progress, so every request has an answer."""
+        """Wait until no user's migration request is in progress, so every request has an answer."""
         await self._answered.wait()
 
     async def _read_request(self, found: ConfigMap) -> None:
@@ -176,7 +177,9 @@ class MigrationRequests:
         )
 
     def _list_requested(self, request: MoveRequest) -> Sequence[RequestedMove]:
-        """Return the requested migrations; none for an outdated proposal."""
+        """Return the migrations of a user's request, or of the proposal named there; none for an
+        outdated proposal.
+        """
         proposed = self.migrator.proposed
         if request.moves or proposed is None or proposed.id != request.proposal:
             return request.moves
@@ -196,7 +199,9 @@ class MigrationRequests:
     async def _execute_moves(
         self, request: MoveRequest, asked: Sequence[RequestedMove]
     ) -> RequestAnswer:
-        """Validate and execute the migrations, and wait for their end."""
+        """Validate and execute the requested migrations, and wait for their end; return the answer
+        to the user.
+        """
         migrator = self.migrator
         until = migrator.clock.monotonic() + PATIENCE
         while not migrator.is_calm():
@@ -226,7 +231,9 @@ class MigrationRequests:
         return RequestAnswer(request.id, "ended", _summarise_answers(answers), moves=answers)
 
     def _collect_outcomes(self, suggestion: Suggestion, plans: set[str]) -> dict[str, MoveAnswer]:
-        """Return the outcome of each migration; of two legs, the outcome of an incomplete one."""
+        """Return the outcome of each requested migration by pod; for a migration in two steps, the
+        outcome of a step that failed.
+        """
         ended = self.migrator.record.moves_of(plans)
         found: dict[str, MoveAnswer] = {}
         for move in suggestion.moves:
@@ -245,7 +252,9 @@ class MigrationRequests:
         await self._write_answer(found, RequestAnswer(request.id, "refused", why, cause))
 
     async def _write_answer(self, about: ConfigMap, answer: RequestAnswer) -> bool:
-        """Write the answer as an Event; return True after success."""
+        """Write the answer to a user's migration request as an Event on the ConfigMap; return True
+        after success.
+        """
         done = all(move.outcome == Outcome.COMPLETED for move in answer.moves)
         for failures in range(TRIES):
             try:
@@ -281,7 +290,7 @@ def _summarise_answers(answers: Sequence[MoveAnswer]) -> str:
 
 
 def list_requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
-    """Return the requested migrations for a suggestion."""
+    """Convert a suggestion to the same form as migrations requested by a user."""
     last = {leg.move.pod.uid: leg for leg in suggestion.legs if leg.target == leg.move.target}
     return tuple(
         RequestedMove(
@@ -302,7 +311,9 @@ def list_requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
 
 @attrs.frozen(slots=True)
 class Validated:
-    """Legs that may begin, and reasons why the others may not, by pod uid."""
+    """Result of validating requested migrations: migration steps (legs) that may begin, and the
+    reasons against other migrations by pod uid.
+    """
 
     legs: tuple[Leg, ...]
     refused: Mapping[str, str]
@@ -322,7 +333,8 @@ class Validated:
 def validate_moves(
     asked: Sequence[RequestedMove], snapshot: Snapshot, configuration: Configuration, away: Away
 ) -> Validated:
-    """Check requested migrations against the current cluster; a group is valid as a whole.
+    """Check requested migrations against the current cluster; a group of migrations is accepted or
+    rejected as a whole.
 
     Free capacity and benefit are checked as each migration begins.
     """
@@ -361,7 +373,9 @@ def validate_moves(
 def _validate_move(
     each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable
 ) -> Move | str:
-    """Return the migration as a suggestion would have it now, or the reason against it."""
+    """Return the requested migration completed from the current cluster, as in a suggestion, or the
+    reason why the migration is not allowed.
+    """
     pod = snapshot.pods.get(Uid(each.uid))
     if pod is None or str(pod) != each.pod:
         return "the pod is gone"

@@ -1,4 +1,5 @@
-"""Capacity packing: migrate, and if allowed evict, pods so that pending pods fit.
+"""Capacity packing: migrate running pods, and evict pods where allowed, to make capacity for
+unschedulable pods.
 
 The same four stages as the suggester's: the candidates are the pods that no node takes, the
 proposal is a packing, which is validated and executed. An execution is not persisted: a migration
@@ -37,7 +38,8 @@ _LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.ROLLED_BACK})
 
 @attrs.define
 class Packer:
-    """Pack when the same pods were pending for a while, and migrations may begin.
+    """Control loop of capacity packing: plans a packing once the same pods were unschedulable for a
+    while and migrations may begin.
 
     An unchanged cluster is packed once. Solving takes at most a tenth of the time, and packings
     without result for the same pods back off.
@@ -75,7 +77,9 @@ class Packer:
         return migrator.is_calm()
 
     def candidates(self, refused: frozenset[Uid]) -> PackRequest:
-        """Return the request for a packing that makes the refused pods fit."""
+        """Return the planner request for a packing that makes the unschedulable pods
+        schedulable.
+        """
         budget = self.migrator.configuration.current.optimiser.budget
         return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
 
@@ -128,7 +132,9 @@ class Packer:
         self.migrator.listener.packing_ended("overtaken", seconds)
 
     async def _await_calm(self) -> None:
-        """Wait until migrations may begin, up to `PATIENCE`."""
+        """Wait until migrations may begin (no open batch, migration plan or preemption), for up to
+        `PATIENCE` seconds.
+        """
         migrator = self.migrator
         until = migrator.clock.monotonic() + PATIENCE
         while not migrator.is_calm() and migrator.clock.monotonic() < until:
@@ -140,7 +146,9 @@ class Packer:
         self._in_vain += 1
 
     def _is_valid(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
-        """Return True if pods and nodes are unchanged, with no less free capacity on targets."""
+        """Return True if the packing still applies: its pods and nodes are unchanged, and its
+        target nodes have no less free capacity.
+        """
         now = self.migrator.mirror.snapshot()
         targets = {leg.target for leg in suggestion.legs}
         targets |= {move.target for move in suggestion.awaited}
@@ -159,7 +167,9 @@ class Packer:
     def _report_packing(
         self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
     ) -> None:
-        """Record the result for each pod; log new results."""
+        """Record the packing result for each unschedulable pod, and log results not logged
+        before.
+        """
         found = packing.suggestion
         results = dict(packing.left)
         if found is not None:
@@ -194,7 +204,8 @@ class Packer:
             self.migrator.recorder.record_event("PackingProposed", awaited.pod, text)
 
     async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
-        """Execute a packing; return True if a pending pod was placed.
+        """Execute a packing (evictions, migrations, nominations); return True if a pending pod was
+        placed.
 
         The caller has validated the packing, and has not awaited since.
         """
@@ -243,7 +254,8 @@ class Execution:
         return self._report_end()
 
     async def _evict_victims(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
-        """Evict the victims; return True if the migrations are still possible then.
+        """Evict the packing's victims; return True if the packing's migrations are still possible
+        afterwards.
 
         Released capacity is reserved meanwhile, against replacements by the victims' owners.
         """
@@ -266,14 +278,16 @@ class Execution:
         return self.migrator.is_unchanged(snapshot, legs)
 
     def _is_needed(self, group: int) -> bool:
-        """Return True if a migration of the group may begin: none does after one has failed."""
+        """Return True if a further migration of the packing may begin: none begins after another
+        migration of its group failed.
+        """
         ended = self.migrator.record.moves_of({self._plans.get(group, "")})
         failed = any(move.outcome in _LOST for move in ended)
         waits = any(move.group == group for move in self._list_waiting())
         return waits and not (self._over or failed or self.migrator.paused())
 
     def _list_waiting(self) -> list[Move]:
-        """Return the placements of pods still without a node."""
+        """Return the packing's placements of pods that still have no node."""
         pods = ((move, self.migrator.mirror.pod(move.pod.uid)) for move in self.found.awaited)
         return [move for move, pod in pods if pod is not None and pod.waits_for_node]
 
@@ -293,7 +307,9 @@ class Execution:
         return any(move.pod.uid not in refused for move in waiting)
 
     def hold_capacity(self, coming: Container[NodeName]) -> None:
-        """Nominate the pending pods once, on nodes where no migration has to come first."""
+        """Nominate each pending pod, once, for its target node when no further migration must leave
+        the node first.
+        """
         for move in self._list_waiting():
             if move.pod.uid not in self._held and move.target not in coming:
                 self._held.add(move.pod.uid)

@@ -58,7 +58,9 @@ LOOK, PATIENCE = 0.1, 10.0
 
 @attrs.define
 class Migrator:
-    """Candidates, validation and execution of migrations."""
+    """Access to migrations for the suggester, the packer and user requests: builds planner
+    requests, validates plans, and executes plans.
+    """
 
     mirror: ClusterMirror
     queue: SchedulingQueue
@@ -82,7 +84,9 @@ class Migrator:
     # candidates
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
-        """Return a planner request with all current restrictions of migrations."""
+        """Construct a planner request of the given class with the current restrictions of
+        migrations: workloads migrating or in cooldown, and sites.
+        """
         return request(
             moving=frozenset(self.manager.migrations.moving_each()),
             resting=self.manager.migrations.resting(),
@@ -95,12 +99,16 @@ class Migrator:
     def what_if(
         self, qos: tuple[tuple[str, float], ...], replicas: tuple[tuple[Workload, int], ...]
     ) -> WhatIfRequest:
-        """Return the request for a hypothetical proposal, which is never executed."""
+        """Return a planner request for the migrations under hypothetical QoS factors and replica
+        counts; the response is never executed.
+        """
         budget = self.configuration.current.suggester.budget
         return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
 
     def suggestion_request(self) -> WhatIfRequest | None:
-        """Return the request for the migrations to be suggested now; None before all is known."""
+        """Return a planner request for the migrations worthwhile now; None before the reflectors
+        have synced.
+        """
         return self.what_if((), ()) if self.synced.is_set() else None
 
     # validation
@@ -110,7 +118,8 @@ class Migrator:
         return self.mirror.changes, self.configuration.generation, self.sites.away()
 
     def is_calm(self) -> bool:
-        """Return True if migrations may begin: no open batch, no quick plan, no preemption.
+        """Return True if migrations may begin: no open batch, quick migration plan or preemption is
+        in progress, and migrations are not paused.
 
         Slow plans are not awaited, so that no tenant delays another's migrations: their workloads
         and the capacity they use are held fixed. Quick plans are awaited, since a proposal that
@@ -124,7 +133,8 @@ class Migrator:
         )
 
     def is_unchanged(self, snapshot: Snapshot, legs: Iterable[Leg]) -> bool:
-        """Return True if the pods and nodes of these legs are as in the snapshot.
+        """Return True if the pods and target nodes of these migration steps (legs) are the same as
+        in the snapshot.
 
         Feasibility and benefit are checked again when each migration begins.
         """
@@ -143,7 +153,8 @@ class Migrator:
         suggestion: Suggestion,
         needed: Callable[[int], bool] | None = None,
     ) -> dict[int, str]:
-        """Start one plan for each group of migrations; return the plan ids by group.
+        """Start one migration plan for each group of the suggestion; return the plan ids by group
+        number.
 
         `needed` decides before each migration, by group, if the migration is still made. Without
         it, the benefit of a group is checked when the group begins.
@@ -169,7 +180,9 @@ class Migrator:
         return plans
 
     def has_benefit(self, moves: Sequence[Move], waiting: Sequence[Uid] = ()) -> bool:
-        """Return True if these migrations, or the pods that wait for them, still gain by them."""
+        """Return True if the migrations still gain QoS or balance now, or still make capacity for
+        the pods waiting for them.
+        """
         snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
         if all(move.load_scores for move in moves):
             return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
@@ -186,14 +199,18 @@ class Migrator:
         return leading_gain(gains.of_changes(changes)) > 0
 
     def propose(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
-        """Record migrations as proposed, without execution."""
+        """Record the suggested migrations as proposed in the decision record, without executing
+        them.
+        """
         proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in suggestion.moves]
         self.record.suggestion(snapshot, suggestion, proposed)
 
 
 @attrs.define
 class Suggester:
-    """Periodic search for migrations, when no batch is open and no quick plan is in progress."""
+    """Control loop that periodically searches for worthwhile migrations, when no batch is open and
+    no quick migration plan runs.
+    """
 
     migrator: Migrator
     #: state without a beneficial migration, unless a workload rested; and the time of a retry
@@ -219,7 +236,7 @@ class Suggester:
                 ended = now()
 
     async def _await_turn(self, since: float, solving: float) -> None:
-        """Return at the time of the next proposal, which a new configuration may change."""
+        """Wait until the next suggestion is due; a changed configuration may change the time."""
         while True:
             settings = self.migrator.configuration.current.suggester
             due = since + max(settings.period, REST * solving)
@@ -232,7 +249,7 @@ class Suggester:
                 return
 
     async def _await_stability(self) -> None:
-        """Wait until no pod is about to start or stop, up to `PATIENCE`.
+        """Wait until no pod is about to start or stop, for up to `PATIENCE` seconds.
 
         Pods that migrate earlier may have to migrate again. In the middle of a burst, capacity goes
         to the pods that can migrate already, and is taken where capacity is about to be released.
@@ -283,7 +300,9 @@ class Suggester:
         return unchanged and self.migrator.state[1:] == state[1:]
 
     def _carry_out(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
-        """Execute the proposal, or only publish it in mode suggest."""
+        """Execute the suggested migrations, or only publish them as a proposal in mode
+        `suggest`.
+        """
         migrator = self.migrator
         mode = migrator.configuration.current.suggester.mode
         proposes = mode == "suggest"
@@ -312,7 +331,9 @@ class Suggester:
 
 
 def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
-    """Yield the migration legs of each group; each group becomes one plan."""
+    """Yield each migration group of the suggestion with its migration steps (legs); each group
+    becomes one plan.
+    """
     legs = sorted(suggestion.legs, key=lambda leg: leg.move.group)
     for number, members in itertools.groupby(legs, key=lambda leg: leg.move.group):
         yield number, list(members)
@@ -324,7 +345,7 @@ def _proposal_text(move: Move, id_: str) -> str:
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
-    """Convert a migration leg to the order that a plan executes."""
+    """Convert a migration step (leg) to the migration order that a plan executes."""
     return MoveOrder(
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,

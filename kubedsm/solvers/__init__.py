@@ -1,4 +1,4 @@
-"""Integer-programming solvers, each a library in a separate process.
+"""Integer-programming solvers (HiGHS, CP-SAT), each library in a separate process.
 
 `highs` and `cp_sat` are the solvers' settings, `process` starts and kills the process, and
 `highs_library` and `cp_sat_library` run in it. Without its library a solver is absent.

@@ -1,4 +1,6 @@
-"""Solver process: load one library and answer requests until the parent is gone."""
+"""Main program of a solver process: load one solver library and solve requests until the parent
+process is gone.
+"""
 
 import importlib
 import math
@@ -20,7 +22,9 @@ LIBRARY_MODULES = {
 
 
 class Listener:
-    """Reader thread for the parent's messages: observes STOP and the parent's exit."""
+    """Thread that reads the parent process's messages: requests, `STOP` (interrupt the current
+    search), and the parent's exit.
+    """
 
     def __init__(self, line: Connection) -> None:
         self._line = line

@@ -1,4 +1,6 @@
-"""Solvers HiGHS and CP-SAT, with settings and availability of libraries."""
+"""Available solvers, HiGHS and CP-SAT: their settings, and whether their libraries are
+installed.
+"""
 
 import math
 from functools import cache
@@ -22,7 +24,9 @@ _EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
 
 @attrs.frozen
 class _LibrarySolver:
-    """Solver in a separate process, with limits per programme in addition to the deadline."""
+    """Base class of solvers that run in a separate process, with limits for each integer programme
+    in addition to the deadline.
+    """
 
     name: ClassVar[str]
     seconds: float = math.inf
@@ -47,13 +51,15 @@ class _LibrarySolver:
 
 
 class Highs(_LibrarySolver):
-    """HiGHS: branch and bound with cutting planes; observes the limit `nodes`."""
+    """Solver HiGHS: branch and bound with cutting planes; stops after `nodes` search-tree nodes."""
 
     name = "highs"
 
 
 class CpSat(_LibrarySolver):
-    """CP-SAT: constraint programming with clause learning; observes `workers` and `effort`."""
+    """Solver CP-SAT: constraint programming with clause learning; limited by `workers` (threads)
+    and `effort`.
+    """
 
     name = "cp-sat"
 
@@ -64,7 +70,9 @@ def is_installed(kind: SolverKind) -> bool:
 
 
 def explain_missing(kind: SolverKind) -> str:
-    """Return the consequence of a missing library; empty if installed, or without a solver."""
+    """Return a message about the consequence if the configured solver's library is not installed;
+    empty if installed, or without a solver.
+    """
     if kind == "off" or is_installed(kind):
         return ""
     return (
@@ -74,7 +82,9 @@ def explain_missing(kind: SolverKind) -> str:
 
 
 def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
-    """Return a solver with a limit of `seconds` per programme; None if not installed."""
+    """Return the configured solver with a limit of `seconds` for each integer programme; None if
+    not installed.
+    """
     if not is_installed(kind):
         return None
     return CpSat(seconds) if kind == "cp-sat" else Highs(seconds)

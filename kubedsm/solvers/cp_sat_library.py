@@ -1,4 +1,5 @@
-"""CP-SAT library in the solver process: conversion of programmes and solutions.
+"""CP-SAT in the solver process: convert an integer programme to a CP-SAT model, solve, and convert
+the solution back.
 
 CP-SAT uses integer arithmetic, hence bounds are exact. Rows are divided by the greatest common
 divisor of the coefficients, since small coefficients accelerate propagation.
@@ -26,7 +27,9 @@ _LOOK = 0.05
 
 
 def solve_request(request: Request, stopped: Event) -> Solved:
-    """Solve a programme with CP-SAT; return the solution and the claimed bound."""
+    """Solve an integer programme with CP-SAT; return the solution and the upper bound that CP-SAT
+    claims.
+    """
     model = cp_model.CpModel()
     variables = [model.new_int_var(0, upper, "") for upper in request.programme.upper.tolist()]
     _add_rows(model, variables, request.programme)
@@ -55,7 +58,7 @@ def solve_request(request: Request, stopped: Event) -> Solved:
 
 
 def _run_solver(solver: cp_model.CpSolver, model: cp_model.CpModel, stopped: Event) -> Any:
-    """Run CP-SAT on the model, and interrupt the search after STOP."""
+    """Run CP-SAT on the model, and interrupt the search when the parent process sends `STOP`."""
     over = Event()
 
     def watch() -> None:

@@ -1,4 +1,5 @@
-"""HiGHS library in the solver process: conversion of programmes and solutions.
+"""HiGHS in the solver process: convert an integer programme to a HiGHS model, solve, and convert
+the solution back.
 
 HiGHS uses floating-point arithmetic with a feasibility tolerance of 1e-6 per row. Solutions are
 rounded and verified. After a slight violation, the programme is solved again with tighter rows.
@@ -50,7 +51,9 @@ _PLAIN: dict[str, bool | float | str] = {
 
 
 def solve_request(request: Request, stopped: Event) -> Solved:
-    """Solve a programme with HiGHS; return solution, claimed bound, and dual multipliers."""
+    """Solve an integer programme with HiGHS; return the solution, the claimed upper bound, and the
+    dual multipliers of the rows.
+    """
     until = time.monotonic() + request.seconds
     answer = _Solve(request, stopped, until, 0.0).answer()
     if answer.status is Status.UNKNOWN and answer.values is not None:
@@ -62,7 +65,9 @@ def solve_request(request: Request, stopped: Event) -> Solved:
 
 
 class _Solve:
-    """Single HiGHS run, with constraint rows tightened by a margin."""
+    """Single run of HiGHS on an integer programme, with constraint rows tightened by a margin
+    against rounding errors.
+    """
 
     def __init__(self, request: Request, stopped: Event, until: float, tighter: float) -> None:
         self._request, self._stopped, self._until = request, stopped, until
@@ -73,7 +78,9 @@ class _Solve:
         )
 
     def answer(self) -> Solved:
-        """Run HiGHS. Status unknown with values: the solution slightly violates a row."""
+        """Run HiGHS and return its result. If the solution slightly violates a constraint row, the
+        status is unknown.
+        """
         request = self._request
         highs = self._make_highs()
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / self._scale))
@@ -115,7 +122,9 @@ class _Solve:
 
 
 def _greatest_coefficients(programme: Programme) -> Floats:
-    """Return the greatest coefficient of each row, as rows count bytes and pods alike."""
+    """Return the greatest coefficient of each constraint row, to scale rows: some count bytes,
+    others count pods.
+    """
     rows = len(programme.least)
     greatest = np.ones(rows)
     lengths = np.diff(programme.starts)

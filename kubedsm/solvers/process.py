@@ -51,7 +51,9 @@ class Request:
 
 
 def solve(library: str, request: Request, deadline: Deadline) -> Solved:
-    """Solve a programme in the library's solver process, within the deadline plus `GRACE`."""
+    """Solve an integer programme in the process of its solver library, within the deadline plus
+    `GRACE` seconds.
+    """
     seconds = min(request.seconds, deadline.left)
     if seconds < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
@@ -150,7 +152,9 @@ class SolverProcess:
         self._line = self._process = None
 
     def forget(self) -> None:
-        """Drop the inherited handle in a forked child, without terminating the parent's process."""
+        """Drop the process handle inherited by a forked child, without terminating the parent's
+        solver process.
+        """
         self._lock = threading.Lock()
         if self._line is not None:
             self._line.close()
@@ -162,7 +166,9 @@ class SolverProcess:
 def _kill_after(
     seconds: float, process: subprocess.Popen[bytes], late: threading.Event
 ) -> threading.Timer:
-    """Kill the solver process after the deadline, from a thread: even sending may block."""
+    """Kill the solver process after the deadline, from a separate thread, because even sending a
+    request may block.
+    """
 
     def kill() -> None:
         late.set()

@@ -1,4 +1,4 @@
-"""Placement problem as arrays: exact dynamic programming and heuristic construction.
+"""Placement problem (pods to nodes) as arrays, solved exactly by dynamic programming or heuristics.
 
 `PlacementProblem` (nodes times kinds of interchangeable pods) is shared by batch scheduling,
 packing and departures from the edge. `match` is the exact engine, O(nodes x loads x count

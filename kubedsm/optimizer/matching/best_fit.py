@@ -29,7 +29,8 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 def pod_size(requests: Resources, greatest: Resources) -> float:
-    """Return the normalised pod size sqrt(cpu/M_cpu * memory/M_memory) for resource requests.
+    """Return the normalised size of a pod, sqrt(cpu/M_cpu * memory/M_memory), from requests and the
+    greatest allocatable amounts.
 
     Requests count as at least 1 millicore and 1 Mi. greatest: M, the greatest allocatable amounts
     over the edge nodes.
@@ -40,14 +41,18 @@ def pod_size(requests: Resources, greatest: Resources) -> float:
 
 
 def kind_sizes(problem: PlacementProblem) -> list[float]:
-    """Return the normalised pod size of each kind, relative to the largest node of the problem."""
+    """Return the normalised pod size of each kind of interchangeable pods, relative to the largest
+    node of the problem.
+    """
     cpu, memory = problem.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
     return [pod_size(kind.requests, greatest) for kind in problem.kinds]
 
 
 def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> list[int]:
-    """Return the kinds of pods in placement order: descending priority, then increasing size."""
+    """Return the kinds (groups of interchangeable pods) in placement order: descending priority,
+    then increasing size.
+    """
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
@@ -57,10 +62,14 @@ def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> 
 
 
 class Filling:
-    """Incremental placement: node loads and available capacity, updated for every placed pod."""
+    """Placement under construction: pod counts by node and kind, and available capacity, updated
+    for every placed pod.
+    """
 
     def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
-        """Initialise the incremental placement from loads (nodes x kinds), or without any pods."""
+        """Initialise from a placement (array of pod counts, nodes x kinds), or without any placed
+        pods.
+        """
         self.problem = problem
         self.loads = problem.nothing() if loads is None else loads.copy()
         self.room = problem.room_after(self.loads)
@@ -87,10 +96,14 @@ class Filling:
 
 
 class BestFit(Filling):
-    """Best-fit heuristic: each pod goes to the fullest node with the least preference penalty."""
+    """Best-fit heuristic: each pod goes to the node with least preference penalty, and of these to
+    the fullest.
+    """
 
     def place(self, kind: int) -> bool:
-        """Place another pod of the kind on the best-fitting node; return False if no node fits."""
+        """Place another pod of the kind on the best-fitting node; return False if no node has
+        capacity.
+        """
         fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
         if not fits.any():
             return False
@@ -101,7 +114,9 @@ class BestFit(Filling):
 
 
 def best_fit_increasing(problem: PlacementProblem) -> Ints:
-    """Return a placement (nodes x kinds) by the best-fit heuristic in order of increasing size."""
+    """Return pod counts (nodes x kinds) after placing pods by the best-fit heuristic, in order of
+    increasing size.
+    """
     room = BestFit(problem)
     for kind in order_by_size(problem):
         for _ in range(int(problem.counts[kind])):
@@ -116,7 +131,8 @@ _NOWHERE = -1
 def add_by_ejection_chains(
     problem: PlacementProblem, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
-    """Return the placement (nodes x kinds) improved by ejection chains that place further pods.
+    """Improve a placement (pod counts, nodes x kinds) by ejection chains: place further pods by
+    displacing pods to other nodes.
 
     In a chain, a placed pod displaces another pod. The displaced pod goes to another node, where it
     may displace a further pod; the last pod of the chain finds available capacity. A pod of lower
@@ -136,7 +152,9 @@ def add_by_ejection_chains(
 
 
 class _EjectionSearch(Filling):
-    """Depth-limited search for ejection chains that place unplaced pods."""
+    """Depth-limited search for ejection chains: displace placed pods to other nodes until an
+    unplaced pod fits.
+    """
 
     def __init__(
         self, problem: PlacementProblem, loads: Ints, tries: int, deadline: Deadline
@@ -148,7 +166,7 @@ class _EjectionSearch(Filling):
         self._size = np.array(kind_sizes(problem))
 
     def bring(self, kind: int, chain: int) -> bool:
-        """Place another pod of the kind by an ejection chain.
+        """Place another pod of the kind by an ejection chain; return True on success.
 
         Return False, without changing the placement, if no chain is found.
         """
@@ -160,7 +178,8 @@ class _EjectionSearch(Filling):
         return True
 
     def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
-        """Place one pod by a chain of at most `chain` displacements; return False if impossible.
+        """Place one pod, displacing at most `chain` pods to other nodes in sequence; return False
+        if impossible.
 
         avoided: the node that the pod was just displaced from.
         """
@@ -201,12 +220,15 @@ class _EjectionSearch(Filling):
         return False
 
     def _exchange_pods(self, kind: int, other: int, node: int) -> None:
-        """Replace a placed pod of kind `other` on the node by a pod of `kind`."""
+        """Remove a placed pod of kind `other` from the node, and place a pod of `kind` there
+        instead.
+        """
         self.put(other, node, -1)
         self.put(kind, node)
 
     def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
-        """Return nodes that could accept the pod after displacing one pod, and the displaced kinds.
+        """Return nodes that could accept the pod after displacing one placed pod, with the kind of
+        the displaced pod.
 
         The smallest displaced pods come first.
         """

@@ -1,4 +1,5 @@
-"""Shortest path over states, node by node: dynamic programming for `suggest` and `reorder_edge`.
+"""Dynamic programming over nodes: the cheapest sequence of node changes to reach each total change,
+for `suggest` and `reorder_edge`.
 
 A state is a vector of integers, such as differences of pod counts. On each node, one of several
 options adds a vector to the state, with a cost. Only enumerated states are permitted, and callers
@@ -24,7 +25,9 @@ _LARGEST_CODE = 2**62
 
 @attrs.frozen(eq=False)
 class Options:
-    """Alternative changes of one node, as vectors with costs; no change is always an option."""
+    """Alternative changes of one node (vectors of pod count changes) with costs; leaving the node
+    unchanged is always possible.
+    """
 
     #: changes x dimensions
     vectors: Ints
@@ -33,7 +36,7 @@ class Options:
 
 
 class _Codes:
-    """Index of states by their mixed-radix code."""
+    """Lookup of states (vectors of total changes) by a mixed-radix integer code."""
 
     def __init__(self, states: Ints, options: Sequence[Options]) -> None:
         none = np.zeros(states.shape[1], dtype=np.int64)
@@ -55,7 +58,7 @@ class _Codes:
             self._sorted = self.codes[self._order]
 
     def find(self, codes: Ints) -> Ints:
-        """Return the state index of each code; -1 for unknown codes."""
+        """Return the index of the state with each mixed-radix code; -1 for codes of no state."""
         if self._table is not None:
             return self._table[codes]
         at = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
@@ -64,7 +67,8 @@ class _Codes:
 
 @attrs.frozen(eq=False)
 class Walk:
-    """Result of the shortest-path computation: least cost of each state after each node.
+    """Result of the dynamic programme over nodes: the least cost of each total change (state) after
+    each node.
 
     `layers[n]` contains the least costs after the first n nodes.
     """
@@ -78,7 +82,9 @@ class Walk:
         return self.layers[-1]
 
     def choices(self, state: int) -> list[Ints | None]:
-        """Reconstruct each node's change on the shortest path, a vector; None if unchanged."""
+        """Reconstruct the change of each node on the cheapest path to the state; None for unchanged
+        nodes.
+        """
         found: list[Ints | None] = []
         index = {vector.tobytes(): at for at, vector in enumerate(self.states)}
         for node in range(len(self.options) - 1, -1, -1):
@@ -98,7 +104,8 @@ class Walk:
 def walk_nodes(
     states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
 ) -> Walk | None:
-    """Compute the least cost of every state by shortest paths; return None above the limits.
+    """Compute the least cost of reaching each state (total change of pod counts) by one change per
+    node; None above the limits.
 
     states: shape (states, dimensions), the zero vector included. ceilings: greatest acceptable cost
     of each state. Among equal costs, the path with the fewest changes on the last nodes is

@@ -1,4 +1,5 @@
-"""Placement problem as arrays: kinds of interchangeable pods, nodes, capacities and charges.
+"""Placement problem as arrays: kinds (groups of interchangeable pods), nodes, capacities and
+replica-spread charges.
 
 Pods of one *kind* are interchangeable for every node: identical resource requests and identical
 feasible nodes. A kind may combine several pod equivalence classes. A set of pods is a vector with
@@ -30,7 +31,8 @@ from kubedsm.plugins.volumes import is_shared_disk
 
 @attrs.frozen(eq=False)
 class Ladders:
-    """Convex replica-spread charges: on a node, each additional pod costs at least the previous.
+    """Replica-spread charges by node and kind of pods: each additional pod on a node costs at least
+    as much as the previous (a charge ladder).
 
     Nodes with identical charges share one ladder of steps.
     """
@@ -42,30 +44,40 @@ class Ladders:
 
     @cached_property
     def totals(self) -> Ints:
-        """Cumulative charge by number of pods, shape (ladders, steps + 1)."""
+        """Total charge of 0, 1, 2, ... pods on a node for each charge ladder, shape (ladders, steps
+        + 1).
+        """
         totals = np.zeros((len(self.steps), self.steps.shape[1] + 1), dtype=np.int64)
         totals[:, 1:] = self.steps.cumsum(axis=1)
         return totals
 
     def of(self, nodes: Ints, loads: Ints) -> Ints:
-        """Return the total charge of each load: a row of pod counts for each of the nodes."""
+        """Return the total replica-spread charge of given loads: a row of pod counts by kind for
+        each of the given nodes.
+        """
         costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
-        """Return the least total charges of 0, 1, ... `count` pods of a kind on the nodes."""
+        """Return the least total replica-spread charge of 0, 1, ... `count` pods of a kind over the
+        nodes.
+        """
         distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
         return least_totals(self.steps[distinct], times, count)
 
     def greatest(self, counts: Iterable[int]) -> int:
-        """Return an upper bound on the total charge, given the number of pods of each kind."""
+        """Return an upper bound on the total replica-spread charge, given the number of pods of
+        each kind.
+        """
         return sum(
             int(self.steps[:, count - 1].max(initial=0)) * count for count in counts if count
         )
 
 
 def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
-    """Return the least total charges of 0, 1, ... `count` pods on nodes with the charge ladders."""
+    """Return the least total charge of 0, 1, ... `count` pods, where `times` nodes have each charge
+    ladder (a row of `steps`).
+    """
     steps = steps[:, :count]
     order = np.argsort(steps, axis=None, kind="stable")
     repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
@@ -75,7 +87,9 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
 
 
 def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
-    """Return the first node of each distinct array row, and the distinct row of every node."""
+    """Return the first node of each distinct array row, and the index of the distinct row for every
+    node.
+    """
     listed = np.ascontiguousarray(np.hstack(looks))
     if not listed.size:
         return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
@@ -99,7 +113,9 @@ Turn = tuple[int, int]
 
 
 class Rank(NamedTuple):
-    """Scheduling rank of a kind of pods; greater ranks are scheduled first."""
+    """Scheduling rank of a group of interchangeable pods: priority, workload level and overdue
+    count; greater ranks first.
+    """
 
     #: pod priority
     priority: int = 0
@@ -110,7 +126,9 @@ class Rank(NamedTuple):
 
     @property
     def turn(self) -> Turn:
-        """Priority with overdue pods: pods with a greater turn precede any number with a lesser."""
+        """Scheduling turn: pod priority, then overdue count; pods of a greater turn precede any
+        number of pods of a lesser turn.
+        """
         return self.priority, self.overdue
 
 
@@ -119,7 +137,9 @@ NO_RANK = Rank()
 
 @attrs.frozen(eq=False)
 class Kind:
-    """Interchangeable pods in scheduling order, with requests, feasible nodes and penalties."""
+    """Group of interchangeable pods in scheduling order, with their requests, feasible nodes and
+    preference penalties.
+    """
 
     requests: Resources
     pods: tuple[Pod, ...]
@@ -135,7 +155,9 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Group pods into kinds by requests and feasible nodes, without constraints between pods."""
+    """Group pods without rules between pods into kinds (interchangeable pods) by requests and
+    feasible nodes.
+    """
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -146,7 +168,9 @@ def group_kinds(
 
 
 def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Kind, ...]:
-    """Merge pod equivalence classes with identical feasible nodes and requests into kinds."""
+    """Merge pod equivalence classes with identical feasible nodes and requests into kinds of
+    interchangeable pods.
+    """
     merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
     for fitting, rank, members in classes:
         key = (members[0].requests, fitting.tobytes(), rank)
@@ -158,7 +182,9 @@ def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Ki
 
 
 def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Sort kinds canonically: by requests, then feasible node names, then their oldest pods."""
+    """Sort kinds of interchangeable pods canonically: by requests, then feasible nodes, then oldest
+    pod.
+    """
     return tuple(
         sorted(
             listed,
@@ -226,24 +252,32 @@ class PlacementProblem:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Candidate nodes in preference order among otherwise equivalent nodes."""
+        """Candidate nodes of the placement; of otherwise equivalent nodes, the first is
+        preferred.
+        """
         return self.rows.nodes
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """Feasible nodes of each kind, as a mask of shape (nodes, kinds)."""
+        """Feasible nodes of each kind of interchangeable pods, as a mask of shape (nodes,
+        kinds).
+        """
         feasible: NDArray[np.bool_] = self.most > 0
         return feasible
 
     @property
     def least_penalties(self) -> Ints:
-        """Least preference penalty of each kind on any feasible node; 0 without feasible nodes."""
+        """Least preference penalty of each kind of interchangeable pods on any feasible node; 0
+        without feasible nodes.
+        """
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
     @property
     def fitting(self) -> Ints:
-        """Number of pods of one kind that fit on an otherwise unused node, shape (nodes, kinds)."""
+        """Number of pods of one kind that fit on each node if no other pods are placed there, shape
+        (nodes, kinds).
+        """
         fitting: Ints = np.minimum(self.most, self.counts)
         for kind, requests in enumerate(self.requests):
             asked = np.flatnonzero(requests)
@@ -254,7 +288,8 @@ class PlacementProblem:
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:
-        """Weight of a pod of each kind: more than all pods of lower priority together.
+        """Weight of a pod of each kind in the number of placed pods: more than all pods of lower
+        scheduling turns together.
 
         None if the total weight would exceed 64 bits.
         """
@@ -268,7 +303,7 @@ class PlacementProblem:
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
     def only(self, kinds: Ints) -> Self:
-        """Return the placement problem restricted to the given kinds (indices)."""
+        """Return the placement problem restricted to the kinds of pods with the given indices."""
         return attrs.evolve(
             self,
             kinds=tuple(self.kinds[kind] for kind in kinds.tolist()),
@@ -280,7 +315,9 @@ class PlacementProblem:
         )
 
     def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
-        """Return each node's charge for another pod of the kind after `there` arrivals."""
+        """Return each node's replica-spread charge for another pod of the kind, after `there` pods
+        have been placed on the node.
+        """
         if self.ladders is None:
             return np.zeros_like(nodes)
         steps, which = self.ladders.steps, self.ladders.which[nodes, kind]
@@ -288,19 +325,24 @@ class PlacementProblem:
         return charges
 
     def worth(self, loads: Ints) -> int:
-        """Return the number of placed pods, weighted by priority; loads: shape (nodes, kinds)."""
+        """Return the number of placed pods weighted by priority, of a placement with shape (nodes,
+        kinds).
+        """
         return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
 
     def nothing(self) -> Ints:
-        """Return the empty placement: zero loads, shape (nodes, kinds)."""
+        """Return the placement without any pods: zeros of shape (nodes, kinds)."""
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity (nodes x resources) remaining after the placement."""
+        """Return the available capacity (nodes x resources) that a placement (pod counts, nodes x
+        kinds) leaves.
+        """
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
-        """Return pairs of pods and target nodes for the placement, node by node.
+        """Return pairs of a pod and its target node for a placement (pod counts, nodes x kinds),
+        node by node.
 
         Each kind is represented by its first pods, or by the chosen pods.
         """
@@ -341,7 +383,8 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Determine whether scheduling depends only on pod equivalence class and node.
+    """Return True if the pods' feasible and preferred nodes depend only on pod class and node, not
+    on other pods.
 
     False if any pod has constraints or preferences about other pods, or is subject to any, or if a
     node has a PreferNoSchedule taint.
@@ -376,7 +419,8 @@ def group_ruled_kinds(
     preferences: bool = True,
     distinguish: bool = False,
 ) -> tuple[Kind, ...]:
-    """Group pods with constraints or preferences between pods into kinds, in canonical order.
+    """Group pods with rules or preferences between pods into kinds (interchangeable pods), in
+    canonical order.
 
     Feasible nodes include those that other pods of the batch may open by affinity or spread
     constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node
@@ -416,7 +460,9 @@ def group_ruled_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Determine whether placing other pods of the batch may open further nodes to the candidate."""
+    """Return True if placing other pods of the batch may make further nodes feasible for the pod
+    (affinity, spread).
+    """
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
@@ -430,7 +476,9 @@ def _waits_for_others(
 def _exclusive_nodes(
     candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings
 ) -> Mask:
-    """Return the nodes that accept at most one pod of the candidate's equivalence class."""
+    """Return the mask of nodes that accept at most one pod of the candidate's class, because of
+    anti-affinity, ports or volumes.
+    """
     rules = candidate.rules
     if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()
@@ -444,7 +492,7 @@ def _exclusive_nodes(
 def _penalised_nodes(
     pod: Pod, feasibility: Feasibility, open_to: Mask
 ) -> tuple[tuple[NodeName, int], ...]:
-    """Return the preference penalty of each penalised node, in node name order."""
+    """Return the preference penalty of each node with a non-zero penalty, by node name."""
     nodes, names = np.flatnonzero(open_to), feasibility.index.names
     penalties = feasibility.penalties_at(pod, nodes)
     found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)

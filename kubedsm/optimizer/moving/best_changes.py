@@ -1,4 +1,5 @@
-"""Exact engine: best change of the edge by dynamic programming over difference vectors.
+"""Exact migration engine: best change of the pod counts on edge nodes, by dynamic programming over
+count differences.
 
 An item with R departures from edge nodes and C arrivals needs max(R, C) migrations: min(R, C)
 within the edge, and the surplus from or to the cloud. An arrival or departure is a touch, so the
@@ -44,12 +45,14 @@ _DISTANCES_A_STEP = 50
 
 
 class TooManyError(Exception):
-    """Error: the exact-search limit is exceeded."""
+    """Error: the migration problem exceeds the exact-search limit."""
 
 
 @attrs.frozen(eq=False)
 class Solution:
-    """Candidate change of the edge (nodes x items), with the components of its objective."""
+    """Candidate change of pod counts on edge nodes, shape (nodes, items), with its benefit,
+    migrations, spread and fragmentation.
+    """
 
     #: N x I
     changes: Ints
@@ -63,12 +66,14 @@ class Solution:
 
     @property
     def rank(self) -> tuple[Gain, int, int, int]:
-        """Sort key of solutions; greater is better."""
+        """Sort key of solutions by objective: net benefit, then fewest migrations, spread and
+        fragmentation; greater is better.
+        """
         return self.net, -self.moves, -self.spread, -self.fragmentation
 
 
 def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
-    """Yield changes of the edge that gain QoS, best first.
+    """Yield changes of pod counts on edge nodes (nodes x items) that gain QoS, best first.
 
     Equal differences are represented by the fewest migrations, then the least spread, then the
     least fragmentation. Raise TooManyError above the exact-search limit.
@@ -80,7 +85,8 @@ def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
 
 
 def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Enumerate count vectors between bounds, with at most `most` pods, in lexicographic order.
+    """Enumerate the vectors of pod count changes between bounds, with at most `most` pods, in
+    lexicographic order.
 
     None if there are more than `limit`. The zero vector is included.
     """
@@ -99,7 +105,9 @@ def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | N
 
 @attrs.frozen(eq=False)
 class Changes:
-    """Candidate changes of one node, as vectors of arrivals and departures by item."""
+    """Candidate changes of a single edge node: vectors of pod arrivals and departures by item
+    (group of interchangeable pods).
+    """
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -124,7 +132,8 @@ class Changes:
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
     ) -> NDArray[np.bool_]:
-        """Return K x X: feasible changes of K nodes, considering present pods and capacity.
+        """Return a mask of shape (nodes, changes): which changes are feasible on each given node,
+        by present pods and capacity.
 
         present: N x I. free: N x R.
         """
@@ -147,7 +156,9 @@ class Changes:
         return fits
 
     def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Drop changes of nodes with unnecessary departures."""
+        """Remove changes of a node in which pods leave although the arriving pods fit without their
+        departure.
+        """
         kept = possible.copy()
         for item in range(self.vectors.shape[1]):
             leaving = np.flatnonzero(self.relieved[:, item] >= 0)
@@ -157,7 +168,9 @@ class Changes:
 
 @attrs.frozen
 class Digits:
-    """Place values of touches, spread and fragmentation in a combined 64-bit cost."""
+    """Place values for adding touches (arrivals and departures of pods), replica spread and
+    fragmentation into one 64-bit cost.
+    """
 
     touch: int
     spread: int
@@ -174,14 +187,18 @@ class Digits:
         return cls(2 * (most // pairs + 1) * spread, spread, pairs)
 
     def parts(self, cost: int) -> tuple[int, int]:
-        """Return the spread and the fragmentation of a cost without touches."""
+        """Return the replica spread and the fragmentation contained in a combined cost without
+        touches (pod arrivals and departures).
+        """
         spread = (cost + self.spread // 2) // self.spread
         return spread, cost - spread * self.spread
 
 
 @attrs.frozen
 class _Solved:
-    """Reachable difference of edge pod counts, with its benefit and number of touches."""
+    """Reachable difference (change in the number of pods at the edge by item), with its benefit and
+    number of pod arrivals and departures.
+    """
 
     net: Gain
     moves: int
@@ -239,17 +256,23 @@ class _Search:
                 yield from self._order_by_spread(list(alike))
 
     def _net(self, differences: Ints, moves: Ints) -> Ints:
-        """Return the net benefit of differences (indices) after the migrations, by level."""
+        """Return the net benefit by priority level, after the price of migrations, of differences
+        (indices of edge pod count changes).
+        """
         worths, awaited = self.worths[differences], self.awaited[differences]
         return self.problem.net_benefits(worths, awaited, moves)
 
     def _allowed(self, differences: Ints) -> Ints:
-        """Return the maximum number of touches of each difference (index) within the limits."""
+        """Return the maximum number of touches (pod arrivals and departures at edge nodes) for each
+        difference (index) within the migration limits.
+        """
         touched, limits = self.changes.touched[differences], self.problem.limits
         return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
 
     def _list_candidates(self) -> tuple[Ints, Ints]:
-        """Return beneficial differences (indices) with upper bounds by level, best first."""
+        """Return beneficial differences (indices of changed pod counts at the edge) with upper
+        bounds on their benefit by priority level, best first.
+        """
         problem, vectors, touched = self.problem, self.changes.vectors, self.changes.touched
         fetched = np.maximum(vectors - problem.waiting, 0)
         # Headroom is reserved for new, pending pods.
@@ -273,7 +296,7 @@ class _Search:
         return found[order], most[order]
 
     def _cloud_may_hold(self, index: int) -> bool:
-        """Determine optimistically whether the cloud may hold the pods leaving the edge.
+        """Return False if the cloud certainly lacks capacity for the pods leaving the edge.
 
         Migrations from the cloud, with any selection of pods, may release the capacity.
         """
@@ -295,7 +318,9 @@ class _Search:
         return possible and problem.cloud.after_leaving(vacated).holds(counts)
 
     def _may_begin(self, difference: Ints, counts: Ints) -> bool:
-        """Determine whether a first departure from the edge or arrival at the edge is feasible."""
+        """Return True if some pod can leave the edge or arrive at the edge first, given the
+        capacity available now.
+        """
         problem = self.problem
         room = np.maximum(problem.free, 0).sum(axis=0)
         fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
@@ -303,7 +328,9 @@ class _Search:
         return any(map(problem.cloud.takes, leaving)) or bool((fits & (difference > 0)).any())
 
     def _solve_batch(self, batch: Ints) -> list[_Solved]:
-        """Return the reachable and worthwhile differences of the batch, in any order."""
+        """Return the differences (changed pod counts at the edge) of the batch that are reachable
+        and worthwhile, in any order.
+        """
         touched, allowed = self.changes.touched, self._allowed(batch)
         states, walked = self._walk(batch, allowed)
         costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
@@ -316,7 +343,9 @@ class _Search:
         return [_Solved(tuple(row), *numbers) for row, *numbers in zip(*columns, strict=True)]
 
     def _order_by_spread(self, alike: Sequence[_Solved]) -> Iterator[Solution]:
-        """Yield differences with equal numbers of migrations by least spread and fragmentation."""
+        """Yield solved differences with equal benefit and equal numbers of migrations by least
+        replica spread, then fragmentation.
+        """
         targets = np.array([each.target for each in alike], dtype=np.int64)
         spent = np.array([each.spent for each in alike], dtype=np.int64)
         problem = self.problem
@@ -337,7 +366,8 @@ class _Search:
     def _walk(
         self, targets: Ints, allowed: Ints, digits: Digits | None = None
     ) -> tuple[Ints, Walk]:
-        """Return states and shortest paths to the target differences within the allowed touches.
+        """Return intermediate states, and cheapest paths over nodes to the target differences
+        within the allowed numbers of touches.
 
         digits: the cost is touches, then spread, then fragmentation; None: touches.
         """
@@ -353,7 +383,8 @@ class _Search:
         return states, walked
 
     def _limit_touches(self, targets: Ints, allowed: Ints) -> Ints:
-        """Return the greatest useful number of touches of each state, for reachable targets.
+        """Return, for each intermediate state, the greatest number of touches (pod arrivals and
+        departures) from which a target is still reachable.
 
         allowed: most touches at each target.
         """
@@ -370,14 +401,17 @@ class _Search:
 
     @cached_property
     def _worthwhile(self) -> NDArray[np.bool_]:
-        """Worthwhile changes of each changeable node, as a mask (nodes x changes)."""
+        """Mask of the changes worth considering on each changeable edge node, shape (nodes,
+        changes).
+        """
         problem = self.problem
         possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
         # Edge-wide headroom may require departures from any node.
         return possible if problem.limits.headroom else self.changes.drop_needless(possible)
 
     def _list_options(self, states: Ints, most: int, digits: Digits | None) -> list[Options]:
-        """Return the options of each node on paths through the states.
+        """Return the alternative changes of each edge node with costs, for paths through the given
+        states.
 
         most: touches of the longest path. Options without any continuing path are dropped.
         """
@@ -398,7 +432,8 @@ class _Search:
 
 
 def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
-    """Return N x K: the least expensive candidate nodes for each of K changes.
+    """Return a mask of shape (nodes, changes): for each change, only the least expensive candidate
+    nodes.
 
     acting: K, maximum number of changed nodes in combination with the change. Changes on more
     expensive nodes are replaceable by candidates; ties go to the first, as in `walk_nodes`. costs:
@@ -414,7 +449,8 @@ def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
 
 
 def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
-    """Divide the selected changes into options of each node for the shortest path.
+    """Convert the mask of selected changes to the alternatives of each node, as input of the
+    shortest-path computation.
 
     kept: nodes x K, selected vectors. costs: of the selected vectors, row by row.
     """
@@ -425,7 +461,8 @@ def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[O
 
 
 def item_weights(problem: EdgeProblem) -> Ints:
-    """Return weights of items for the relaxation, shape (weights, items).
+    """Return weight vectors over items, shape (weights, items), for bounding pod count changes by
+    capacity (relaxation).
 
     The weights are each resource, mixtures of CPU and memory, each item, and all items alike.
     """
@@ -444,7 +481,8 @@ def item_weights(problem: EdgeProblem) -> Ints:
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """Return upper bounds on weighted pod differences over all nodes, for pruning by relaxation.
+    """Return upper bounds on weighted sums of pod count changes over all edge nodes, for pruning
+    unreachable differences.
 
     Shape (most + 1, most + 1, weights): by the number of arriving pods, and of departing pods.
     vectors: changes x items. options: nodes x changes, permitted changes next to no change.
@@ -477,7 +515,8 @@ def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, mos
 def filter_reachable(
     differences: Ints, touches: Ints, added: Ints, weighing: Ints
 ) -> NDArray[np.bool_]:
-    """Return a mask of edge count differences that the relaxation does not prove unreachable.
+    """Return the mask of differences (changed pod counts at the edge by item) that the weighted
+    upper bounds do not prove unreachable.
 
     differences: one row of items for each candidate; touches: permitted touches of each candidate.
     """
@@ -490,7 +529,8 @@ def filter_reachable(
 
 
 def bound_gain(problem: EdgeProblem) -> tuple[int, int]:
-    """Return the highest priority level with possible gains, and an upper bound on the gain there.
+    """Return the highest priority level at which migrations could gain QoS, with an upper bound on
+    the gain at this level.
 
     Net, in nano-units, as if pods found capacity on any node.
     """

@@ -1,4 +1,5 @@
-"""Items: equivalence classes of movable pods of a workload, towards nodes and other pods.
+"""Items: groups of interchangeable movable pods of a workload, equal for nodes and for rules
+between pods.
 
 Rules between pods depend on the other migrations. `EdgeRules` has only verdicts of nodes and fixed
 pods, and incompatible pairs of pods; `move_order` validates complete migration sets.
@@ -62,7 +63,9 @@ class EdgeRules:
 
     @classmethod
     def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
-        """Return the rules; None if no rule between pods concerns our pods."""
+        """Return the affinity, spread and other rules between pods; None if no such rule concerns
+        the movable pods.
+        """
         classes = snapshot.census.classes
         if not any(c.rules.anti_affinity or c.rules.speaks_of_others for c in classes):
             return None
@@ -80,7 +83,9 @@ class EdgeRules:
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
-        """Return the pod's equivalence class towards other pods, without nodes and volumes."""
+        """Return the pod's equivalence class with regard to other pods' rules, ignoring requests,
+        nodes and volumes.
+        """
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
         if pod.pod_class.rules.speaks_of_others:
@@ -88,7 +93,8 @@ class EdgeRules:
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 
     def open_to(self, pod: Pod) -> Mask:
-        """Return the nodes with a feasible placement for some positions of the movable pods.
+        """Return the mask of nodes that are feasible for the pod wherever the movable pods may
+        migrate.
 
         Capacity, affinity and spread constraints are ignored: other pods may migrate there.
         """
@@ -101,7 +107,8 @@ class EdgeRules:
     def clashes(
         self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
     ) -> list[Clash]:
-        """Return incompatible pairs of items, represented by a pod each, with the concerned nodes.
+        """Return pairs of pods (each representing an item) that must not share a node or topology
+        domain, with the nodes concerned.
 
         Nodes with equal topology labels are alike. After the deadline the list is incomplete: every
         migration is checked again.
@@ -157,7 +164,7 @@ def _exclusive_rules(pod: Pod) -> SchedulingRules:
 
 
 def _with_rules(pod: Pod, rules: SchedulingRules) -> Pod:
-    """Return the pod without requests and with only the rules."""
+    """Return a copy of the pod with the given scheduling rules and without resource requests."""
     return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
 
 
@@ -170,13 +177,17 @@ Alike = PodClass | EquivalenceClass
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
-    """Sort key of pods of an item: the youngest, with the least work done, moves first."""
+    """Sort key of the pods of an item: the youngest pod, which has done the least work, migrates
+    first.
+    """
     return -pod.created, pod.namespace, pod.name
 
 
 @attrs.frozen(eq=False)
 class Item:
-    """Equivalence class of movable pods of a workload; pods are sorted at the first access."""
+    """Group of interchangeable movable pods of one workload, on the edge, in the cloud and stranded
+    (pending without feasible node).
+    """
 
     #: representative pod
     like: Pod
@@ -204,12 +215,12 @@ class Item:
 
     @cached_property
     def here(self) -> Mapping[NodeName, Sequence[Pod]]:
-        """Movable pods on the edge, by node."""
+        """Movable pods of the item on the edge, by node."""
         return _list_by_node(sorted(self.on_edge, key=leaving_turn))
 
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
-        """Movable pods of the item in the cloud."""
+        """Movable pods of the item in the cloud, in the order in which they would migrate."""
         others = (pod for pod in self.in_cloud if pod not in self.first)
         return (*self.first, *sorted(others, key=leaving_turn))
 
@@ -220,7 +231,9 @@ class Item:
 
     @property
     def supply(self) -> int:
-        """Number of candidates for migration or placement on the edge."""
+        """Number of the item's pods outside the edge that could migrate to, or be placed on, the
+        edge.
+        """
         return len(self.in_cloud) + len(self.stranded)
 
     @cached_property
@@ -228,7 +241,9 @@ class Item:
         return frozenset(pod.uid for pod in (*self.on_edge, *self.in_cloud, *self.stranded))
 
     def leaving(self, node: NodeName, number: int) -> "Item":
-        """Return the item in which at most the first `number` pods of the node are movable."""
+        """Return the item with at most the first `number` pods on the node movable; the node's
+        further pods are fixed.
+        """
         there = [pod for pod in self.outside if pod.node_name == node]
         kept = {pod.uid for pod in (*there[number:], *self.here.get(node, ())[number:])}
         on_edge, in_cloud = (
@@ -237,12 +252,16 @@ class Item:
         return attrs.evolve(self, on_edge=on_edge, in_cloud=in_cloud)
 
     def fetchable(self, number: int) -> Iterator[Pod]:
-        """Yield the cloud pods among potential arrivals, for `number` arrivals at the edge."""
+        """Yield the item's cloud pods that may be among `number` arrivals at the edge: the first
+        pods of each cloud node.
+        """
         for pods in _list_by_node(self.outside).values():
             yield from pods[: max(number - len(self.stranded), 0)]
 
     def fetching(self, number: int) -> Iterator["Item"]:
-        """Yield variants with other cloud pods first: all ways to take `number` pods from nodes."""
+        """Yield variants of the item for `number` arrivals at the edge, with every choice of cloud
+        nodes to take pods from.
+        """
         by_node = _list_by_node(self.outside)
         for names in product(by_node, repeat=max(number - len(self.stranded), 0)):
             losing = Counter(names)
@@ -261,7 +280,9 @@ def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
 
 @attrs.frozen(eq=False)
 class _Group:
-    """Pods of a workload with equal class and equal relevance to rules between pods."""
+    """Pods of one workload that have the same class and are treated equally by rules between
+    pods.
+    """
 
     on_edge: list[Pod] = attrs.field(factory=list)
     in_cloud: list[Pod] = attrs.field(factory=list)
@@ -274,7 +295,9 @@ class _Group:
 
 @attrs.frozen(eq=False)
 class EdgePods:
-    """Movable pods and stranded pods as items in canonical order."""
+    """Movable pods, and stranded pods (pending without feasible node), grouped into items in
+    canonical order.
+    """
 
     #: by workload, requests, and feasible nodes
     items: tuple[Item, ...]
@@ -314,7 +337,8 @@ class EdgePods:
 def _list_stranded(
     snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
 ) -> Iterator[Pod]:
-    """Yield pending pods without a feasible node; other pending pods await scheduling.
+    """Yield the stranded pods: pending pods without a feasible node. Other pending pods are left to
+    the scheduler.
 
     Pods exceeding every node are ignored.
     """
@@ -333,7 +357,8 @@ def _list_stranded(
 def _group_cloud_kinds(
     groups: Mapping[tuple[Workload, Alike], _Group], cloud: NodeRows, rules: EdgeRules | None
 ) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
-    """Return the kinds of the pods in the cloud, and the kind of each equivalence class.
+    """Group the pods that may run in the cloud into kinds of interchangeable pods; return the
+    kinds, and the kind of each class.
 
     Capacity of movable pods in the cloud counts as free. Classes without a cloud node are left out.
     """
@@ -353,7 +378,7 @@ def _group_cloud_kinds(
 
 
 def _free_after_leaving(groups: Iterable[_Group], cloud: NodeRows) -> Room:
-    """Return the capacity once all movable pods have left the cloud."""
+    """Return the free capacity of cloud nodes as if all movable pods had left the cloud."""
     leaving = [group for group in groups if group.in_cloud]
     positions = cloud.index.positions
     left = np.array(
@@ -375,7 +400,7 @@ def _merge_groups(
     cloud_kinds: Mapping[Alike, int],
     rules: EdgeRules | None,
 ) -> tuple[Item, ...]:
-    """Return the items, each combining the equivalent groups of a workload."""
+    """Merge the equivalent groups of each workload's pods into items."""
     open_to: dict[Alike, Mask] = {}
     for (_, alike), group in groups.items():
         if alike not in open_to:

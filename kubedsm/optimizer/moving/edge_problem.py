@@ -1,4 +1,5 @@
-"""Migration problem of the edge as arrays, with its objective and limits, for all engines.
+"""Migration problem of the edge: movable pods, edge nodes, objective and limits as arrays, the
+input of all migration engines.
 
 A change of the edge is an integer matrix with a row for each node and a column for each item: the
 number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
@@ -51,7 +52,9 @@ _BLOCK = 2**14
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Replica spread of the items' workloads on the edge nodes, and its change by migrations."""
+    """Replica spread on edge nodes (replicas of a workload sharing a node or zone), and its change
+    by migrations.
+    """
 
     #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
@@ -69,7 +72,7 @@ class EdgeSpread:
         *,
         matters: bool,
     ) -> Self:
-        """Count the replicas of the items' workloads by edge node and zone.
+        """Count replicas by edge node and by zone, for the workloads of the given items.
 
         zones: zone code of each node. standing: replicas of each workload by node.
         """
@@ -94,13 +97,15 @@ class EdgeSpread:
         )
 
     def most_added(self, touches: int) -> int:
-        """Return an upper bound on the spread difference over all nodes together."""
+        """Return an upper bound on the spread cost that the given number of pod arrivals and
+        departures can add.
+        """
         if not self.company.size:
             return 0
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
-        """Return the additional spread cost of changes (changes x items) on their nodes."""
+        """Return the spread cost that each change (pod count changes by item) adds on its node."""
         more = changes @ self.workloads
         on_node = more * (2 * self.company[nodes] + more - 1) // 2
         added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
@@ -108,14 +113,17 @@ class EdgeSpread:
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Convert resource amounts to an array row, keeping negative free capacity."""
+    """Convert resource amounts to a list of integers, one for each resource name in `axes`, keeping
+    negative free capacity.
+    """
     named = dict(amounts.items())
     return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """Migration problem of the edge: items of movable pods, edge nodes and resources as arrays.
+    """Migration problem of the edge as arrays over items (groups of interchangeable movable pods),
+    edge nodes and resources.
 
     Arrays of items are made on first use.
     """
@@ -194,7 +202,7 @@ class EdgeProblem:
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
-        """Return the problem restricted to the workloads; pods of other workloads are fixed."""
+        """Return the problem in which only pods of the given workloads may migrate."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         return attrs.evolve(self, items=tuple(self.items[i] for i in kept))
 
@@ -205,7 +213,7 @@ class EdgeProblem:
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
-        """Indices of the items of each workload."""
+        """Indices of the items (groups of interchangeable movable pods) of each workload."""
         found: dict[Workload, list[int]] = {}
         for at, item in enumerate(self.items):
             found.setdefault(item.workload, []).append(at)
@@ -213,13 +221,17 @@ class EdgeProblem:
 
     @cached_property
     def requests(self) -> Ints:
-        """Resource requests of each item, shape (items, resources)."""
+        """Resource requests of one pod of each item (group of interchangeable pods), shape (items,
+        resources).
+        """
         rows = [signed_row(item.requests, self.axes) for item in self.items]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.axes))
 
     @cached_property
     def present(self) -> Ints:
-        """Number of movable pods of each item on each node, shape (nodes, items)."""
+        """Number of movable pods of each item (group of interchangeable pods) on each edge node,
+        shape (nodes, items).
+        """
         present = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             for name, pods in item.here.items():
@@ -228,7 +240,9 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """Maximum arrivals of each item on each node, without regard to capacity."""
+        """Maximum arrivals of each item's pods on each edge node by scheduling rules, ignoring
+        capacity, shape (nodes, items).
+        """
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
@@ -238,22 +252,26 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """Number of movable edge pods of each item."""
+        """Number of movable pods of each item now on the edge."""
         return np.array([len(item.on_edge) for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
-        """Number of pods of each item that may be migrated to or placed on the edge."""
+        """Number of pods of each item (group of interchangeable pods) outside the edge that may be
+        migrated to, or placed on, the edge.
+        """
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
     def waiting(self) -> Ints:
-        """Number of stranded pods of each item."""
+        """Number of stranded pods (pending without a feasible node) of each item."""
         return np.array([len(item.stranded) for item in self.items], dtype=np.int64)
 
     @cached_property
     def changeable(self) -> Ints:
-        """Indices of nodes with possible arrivals or departures."""
+        """Indices of edge nodes where a movable pod may arrive or from where a movable pod may
+        leave.
+        """
         changeable = self.present.any(axis=1)
         for requests, most in zip(self.requests, self.most.T, strict=True):
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
@@ -262,13 +280,15 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Incompatible pairs of items, whose pods must not share a node or topology domain."""
+        """Pairs of items whose pods must not share a node or topology domain, with the nodes
+        concerned.
+        """
         pods = [item.like for item in self.items]
         deadline = self.bounds.deadline
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
 
     def item_of(self, pod: Pod) -> Item:
-        """Return the item (equivalence class) of a pod."""
+        """Return the item (group of interchangeable pods) that contains the pod."""
         return next(item for item in self.items if pod.uid in item.pods)
 
     def replace_item(self, item: Item, instead: Item) -> "EdgeProblem":
@@ -277,7 +297,9 @@ class EdgeProblem:
 
     @cached_property
     def to_fill(self) -> Ints:
-        """Free capacity for cloud pods by resource, beyond the headroom of CPU and memory."""
+        """Free edge capacity by resource that pods from the cloud may fill, after reserving the
+        configured headroom of CPU and memory.
+        """
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
         kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * self.limits.headroom)
@@ -290,27 +312,30 @@ class EdgeProblem:
 
     @property
     def price(self) -> int:
-        """Price of one migration in nano-units."""
+        """Price of one migration in nano-units of benefit."""
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Determine whether any migration to the edge could be beneficial for the workload."""
+        """Return True if migrations to the edge could be beneficial for the workload."""
         share = self.gains.shares[workload]
         more = min(self.limits.max_moves, share.total - share.edge)
         waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
         return waits or self.worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """Return the price of the migrations; capacity for a pending pod is worth any price."""
+        """Return the total price of the migrations, in nano-units; each pending pod placed offsets
+        the price of all permitted migrations.
+        """
         awaited = sum(move.source is None for move in moves)
         return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
 
     def net(self, moves: Moves) -> Gain:
-        """Return the benefit of the migrations less their price."""
+        """Return the benefit of the migrations by priority level, less their price."""
         return net(sum_gains(self.worths, moves), self.cost(moves))
 
     def gain_arrays(self, vectors: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return gains and benefits by level, and awaited arrivals, for edge count differences.
+        """Return, for differences (changed pod counts at the edge by item), QoS gains and benefits
+        by priority level, and placed pending pods.
 
         Gains and benefits have the shape (differences, levels).
         """
@@ -320,21 +345,23 @@ class EdgeProblem:
         return gains, worths, np.clip(vectors, 0, self.waiting).sum(axis=1)
 
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
-        """Return benefits less the price of migrations, shape (differences, priority levels).
+        """Return benefits less the price of `moves` migrations, shape (differences, priority
+        levels).
 
         The initial placement of a pod is no migration, and its capacity is worth any price.
         """
         return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """Return the fragmentation cost of nodes (indices), given free capacity.
+        """Return the fragmentation cost of the edge nodes with the given indices, for the given
+        free capacity.
 
         room: nodes x resources.
         """
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
     def added_fragmentation(self, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
-        """Return the additional fragmentation of changes (changes x items) on their nodes.
+        """Return the fragmentation that each change (pod count changes by item) adds on its node.
 
         free: nodes x resources.
         """
@@ -348,7 +375,7 @@ class EdgeProblem:
         return added
 
     def fragmentation_added(self, moves: Iterable[Move]) -> int:
-        """Return the additional fragmentation of the edge after the migrations."""
+        """Return the fragmentation added to all edge nodes together by the given migrations."""
         room = self.free.copy()
         for move in moves:
             requests = np.array(signed_row(move.pod.requests, self.axes))
@@ -360,7 +387,7 @@ class EdgeProblem:
         return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
-        """Return the capacity occupied by the pods in the cloud, as rows of the packing."""
+        """Return the cloud capacity that the given pods occupy, shape (cloud nodes, resources)."""
         packing = self.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
@@ -370,7 +397,8 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:
-        """Return the departures of each cloud kind; None for departures without a cloud node.
+        """Return the number of pods of each cloud kind that leave for the cloud; None if some of
+        these pods fit no cloud node.
 
         differences: I, negative where pods leave.
         """
@@ -385,7 +413,9 @@ class EdgeProblem:
 
 @attrs.frozen(eq=False)
 class Proposal:
-    """Migrations proposed by an engine, before migration groups are selected by benefit."""
+    """Migrations proposed by a migration engine, before groups of migrations are selected by
+    benefit.
+    """
 
     moves: Moves = ()
     #: nothing better exists within the limits

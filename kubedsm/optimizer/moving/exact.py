@@ -1,4 +1,5 @@
-"""Portfolio of the engines: exact (dynamic programme), search (large neighbourhoods), and MIP.
+"""Selection of the best migrations by several engines (an algorithm portfolio): dynamic
+programming, large-neighbourhood search, and an integer programme (MIP).
 
 An engine takes a problem and yields changes of the edge, best first. The portfolio pairs each
 change with pods, repairs the problem where rules between pods reject migrations, and returns the
@@ -41,7 +42,8 @@ Engine = Callable[[EdgeProblem], Iterator[Solution]]
 
 
 def suggest_exact(problem: EdgeProblem) -> Proposal:
-    """Return the best migrations within the limits.
+    """Return the best migrations to, from and within the edge, within the limits on migrations and
+    time.
 
     Above the exact-search limit, subsets of workloads are optimised repeatedly: workloads with the
     greatest shortfall, combined with workloads far above their target. A solver gets all
@@ -55,7 +57,9 @@ def suggest_exact(problem: EdgeProblem) -> Proposal:
 
 
 def _search_and_solve(problem: EdgeProblem) -> Proposal:
-    """Return the better result of the neighbourhood search and of the solver."""
+    """Return the better migrations of two engines: large-neighbourhood search and the
+    integer-programming solver.
+    """
     bounds = problem.bounds
     if bounds.solver is None:
         found = _search_neighbourhoods(problem)
@@ -72,7 +76,9 @@ def _search_and_solve(problem: EdgeProblem) -> Proposal:
 
 
 def _limit_to_solvable(problem: EdgeProblem, found: Proposal) -> EdgeProblem:
-    """Return the problem for all workloads, or for migrated and then most urgent ones."""
+    """Restrict the problem to as many workloads as the solver can handle: workloads with found
+    migrations first, then the most urgent.
+    """
     most = MOST_PAIRS // max(1, len(problem.changeable))
     if len(problem.items) <= most:
         return problem
@@ -88,7 +94,9 @@ def _limit_to_solvable(problem: EdgeProblem, found: Proposal) -> EdgeProblem:
 def _certify_value(
     problem: EdgeProblem, found: Proposal, engine: SolvedChanges | None
 ) -> Certificate:
-    """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
+    """Return the optimality certificate of the found migrations: their value and the least upper
+    bound; an unconfirmed bound proves nothing.
+    """
     bounds = [bound_gain(problem)]
     confirmed = True
     seconds, note = 0.0, ""
@@ -109,7 +117,9 @@ def _certify_value(
 
 
 def _search_neighbourhoods(problem: EdgeProblem) -> Proposal:
-    """Large-neighbourhood search over subsets of workloads."""
+    """Improve the migrations by large-neighbourhood search: solve subsets of workloads exactly
+    until none improves the result.
+    """
     best = Proposal(proven=False)
     states, improved = 0, True
     while improved:
@@ -132,7 +142,9 @@ def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
 
 
 def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
-    """Yield subsets: workloads with the greatest shortfall, and with the greatest surplus."""
+    """Yield small subsets of workloads: workloads with the greatest QoS shortfall together with a
+    workload of great surplus.
+    """
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (problem.gains.urgency_key(w), w))
     lacking = [w for w in ordered if w in supplied and problem.may_gain(w)]
@@ -142,7 +154,9 @@ def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
 
 
 def _solve_subset(problem: EdgeProblem) -> Proposal:
-    """Return the best result for a few workloads; with fewer migrations above the limit."""
+    """Return the best migrations for a few workloads; above the exact-search limit, with a lower
+    limit on migrations.
+    """
     most = problem.limits.max_moves
     while most and not problem.bounds.deadline.passed:
         limits = attrs.evolve(problem.limits, max_moves=most)
@@ -154,7 +168,8 @@ def _solve_subset(problem: EdgeProblem) -> Proposal:
 
 
 def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
-    """Return the best solution permitted by rules between pods.
+    """Return the engine's best migrations that have an execution order under the rules between pods
+    (affinity, spread, ports).
 
     After a rejected migration, the pods of the item are capped on the node and the search repeats.
     Partial solutions are considered afterwards.
@@ -181,7 +196,8 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
 
 
 def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
-    """Return the problem with equivalent migrations capped at the number before the rejection.
+    """Return the problem without the rejected migration: equivalent pods on its node are capped at
+    the number before the rejection.
 
     Pods are counted on the source for a forbidden departure, else on the target. A target outside
     the edge represents the cloud.
@@ -200,7 +216,8 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
 
 
 def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
-    """Return the best feasible solution after the price of all legs, ties with the fewest legs.
+    """Return the best executable solution of the engine, after the price of all migration steps
+    (legs); among equals, the fewest steps.
 
     A better solution rejected by rules between pods is returned as refused. After several solutions
     with unbreakable cycles or excessive legs, restricted problems are solved: without waiting for
@@ -245,6 +262,8 @@ def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
 
 
 def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:
-    """Return whether the cloud has capacity now for the pods leaving the edge."""
+    """Return True if the cloud has capacity, before any pod leaves the cloud, for the pods leaving
+    the edge in the solution.
+    """
     counts = problem.cloud_counts(solution.changes.sum(axis=0))
     return counts is not None and problem.cloud.holds(counts)

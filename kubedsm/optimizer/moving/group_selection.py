@@ -1,4 +1,4 @@
-"""Selection of migration groups by benefit."""
+"""Selection of migration groups (migrations that depend on each other) by benefit."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,9 @@ _LEAST_DEFRAGMENTED = SCALE // 100
 
 @attrs.frozen
 class Selection:
-    """Selected migrations to carry out, with their groups and gains."""
+    """Migrations selected to be carried out, with their groups (migrations that depend on each
+    other) and QoS gains.
+    """
 
     moves: Moves = ()
     #: order of all proposed migrations
@@ -45,7 +47,9 @@ class Selection:
 
 
 def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select migration groups by benefit; without any, try defragmenting migrations."""
+    """Select the migration groups whose benefit exceeds their cost; if there are none, try
+    migrations that reduce edge fragmentation.
+    """
     selected = _select_allowed(snapshot, problem, moves)
     limits = problem.limits
     if selected.moves or not limits.defragment:
@@ -63,7 +67,9 @@ def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Sel
 
 
 def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select among the migrations permitted by rules between pods."""
+    """Select the worthwhile migration groups among the migrations that rules between pods
+    permit.
+    """
     if problem.rules is None:
         return _drop_worthless(snapshot, problem, Order(moves, find_needs(moves, problem.room)))
     order, refused = drop_rejected(problem.rules.feasibility, moves, problem.room)
@@ -77,7 +83,8 @@ def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> S
 
 
 def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> Selection:
-    """Drop groups, the least worthwhile first, until all remaining are worthwhile.
+    """Drop migration groups, the least worthwhile first, until the benefit of each remaining group
+    exceeds its cost.
 
     Groups are dropped individually: the benefit of a group depends on the others.
     """
@@ -112,7 +119,8 @@ def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> S
 
 
 def _exceeds_headroom(problem: EdgeProblem, moves: Iterable[Move]) -> bool:
-    """Return whether the migrations to the edge alone would use up the headroom.
+    """Return True if the pods migrating to the edge, without those leaving, would use the reserved
+    headroom of the edge.
 
     All migrations are a single group then.
     """
@@ -124,7 +132,9 @@ def _exceeds_headroom(problem: EdgeProblem, moves: Iterable[Move]) -> bool:
 
 
 def _gain_lost(gains: Gains, moves: Iterable[Move], others: Iterable[Move]) -> Gain:
-    """Return the marginal gain of the migrations, relative to the others alone."""
+    """Return the QoS gain lost without the given migrations: the gain of everything less the gain
+    of the others.
+    """
     return tuple(
         whole - without
         for whole, without in zip(sum_gains(gains, moves), sum_gains(gains, others), strict=True)
@@ -138,7 +148,9 @@ def _reject_gain(
     everything: Iterable[Move],
     others: Iterable[Move],
 ) -> Reason | None:
-    """Return why the benefit of a group does not exceed its cost; None if worthwhile."""
+    """Return the reason why a migration group's benefit does not exceed its cost; None if
+    worthwhile.
+    """
     if leading_gain(gain) <= LEAST_GAIN or not is_worthwhile(
         sum_gains(problem.gains, group), group
     ):
@@ -160,7 +172,9 @@ def _reject_defragmenting(
     everything: Iterable[Move],
     others: Iterable[Move],
 ) -> Reason | None:
-    """Return why a defragmenting group is not worthwhile; None if worthwhile."""
+    """Return the reason why a group of defragmenting migrations is not worthwhile; None if
+    worthwhile.
+    """
     if not problem.limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
     added = problem.fragmentation_added
@@ -176,6 +190,6 @@ def _reject_defragmenting(
 def _list_at_risk(
     snapshot: Snapshot, problem: EdgeProblem, moves: Iterable[Move]
 ) -> frozenset[Workload]:
-    """Return the workloads on a single node after the migrations."""
+    """Return the workloads whose replicas would all be on a single node after the migrations."""
     moved = {move.pod.uid: move.target for move in moves}
     return frozenset(find_concentrated(snapshot, moved) if problem.limits.spread else ())

@@ -1,4 +1,5 @@
-"""Best change of the edge as an integer programme, for the solver above the exact-search limit.
+"""Integer programme for the best migrations to and from the edge, for the solver above the
+exact-search limit.
 
 Variables count, for each item, the pods coming to and leaving each node. QoS gained by a workload
 is a sum of consecutive steps, a variable for each additional pod on the edge, for arbitrary
@@ -27,7 +28,9 @@ from kubedsm.optimizer.programming.programme import (
 
 
 class ChangesProgramme:
-    """Integer programme for migrations of the edge, and the meaning of its variables."""
+    """Integer programme (MIP) for migrations of the edge: builds constraints and objectives, and
+    converts solutions back.
+    """
 
     def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
@@ -56,27 +59,30 @@ class ChangesProgramme:
 
     @property
     def size(self) -> int:
-        """Number of variables of the programme."""
+        """Number of variables of the integer programme."""
         return self._rows.number
 
     def programme(self) -> Programme:
         return self._rows.programme()
 
     def changes(self, values: Ints) -> Ints:
-        """Convert variable values to changes of the edge, shape (nodes, items)."""
+        """Convert the variable values of a solution to pod count changes on edge nodes, shape
+        (nodes, items).
+        """
         padded = np.append(values, 0)  # where NO_VARIABLE points to
         changes = np.zeros_like(self._problem.present)
         changes[self._nodes] = padded[self._come] - padded[self._leave]
         return changes
 
     def moves(self) -> Ints:
-        """Return objective weights of the number of migrations, by variable."""
+        """Return the objective weight of each variable for counting migrations."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights
 
     def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
-        """Return objective weights of the net gains at a priority level, and the constant term.
+        """Return the objective weight of each variable for the QoS gain at a priority level, less
+        migration prices, and a constant term.
 
         Capacity for a pending pod is worth any price.
         """
@@ -93,7 +99,7 @@ class ChangesProgramme:
         return weights, beside
 
     def keep(self, level: int) -> None:
-        """Fix the gains of the priority level at zero."""
+        """Add constraints that fix the QoS gain of all workloads at the priority level at zero."""
         problem = self._problem
         for gains in (problem.gains, problem.worths)[: 2 if problem.price else 1]:
             weights, beside = self.gain_weights(gains, level)
@@ -101,7 +107,7 @@ class ChangesProgramme:
             self._rows.add((columns, weights[columns]), least=-beside, most=-beside)
 
     def forbid(self, changes: Ints) -> None:
-        """Exclude all changes containing the given changes."""
+        """Add constraints that exclude every solution containing the given pod count changes."""
         rows, here = self._rows, changes[self._nodes]
         made = []
         for numbers, amounts in ((self._come, here), (self._leave, -here)):
@@ -113,7 +119,9 @@ class ChangesProgramme:
         rows.add((made, 1), most=len(made) - 1)
 
     def _list_acting(self) -> Ints:
-        """Return the nodes to change; of equivalent nodes as many as permitted migrations."""
+        """Return the edge nodes to include: of equivalent nodes, only as many as migrations are
+        permitted.
+        """
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
@@ -127,7 +135,9 @@ class ChangesProgramme:
         return np.array(kept, dtype=np.int64)
 
     def _add_touches(self) -> tuple[Ints, Ints]:
-        """Add variables for pods coming to and leaving each node, shape (nodes, items)."""
+        """Add variables for the numbers of pods arriving at and leaving each edge node, two arrays
+        of shape (nodes, items).
+        """
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
@@ -151,7 +161,8 @@ class ChangesProgramme:
         return numbers
 
     def _add_flow_balance(self) -> Ints:
-        """Flow balance per pod class: arrivals = intra-edge + pending + from cloud.
+        """Add flow balance constraints per item (pod class): arrivals = intra-edge + pending + from
+        cloud.
 
         Departures = intra-edge + to cloud.
         """
@@ -194,7 +205,9 @@ class ChangesProgramme:
                     rows.add(*taken, most=free)
 
     def _add_clashes(self) -> None:
-        """Forbid arrivals of an item next to pods of an incompatible item."""
+        """Add constraints that forbid arrivals of an item's pods next to pods of an incompatible
+        item.
+        """
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         coming: dict[int, int] = {}
         for on, comes, there in problem.clashes:
@@ -222,7 +235,9 @@ class ChangesProgramme:
             self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
     def _add_steps(self, items: list[int]) -> tuple[int, Ints]:
-        """Add QoS variables: one for each further edge pod of a workload, in sequence."""
+        """Add QoS variables to the programme: one for each additional pod of a workload at the
+        edge, used in sequence.
+        """
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         lowest = -min(int(self._away[items].sum()), most)
         highest = min(int(problem.supply[items].sum()), most)
@@ -253,7 +268,9 @@ class ChangesProgramme:
                     rows.add(taken, left, most=max(room, 0))
 
     def _add_vacated(self) -> list[tuple[int, int, Ints]]:
-        """Return cloud nodes, variables for pods leaving them, and the capacity of a pod."""
+        """Add variables for pods leaving cloud nodes; return, for each, the cloud node, the
+        variable, and the capacity released per pod.
+        """
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
@@ -280,7 +297,9 @@ _TRIES = 6
 
 
 class SolvedChanges:
-    """Finder of the best change by a solver; keeps the certificate."""
+    """Migration engine that finds the best changes by an integer-programming solver, and keeps the
+    optimality certificate.
+    """
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
@@ -292,7 +311,8 @@ class SolvedChanges:
         self.proven = True
 
     def __call__(self, problem: EdgeProblem) -> Iterator[Solution]:
-        """Yield beneficial changes, best first, without supersets of previous changes.
+        """Yield beneficial pod count changes of edge nodes, best first; none contains all of a
+        change yielded before.
 
         A change without proof of optimality is the last.
         """
@@ -324,7 +344,9 @@ class SolvedChanges:
     def _maximise_levels(
         self, made: ChangesProgramme, problem: EdgeProblem, levels: Sequence[int]
     ) -> tuple[Found, Certificate]:
-        """Maximise the gain of each priority level in order, then minimise migrations."""
+        """Maximise the QoS gain at each priority level in descending order, then minimise the
+        number of migrations.
+        """
         worths, price = problem.worths, problem.price
         leading, beside = made.gain_weights(worths, levels[0], price)
         gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]
@@ -346,7 +368,9 @@ class SolvedChanges:
 
 
 def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
-    """Return the solution; None without QoS gain."""
+    """Convert pod count changes (nodes x items) to a solution with its objective values; None
+    without QoS gain.
+    """
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
     gains, worths, awaited = problem.gain_arrays(difference[None])

@@ -1,4 +1,5 @@
-"""Migration graph: dependencies between migrations, topological order, groups and cycles.
+"""Migration graph: dependencies between migrations by capacity, with topological order, connected
+groups and cycles.
 
 A migration occupies capacity on the target from the start, and on the source until the old pod is
 deleted. With sufficient capacity on the target it starts immediately, and otherwise waits for the
@@ -47,7 +48,9 @@ _STOPOVERS = 8
 
 @attrs.frozen(eq=False)
 class Order:
-    """Migration order: feasible migrations with their dependencies."""
+    """Execution order of migrations: feasible migrations, and the migrations that each has to wait
+    for.
+    """
 
     moves: Moves = ()
     #: prerequisites: migrations with completed departure
@@ -60,7 +63,8 @@ class Order:
         return {uid: needed | self.waits.get(uid, _NONE) for uid, needed in self.needs.items()}
 
     def legs(self, moves: Sequence[Move]) -> tuple[Leg, ...]:
-        """Return the legs of some of the migrations in topological order, ties by name.
+        """Return the migration steps (legs) of the given migrations in topological order, ties by
+        name.
 
         Migrations are left out by groups, so no leg needs capacity that no leg frees.
         """
@@ -74,7 +78,8 @@ class Order:
 
 
 def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Uid] = ()) -> Any:
-    """Return the directed graph with an edge from every needed migration to the waiting one.
+    """Return the directed graph with an edge from each migration to every migration that waits for
+    its completion.
 
     stopping: migrations with a stopover: their departure is immediate, without dependants.
     """
@@ -89,7 +94,9 @@ def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Ui
 
 
 def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
-    """Return the migrations independent of cycles, by topological generations (Kahn)."""
+    """Return the migrations that do not wait for a cycle, in topological generations (Kahn's
+    algorithm).
+    """
     import networkx as nx
 
     startable = set[Uid]()
@@ -100,7 +107,9 @@ def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
 
 
 def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] = ()) -> list[Move]:
-    """Return the migrations in cycles, the strongly connected components; smallest pods first."""
+    """Return the migrations that wait for each other in cycles (strongly connected components),
+    smallest pods first.
+    """
     import networkx as nx
 
     graph = _dependency_graph(needs, stopping)
@@ -113,7 +122,8 @@ def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] =
 
 
 def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
-    """Yield sets of migrations whose stopovers break all cycles: the fewest, the smallest first.
+    """Yield sets of migrations that, with a stopover in the cloud, break all cycles: the smallest
+    sets first, then the smallest pods.
 
     Only migrations within the edge stop over.
     """
@@ -128,7 +138,9 @@ def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
 def break_cycles_greedily(
     moves: Sequence[Move], needs: Needs, find_stopover: FindStopover
 ) -> tuple[dict[Uid, NodeName], set[Uid]]:
-    """Assign stopovers to the smallest cyclic pods; return stopovers and startable migrations."""
+    """Break cycles by giving stopovers to the smallest pods in cycles; return the stopovers, and
+    the migrations able to start.
+    """
     stopovers: dict[Uid, NodeName] = {}
     while len(stopovers) < _STOPOVERS:
         for move in _list_cyclic(moves, needs, stopovers):
@@ -142,7 +154,8 @@ def break_cycles_greedily(
 
 
 def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs:
-    """Return the prerequisites of each migration: departures releasing the required capacity.
+    """Return, for each migration, the migrations that must finish first because they release the
+    capacity required.
 
     Available capacity is assigned to migrations inside the edge first, whose departures release
     capacity, and then to the smallest. Every other migration waits for all departures from the
@@ -174,7 +187,8 @@ def _find_least_needs(
     room: dict[NodeName, Resources],
     leaving: Mapping[NodeName, set[Uid]],
 ) -> Needs:
-    """Return the prerequisites for migrations starting as early as capacity permits.
+    """Return, for each migration, the migrations to wait for, if every migration starts as early as
+    capacity permits.
 
     Of two migrations with a common target, the later waits for all prerequisites of the earlier:
     capacity is sufficient in any order. Migrations without a possible start are dropped.
@@ -206,7 +220,8 @@ def _serving_key(move: Move) -> tuple[bool, int, int, str, str]:
 
 
 def group_migrations(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[Moves]:
-    """Return the connected components, in the order of their first migrations.
+    """Return groups of migrations that depend on each other (connected components), ordered by
+    first migration.
 
     A component without individual benefit, whose departures are compensated by another component
     for the same workload, is joined to the other component.
@@ -239,7 +254,7 @@ def _list_changed(moves: Iterable[Move]) -> frozenset[Workload]:
 
 
 def connect_nodes(linked: Iterable[Sequence[NodeName]]) -> list[set[NodeName]]:
-    """Return the connected components of nodes, each given sequence being a connected path."""
+    """Return the connected components of a graph, given as paths of connected nodes."""
     import networkx as nx
 
     graph = nx.Graph()

@@ -1,4 +1,4 @@
-"""Eligibility of pods for migration, determined from the snapshot alone."""
+"""Eligibility of running pods for migration, determined from the cluster snapshot alone."""
 
 from collections.abc import Callable
 from functools import cache
@@ -68,7 +68,9 @@ def default_movable(snapshot: Snapshot) -> Movable:
 
 
 def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
-    """Extend an eligibility function: reject also cloud pods of workloads capped at the edge."""
+    """Extend a function that returns why a pod must not migrate: also reject cloud pods of
+    workloads capped at the edge.
+    """
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)

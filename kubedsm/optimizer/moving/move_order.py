@@ -1,4 +1,5 @@
-"""Order of migrations under the rules between pods, by depth-first search.
+"""Execution order of migrations under the rules between pods (affinity, spread, ports), by
+depth-first search.
 
 Migrations are simulated sequentially, each without the migrating pod on the source. Executed
 migrations overlap, with old pods next to new pods; a migration rejected in some overlapping state
@@ -35,7 +36,9 @@ _BREAKS = Rejection("", ("it would leave another pod against its rules",))
 
 @attrs.frozen(eq=False)
 class Impasse:
-    """Farthest reachable state of an infeasible set of migrations."""
+    """Reason why a set of migrations has no feasible execution order: the rejected migration, and
+    the migrations feasible before.
+    """
 
     move: Move
     rejection: Rejection
@@ -48,7 +51,7 @@ class Impasse:
 
     @property
     def stuck(self) -> bool:
-        """True if the migrations wait for capacity in a cycle."""
+        """True if migrations wait in a cycle for each other to release capacity."""
         return self.rejection is _STUCK
 
     @property
@@ -59,7 +62,8 @@ class Impasse:
 def order_migrations(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> Order | Impasse:
-    """Return a feasible order under the rules, as dependencies between migrations.
+    """Return an execution order that violates no rule between pods, as the migrations each
+    migration waits for; or the impasse.
 
     In a cycle, the smallest pod accepted by the cloud makes a stopover there.
     """
@@ -98,7 +102,8 @@ def order_migrations(
 def drop_rejected(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
-    """Return the migrations permitted by rules between pods, and the impasses of the others.
+    """Return the execution order of the migrations that rules between pods permit, and why each
+    other migration is impossible.
 
     A rejected pod from the cloud is redirected to another currently feasible edge node.
     """
@@ -120,14 +125,18 @@ def drop_rejected(
 
 
 def _is_upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
-    """Return whether previously satisfied rules are violated."""
+    """Return True if the finished migrations violate rules between pods that were satisfied
+    before.
+    """
     return is_worse(before, state.broken_rules(move.pod for move in done))
 
 
 def _find_breach(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules, moves: Moves
 ) -> Impasse:
-    """Return the first permanent violation; states: before each migration, and at the end."""
+    """Return the first migration that permanently violates a rule between pods; states: before each
+    migration, and at the end.
+    """
     kept = (at for at, state in enumerate(states[:-1]) if not _is_upset(state, done, before))
     sound = max(kept, default=0)
     move = done[sound]
@@ -140,7 +149,9 @@ def _find_breach(
 def _find_mended(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules
 ) -> Iterator[tuple[Uid, Uid]]:
-    """Yield consecutive migrations between which a rule between pods is temporarily violated."""
+    """Yield pairs of consecutive migrations between which a rule between pods is violated only
+    temporarily.
+    """
     for at, (one, other) in enumerate(pairwise(done), start=1):
         if _is_upset(states[at], done, before):
             yield one.pod.uid, other.pod.uid
@@ -152,7 +163,9 @@ def _park_cyclic(
     needs: Needs,
     room: Mapping[NodeName, Resources],
 ) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
-    """Yield the rules and the remaining cloud capacity after stopovers breaking all cycles."""
+    """Yield ways to break all cycles of waiting migrations by stopovers: the cluster state,
+    stopover nodes, and remaining cloud capacity.
+    """
     for chosen in break_cycles(moves, needs):
         state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
         for move in chosen:
@@ -170,14 +183,18 @@ def _park_cyclic(
 def choose_stopover(
     feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
 ) -> NodeName | None:
-    """Return the roomiest cloud node accepting the pod; room: of the cloud."""
+    """Return the cloud node with the most free capacity that accepts the pod for a stopover, or
+    None; room: of the cloud.
+    """
     taking = set(feasibility.feasible(pod)) & room.keys()
     fitting = [name for name in taking if not shortages(pod.requests, room[name])]
     return min(fitting, key=lambda name: (-room[name].cpu, name), default=None)
 
 
 def _departure_key(move: Move) -> int:
-    """Sort key: departures before arrivals, pending pods last."""
+    """Sort key of migrations to try first: departures from the edge, then arrivals, then pending
+    pods.
+    """
     order = (
         MoveKind.EDGE_TO_CLOUD,
         MoveKind.CLOUD_TO_CLOUD,
@@ -189,7 +206,9 @@ def _departure_key(move: Move) -> int:
 
 
 class _Search:
-    """Depth-first search through sets of finished migrations."""
+    """Depth-first search for an execution order of migrations, through the sets of finished
+    migrations.
+    """
 
     def __init__(
         self,
@@ -208,7 +227,9 @@ class _Search:
         self._failed: set[frozenset[Uid]] = set()
 
     def find_order(self, start: Feasibility, moves: Moves) -> Moves | None:
-        """Return all migrations in a feasible order; None if none was found."""
+        """Return all migrations of the set in a feasible execution order; None if none was
+        found.
+        """
         if not moves:
             return ()
         ways = [self._next_steps(start, (), moves)]
@@ -227,7 +248,7 @@ class _Search:
     def _next_steps(
         self, state: Feasibility, done: Moves, left: Moves
     ) -> Iterator[tuple[Feasibility, Moves, Moves]]:
-        """Yield the successor states, by each startable migration."""
+        """Yield the cluster states that follow, each with one more finished migration."""
         gone_by_now = _uids_of(done) | self._parked
         for move in left:
             if self._needs[move.pod.uid] - gone_by_now:
@@ -252,7 +273,9 @@ class _Search:
         return None
 
     def _spare_cloud(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
-        """Return the cloud capacity next to all other departures to the cloud."""
+        """Return the free cloud capacity for the migration, keeping the capacity planned for other
+        pods leaving the edge.
+        """
         room = dict(self._room)
         room[move.target] += move.pod.requests
         for other in done:
@@ -267,7 +290,8 @@ def _uids_of(moves: Iterable[Move]) -> frozenset[Uid]:
 
 
 def _find_waits(start: Feasibility, done: Sequence[Move]) -> Needs:
-    """Return dependencies due to rules between pods, for the given order.
+    """Return, for an execution order, which migrations must wait for which others because of rules
+    between pods.
 
     A migration feasible in every state, with all old pods or without any, has no dependency.
     """
@@ -297,7 +321,8 @@ def _find_waits(start: Feasibility, done: Sequence[Move]) -> Needs:
 def _find_related(
     state: Feasibility, moves: Sequence[Move], at: int
 ) -> tuple[frozenset[Uid], frozenset[Uid]]:
-    """Return the predecessors and the successors of a migration under the rules.
+    """Return the migrations that rules between pods require before the given migration, and after
+    it.
 
     state: at the start, without the pod. Without identifiable causes, all migrations are related.
     """
@@ -318,12 +343,16 @@ def _find_related(
 
 
 def _is_accepted(state: Feasibility, move: Move) -> bool:
-    """Return whether the rules allow the migration, capacity aside."""
+    """Return True if the rules between pods allow the migration in the cluster state, ignoring
+    capacity.
+    """
     return state.rejection(taking_no_room(move.pod), move.target) is None
 
 
 def carry_out(state: Feasibility, move: Move) -> Feasibility:
-    """Return the simulated cluster state after one migration."""
+    """Return the cluster state in which the migration's pod is on the target node, as a
+    simulation.
+    """
     gone = state if move.source is None else state.without_pod(move.pod.uid)
     return gone.with_pod(move.pod, move.target)
 
@@ -334,7 +363,9 @@ def _move_pod(state: Feasibility, move: Move, node: NodeName | None) -> Feasibil
 
 
 def _double_pod(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
-    """Return the state with a second pod of the kind on the node."""
+    """Return the cluster state with a second pod, equal to the migrating pod, on the node: old and
+    new pod run together.
+    """
     if node is None:
         return state
     return state.with_pod(attrs.evolve(move.pod, uid=_old_uid(move.pod.uid)), node)

@@ -1,4 +1,6 @@
-"""Pairing: from a change of the edge to migrations with the fewest stopovers."""
+"""Pairing: assigns individual pods to a change of edge pod counts, as migrations with the fewest
+stopovers in the cloud.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, permutations, product
@@ -25,7 +27,8 @@ _Place = tuple[Pod, NodeName]
 
 
 def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
-    """Yield the migrations for changes, N x I, with different assignments of pods to places.
+    """Yield sets of migrations that realise the pod count changes (nodes x items), with different
+    assignments of pods to nodes.
 
     Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
     from the cloud, or goes to the cloud. Without sufficient cloud capacity nothing is yielded.
@@ -41,7 +44,9 @@ def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Mov
 def _vary_fetched(
     problem: EdgeProblem, differences: Ints, *, waiting: bool
 ) -> Iterator[tuple[Item, ...]]:
-    """Yield the items; if cloud capacity is waited for, also with other cloud pods first."""
+    """Yield the items (groups of interchangeable pods); if cloud capacity must be released first,
+    also with other cloud pods chosen.
+    """
     yield problem.items
     if not waiting:
         return
@@ -82,7 +87,7 @@ def _assign_places(
 def place_in_cloud(
     problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
 ) -> dict[Pod, NodeName] | None:
-    """Return a feasible placement of the pods in the cloud; None without sufficient capacity.
+    """Return a cloud node for each of the pods leaving the edge; None without sufficient capacity.
 
     Available capacity is tried first, then capacity released by the migrations.
     """
@@ -105,7 +110,9 @@ def place_in_cloud(
 def _assign_item(
     item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
 ) -> Iterator[tuple[list[Move], list[_Place]]]:
-    """Yield the pods remaining on the edge, with places, and the departing pods."""
+    """Yield assignments of one item's pods to nodes: migrations within or to the edge, and the pods
+    that leave the edge.
+    """
     if len(removed) <= len(places):
         for order in _distinct_choices(places, len(removed)):
             kept = [places[at] for at in order]
@@ -119,7 +126,9 @@ def _assign_item(
 
 
 def _distinct_choices(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...]]:
-    """Yield ordered choices of `number` names, by index, each reading once."""
+    """Yield ordered choices of `number` names, as tuples of indices; choices that read the same are
+    yielded once.
+    """
     seen = set()
     for order in permutations(range(len(names)), number):
         reading = tuple(names[at] for at in order)
@@ -153,7 +162,8 @@ _RULED_WAYS = 3
 
 
 def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
-    """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
+    """Return the migrations, with the fewest stopovers, for the pod count changes (nodes x items);
+    or why rules between pods allow no order.
 
     None if the cloud cannot hold the pods going or stopping over there.
     """
@@ -195,7 +205,9 @@ def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bo
 
 
 def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
-    """Yield the migrations with necessary stopovers, subject to cloud capacity."""
+    """Yield the migrations with stopovers in the cloud where cycles require them and cloud capacity
+    permits.
+    """
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
     for chosen in break_cycles(moves, find_needs(moves, problem.room)):
         if not chosen:

@@ -1,4 +1,4 @@
-"""Algorithms of the KubeDSM paper (arXiv 2501.07130v2) under the original names.
+"""Migration algorithms of the KubeDSM paper (arXiv 2501.07130v2) under the original names.
 
 | algorithm | the paper's name | here |
 |---|---|---|
@@ -36,7 +36,8 @@ from kubedsm.optimizer.moving.pairing import pair_moves
 
 
 def suggest(problem: EdgeProblem) -> Proposal:
-    """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
+    """Algorithm 2: suggest migrations of pods to the edge, and migrations within the edge that make
+    capacity.
 
     First the migrations within the edge with the least remaining fragmentation, then as many
     selected candidates as possible; all subject to rules between pods.
@@ -67,7 +68,8 @@ class MigrationDecision:
 
 
 def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> MigrationDecision:
-    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
+    """Algorithm 3 with migration: return the change of the edge with the greatest QoS, then fewest
+    migrations.
 
     The paper tries every subset and reorders the edge for each. QoS depends on counts only:
     counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
@@ -86,7 +88,8 @@ def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -
 
 
 def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
-    """Algorithm 4: pick cloud pods for the edge by priority, then by QoS gain relative to size.
+    """Algorithm 4: select pods in the cloud to migrate to the edge, by priority, then by QoS gain
+    relative to pod size.
 
     Return the picked pods by item. Scores are updated after every pick, up to MC2E picks, or until
     there are too many subsets. A pod fits into the aggregate free capacity of all edge nodes (by
@@ -122,14 +125,18 @@ def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
 
 
 def item_sizes(problem: EdgeProblem) -> list[float]:
-    """Return the size of a pod of each item, against the edge nodes."""
+    """Return the normalised pod size of each item (group of interchangeable pods), relative to the
+    largest edge node.
+    """
     greatest = greatest_allocatable(problem.nodes)
     return [pod_size(item.requests, greatest) for item in problem.items]
 
 
 @attrs.frozen(eq=False)
 class FreeEdge:
-    """Order of departures from the edge, independent of the required capacity."""
+    """Order in which movable pods would leave the edge to release capacity (`freeEdgeAsNeeded`),
+    independent of the amount needed.
+    """
 
     #: P: item and source node of each departure
     departures: tuple[tuple[int, NodeName], ...]
@@ -139,7 +146,8 @@ class FreeEdge:
     room: Ints
 
     def count_needed(self, needs: Ints) -> Ints:
-        """Return how many pods must leave the edge for each requirement, shape (needs, resources).
+        """Return how many pods must leave the edge, in this order, to release each of the required
+        amounts of capacity.
 
         The number of all pods plus one if all are not sufficient.
         """
@@ -152,7 +160,8 @@ class FreeEdge:
 
 
 def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
-    """Algorithm 5: order the movable pods by priority, then by QoS lost relative to size.
+    """Algorithm 5: order the movable pods on the edge for leaving by priority, then by QoS lost
+    relative to pod size.
 
     Scores are updated after every pick; ties go to the first item in canonical order. A pod
     without cloud capacity, after previous departures, remains. The order is independent of the
@@ -190,7 +199,8 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
 
 
 def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> Ints | None:
-    """Algorithm 6: return migrations within the edge (nodes x items) of least fragmentation.
+    """Algorithm 6: return pod count changes (nodes x items) by migrations within the edge that
+    minimise fragmentation.
 
     The paper tries every choice of pods and every order. A dynamic programme over nodes is
     equivalent: states are the placed less the removed pods of each item, and the touches. Up to
@@ -231,7 +241,9 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
 
 
 def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: FreeEdge) -> Ints:
-    """applyDecision: return the change (nodes x items) of departures, reordering and match."""
+    """applyDecision: return the pod count changes on edge nodes (nodes x items) after departures,
+    reordering within the edge, and `match`.
+    """
     changes = np.zeros_like(problem.present)
     for item, name in freeing.departures[: decision.freed]:
         changes[problem.rows[name], item] -= 1

@@ -1,4 +1,6 @@
-"""Explanations for the best pods remaining outside the edge after a suggestion."""
+"""Explanations why the most beneficial pods outside the edge stay there after a migration
+suggestion.
+"""
 
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, reduce
@@ -32,7 +34,9 @@ from kubedsm.plugins.plugins import NODE_PLUGINS, rejections
 
 @attrs.frozen(eq=False)
 class StayReasons:
-    """Cluster after the selected migrations, the reference for explanations."""
+    """Explains why pods stay outside the edge, by the state of the cluster after the suggested
+    migrations.
+    """
 
     snapshot: Snapshot
     problem: EdgeProblem
@@ -46,7 +50,8 @@ class StayReasons:
     _known: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict, init=False)
 
     def list_reasons(self, gains: Gains, named: Container[Uid]) -> Iterator[NotTaken]:
-        """Yield other pods with the greatest QoS gain relative to size, with explanations.
+        """Yield the pods outside the edge with the greatest QoS gain relative to size, with the
+        reason why each stays.
 
         Pods with equal reasons are yielded once.
         """
@@ -62,7 +67,9 @@ class StayReasons:
                 yield NotTaken(pod, said or self._explain_pod(pod))
 
     def _next_best(self, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
-        """Yield lists of beneficial unnamed pods, by decreasing gain relative to size."""
+        """Yield groups of interchangeable pods that would gain QoS at the edge, by decreasing gain
+        relative to size.
+        """
         greatest = greatest_allocatable(self.problem.nodes)
         more: dict[Workload, int] = {}
         for workload in gains.shares:
@@ -82,7 +89,9 @@ class StayReasons:
             yield [pod for pod in useful[score] if pod.uid not in named]
 
     def _gain_one_more(self, gains: Gains, workload: Workload) -> int:
-        """Return the gain by another pod of the workload on the edge, after the migrations."""
+        """Return the QoS gained by one more pod of the workload at the edge, after the suggested
+        migrations.
+        """
         done = self._changes.get(workload, 0)
         return gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
 
@@ -91,7 +100,9 @@ class StayReasons:
         return count_edge_changes(self.moves)
 
     def _list_fixed(self) -> Iterator[Pod]:
-        """Yield immovable pods of this scheduler outside the edge, as far as QoS counts them."""
+        """Yield this scheduler's pods outside the edge that must not be migrated and count
+        for QoS.
+        """
         for pod in self.problem.others:
             on_edge = self.snapshot.placed.get(pod.uid) in self.problem.rows
             if pod.counts_for_qos and not on_edge:
@@ -120,7 +131,9 @@ class StayReasons:
         return self._explain_limits(pod) or self._explain_full(short)
 
     def _explain_limits(self, pod: Pod) -> Reason | None:
-        """Return the price or the limit preventing a migration to the edge; None without any."""
+        """Return the migration price or migration limit that keeps the pod outside the edge; None
+        if neither does.
+        """
         limits, fixed = self.problem.limits, pod.node_name is not None
         if limits.price and fixed:
             worth = self._gain_one_more(self.problem.worths, pod.workload) / NANO
@@ -152,7 +165,7 @@ class StayReasons:
         return Cause.NO_MOVES.of(short)
 
     def _list_rejections(self, pod: Pod) -> list[Rejection]:
-        """Return the rejections of edge nodes after the migrations."""
+        """Return the rejections of the pod by edge nodes, after the suggested migrations."""
         after = self._rules_after
         found: Mapping[NodeName, Rejection]
         if after is not None:
@@ -168,6 +181,8 @@ class StayReasons:
 
     @cached_property
     def _rules_after(self) -> Feasibility | None:
-        """Rules after the migrations; None without rules between pods."""
+        """Feasibility under rules between pods after the suggested migrations; None without rules
+        between pods.
+        """
         rules = self.problem.rules
         return None if rules is None else reduce(carry_out, self.moves, rules.feasibility)

@@ -1,4 +1,4 @@
-"""Suggester: migrations to the edge, to the cloud, and within the edge.
+"""Migration suggestions: worthwhile migrations to the edge, to the cloud, and within the edge.
 
 `exact` finds the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the KubeDSM
 paper. Both propose feasible migrations in groups; each group is selected by its benefit.
@@ -64,7 +64,8 @@ def suggest(
     lasting: Lasting = assume_prior,
     load: LoadGoal | None = None,
 ) -> Suggestion:
-    """Return the migrations whose benefit exceeds their disruption.
+    """Return the migrations of running pods whose benefit exceeds their disruption, with scores and
+    explanations.
 
     movable: the reason why a pod must not be migrated, or None; `default_movable` applies always.
     Other pods only hold capacity. Pending pods count in the totals of their workloads; capacity may
@@ -124,7 +125,9 @@ def _select_proposal(
     *,
     exact: bool,
 ) -> Suggestion:
-    """Return the worthwhile migrations; wished: gains without caps of slower edges."""
+    """Select the worthwhile migrations of an engine's proposal; wished: gains without the caps of
+    workloads slower at the edge.
+    """
     selected = select_groups(snapshot, problem, proposal.moves)
     moves = selected.moves
     dropped = list(selected.dropped)
@@ -155,7 +158,9 @@ def _select_proposal(
 
 
 def _certify_moves(problem: EdgeProblem, proposal: Proposal, moves: Moves) -> Certificate | None:
-    """Return the certificate for the highest priority with possible gains."""
+    """Return the optimality certificate of the migrations, for the highest priority level with
+    possible gains.
+    """
     certificate = proposal.certificate
     if certificate is None:
         return None
@@ -174,7 +179,7 @@ def _spread_workload(
     qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
-    """Add a worthwhile migration of a workload concentrated on a single node."""
+    """Add one worthwhile migration of a workload whose replicas are all on a single node."""
     left: list[NotTaken] = []
     price = one_more.limits.price
     for move in list_spreading(one_more, gains, qos_targets):
@@ -187,7 +192,9 @@ def _spread_workload(
 
 
 def _add_migration(found: Suggestion, move: Move, one_more: OneMore) -> Suggestion:
-    """Add a migration without dependencies, as its own group."""
+    """Add a migration to the suggestion as a group of its own, independent of the other
+    migrations.
+    """
     snapshot = one_more.snapshot
     groups = {other.group for other in (*found.moves, *found.awaited)}
     move = attrs.evolve(move, group=max(groups, default=-1) + 1)

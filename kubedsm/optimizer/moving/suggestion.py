@@ -1,4 +1,6 @@
-"""Suggestions as values: migrations, legs, scores before and after, and reasons of pods to stay."""
+"""Migration suggestion as a value: migrations, their steps (legs), scores before and after, and
+reasons why pods stay.
+"""
 
 import enum
 import hashlib
@@ -56,12 +58,14 @@ class Move:
 
     @property
     def evens(self) -> bool:
-        """True if the migration stays within a tier and gains no QoS."""
+        """True if the migration stays within a tier for replica spread or load balance, without QoS
+        gain.
+        """
         return self.rebalances or self.load_scores is not None
 
     @property
     def purpose(self) -> str:
-        """Purpose of the migration, for people."""
+        """Purpose of the migration in words, for Events and logs."""
         if self.load_scores is not None:
             here, there = self.load_scores
             return f"so that load is more even: score {here:.0f} -> {there:.0f}"
@@ -78,7 +82,7 @@ _WITHIN_A_TIER = frozenset({MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD})
 
 @attrs.frozen(slots=True)
 class Leg:
-    """Unit of execution: a migration, or its way to or from the stopover."""
+    """Migration step: a whole migration, or the way to or from its stopover in the cloud."""
 
     move: Move
     source: NodeName
@@ -92,17 +96,21 @@ class Leg:
 
     @property
     def continues(self) -> str:
-        """Name of the leg whose new pod this leg migrates on; empty if there is none."""
+        """Name of the earlier migration step whose new pod this step migrates onwards from the
+        stopover; empty otherwise.
+        """
         return "" if self.source == self.move.source else first_leg(self.move)
 
 
 def first_leg(move: Move) -> str:
-    """Return the name of the leg leaving the source."""
+    """Return the name of the migration step (leg) in which the pod leaves its source node."""
     return str(move.pod) if move.stopover is None else f"{move.pod}-out"
 
 
 def split_into_legs(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
-    """Yield the legs of a migration; `needs` are those of the last leg."""
+    """Yield the one or two steps (legs) of a migration; `needs`: names of steps that the last step
+    waits for.
+    """
     if move.source is None:
         return
     if move.stopover is None:
@@ -113,7 +121,7 @@ def split_into_legs(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
 
 
 def order_legs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
-    """Return the legs in lexicographical topological order.
+    """Return the migration steps (legs) in topological order of their dependencies, ties by name.
 
     Raise ValueError for a cycle, or for an unknown prerequisite. Uses graphlib: the event loop's
     process does not import networkx.
@@ -138,7 +146,7 @@ def order_legs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
 
 
 def count_edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:
-    """Return by how many pods each workload's edge count changes."""
+    """Return the change in the number of each workload's pods at the edge by the migrations."""
     changes: dict[Workload, int] = {}
     for move in moves:
         if move.kind not in _WITHIN_A_TIER:
@@ -156,22 +164,28 @@ def count_stopovers(moves: Iterable[Move]) -> int:
 
 
 def count_legs(moves: Collection[Move]) -> int:
-    """Return how many times a pod gets another node: twice for a migration with a stopover."""
+    """Return the number of migration steps (legs), including first placements: two for a migration
+    with a stopover.
+    """
     return len(moves) + count_stopovers(moves)
 
 
 def count_migrations(moves: Iterable[Move]) -> int:
-    """Return how many of the pods run already: pods that get their first node do not count."""
+    """Return the number of migrations of running pods; first placements of pending pods do not
+    count.
+    """
     return sum(move.source is not None for move in moves)
 
 
 def count_disruptions(moves: Collection[Move]) -> int:
-    """Return how many legs of running pods there are: every one costs the migration price."""
+    """Return the number of migration steps (legs) of running pods; each step costs the migration
+    price.
+    """
     return count_migrations(moves) + count_stopovers(moves)
 
 
 def gain_per_disruption(gain: Gain, moves: Collection[Move]) -> tuple[float, ...]:
-    """Return the QoS gained for each disruption, in points, by priority level."""
+    """Return the QoS score gained per migration step (disruption), by priority level."""
     number = max(1, count_disruptions(moves))
     return tuple(amount / NANO / number for amount in gain)
 
@@ -192,7 +206,7 @@ class ClusterScore:
 
 
 class Cause(enum.StrEnum):
-    """Message templates of reasons why a pod is not migrated; braces are filled in."""
+    """Reasons why a pod is not migrated, as message templates with placeholders in braces."""
 
     #: as the pod itself says
     PINNED = "{}"
@@ -270,7 +284,8 @@ class NotTaken(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Suggestion:
-    """Suggested migrations whose benefit exceeds their disruption.
+    """Suggested migrations of running pods whose benefit exceeds their disruption, with scores and
+    explanations.
 
     The legs can be carried out in any order in which each comes after its needs: legs freeing its
     capacity, or without which a rule between pods could reject it.
@@ -306,18 +321,24 @@ class Suggestion:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Optimality certificates of the suggestion, as of a placement decision."""
+        """Optimality certificates of the suggestion that are not proven, in the same form as for
+        placement decisions.
+        """
         return () if self.certificate is None or self.proven else (self.certificate,)
 
     @property
     def may_pay_later(self) -> bool:
-        """True if a rejected migration is worth more the longer its gain is expected to last."""
+        """True if a migration was rejected for its price, and may become worthwhile once its gain
+        is expected to last longer.
+        """
         return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
 
 
 @attrs.frozen(slots=True)
 class SuggestLimits:
-    """Limits of a suggestion. A cap of 0 forbids that kind of migration."""
+    """Limits of a migration suggestion, such as the number of migrations and the price of each. A
+    cap of 0 forbids the migration kind.
+    """
 
     #: legs in all; a pending pod that gets capacity on the edge counts
     #: as one. `exact` only: the paper's form has the other two limits

@@ -1,4 +1,5 @@
-"""Migrations within a tier, without changed edge shares: spreading workloads, balancing load.
+"""Migrations within a tier that keep edge shares: separating replicas on a single node, and
+balancing measured load.
 
 Spreading: if all pods of a workload are on a single node and another node of the tier has capacity,
 a pod is migrated: a node failure must not terminate the entire workload. Balancing: the load-aware
@@ -37,7 +38,9 @@ from kubedsm.plugins.fit import shortages
 
 @attrs.frozen(slots=False, eq=False)
 class OneMore:
-    """One more migration within a tier, feasible next to migrations made anyway."""
+    """Checks for one more migration within a tier, feasible together with the migrations already
+    suggested.
+    """
 
     snapshot: Snapshot
     limits: SuggestLimits
@@ -48,14 +51,16 @@ class OneMore:
     others: Collection[Move] = ()
 
     def is_allowed(self, tier: Tier) -> bool:
-        """Return whether the limits allow one more migration."""
+        """Return True if the migration limits allow one more migration within the tier."""
         inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
         return count_legs(self.others) < self.limits.max_moves and (
             tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
         )
 
     def list_targets(self, pod: Pod) -> list[Node]:
-        """Return the other nodes of the tier that accept the pod at no greater penalty."""
+        """Return the other nodes of the pod's tier that accept the pod with no greater preference
+        penalty.
+        """
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.is_allowed(source.tier):
             return []
@@ -74,7 +79,7 @@ class OneMore:
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
 
     def keeps_rules(self, move: Move) -> bool:
-        """Return whether the migration breaks no rule of other pods."""
+        """Return True if the migration violates no affinity or spread rule of other pods."""
         return isinstance(order_migrations(self._feasibility, [move], self.room), Order)
 
     @cached_property
@@ -83,7 +88,9 @@ class OneMore:
 
     @cached_property
     def room(self) -> Mapping[NodeName, Resources]:
-        """Free capacity next to all pods coming, before any pod has left."""
+        """Free capacity of nodes with all migrating pods arrived at targets and stopovers, and none
+        yet gone from its source.
+        """
         room = dict(self.snapshot.free)
         for move in self.others:
             for name in {move.target, move.stopover or move.target}:
@@ -94,7 +101,7 @@ class OneMore:
 def find_concentrated(
     snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
 ) -> dict[Workload, list[Pod]]:
-    """Return workloads with several Ready pods concentrated on a single node, with their pods.
+    """Return the workloads with several Ready pods that are all on a single node, with these pods.
 
     moved: nodes of migrated pods, different from the snapshot.
     """
@@ -114,7 +121,9 @@ def find_concentrated(
 
 
 def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
-    """Return the workloads possibly concentrated on a single node, by replica counts alone."""
+    """Return the workloads whose Ready pods may all be on a single node, by replica counts alone: a
+    quick preselection.
+    """
     standing = snapshot.census.standing
     suspects = {
         workload
@@ -126,7 +135,9 @@ def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
 
 
 def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
-    """Yield one spreading migration a workload: by priority, by weight, by number of pods."""
+    """Yield one migration to another node for each workload on a single node, in order of priority,
+    weight and number of pods.
+    """
     at_risk = find_concentrated(one_more.snapshot) if one_more.is_allowed(Tier.CLOUD) else {}
 
     def turn(workload: Workload) -> tuple[int, float, int, Workload]:
@@ -146,7 +157,9 @@ def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> 
 
 
 def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
-    """Return the migration to a different zone if possible, and then with the least cost."""
+    """Return the migration of the pod to another node, preferably in another zone, at the least
+    cost; None without a target.
+    """
     snapshot, room = one_more.snapshot, one_more.room
     source, targets = snapshot.nodes[snapshot.placed[pod.uid]], one_more.list_targets(pod)
     if source.tier is None or not targets:
@@ -170,7 +183,8 @@ _LEAST = 1e-3
 
 
 def balance_load(one_more: OneMore, goal: LoadGoal) -> Move | None:
-    """Return the balancing migration; None if no migration is worthwhile, or after the deadline.
+    """Return a migration within a tier that balances measured load; None if none is worthwhile, or
+    after the deadline.
 
     one_more: without other migrations.
     """
@@ -196,7 +210,9 @@ def balance_load(one_more: OneMore, goal: LoadGoal) -> Move | None:
 def _list_balancing(
     one_more: OneMore, samples: "Samples", pods: Sequence[Pod], source: int, tier: Tier
 ) -> Iterator[Move]:
-    """Yield the balancing migrations from a node, greatest gain first."""
+    """Yield load-balancing migrations from the node, greatest improvement of the load scores
+    first.
+    """
     nodes = one_more.snapshot.index
     inside = nodes.at(nodes.of_tier(tier))
     found = [
@@ -218,7 +234,9 @@ def _list_balancing(
 
 
 def _is_harmless(one_more: OneMore, move: Move) -> bool:
-    """Return whether the migration keeps replicas apart and does not fragment the edge."""
+    """Return True if the migration moves the pod next to no more replicas and does not fragment the
+    edge.
+    """
     snapshot, source, target = one_more.snapshot, move.source, move.target
     if source is None:
         return False
@@ -238,7 +256,9 @@ def _is_harmless(one_more: OneMore, move: Move) -> bool:
 
 
 def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
-    """Return whether a balancing migration is still worthwhile by current measurements."""
+    """Return True if the load-balancing migration is still worthwhile by the current
+    measurements.
+    """
     samples = Samples.of(goal, snapshot) if goal is not None and goal.move else None
     source = snapshot.placed.get(move.pod.uid)
     if samples is None or source is None or move.target not in snapshot.index.positions:
@@ -249,7 +269,9 @@ def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -
 
 @attrs.frozen(eq=False)
 class Samples:
-    """Two consecutive load measurements, with scores of nodes for balancing migrations."""
+    """Two consecutive measurements of node load, both of which must justify a load-balancing
+    migration.
+    """
 
     goal: LoadGoal
     now: Loads
@@ -274,7 +296,9 @@ class Samples:
 
     @property
     def uneven(self) -> Iterator[int]:
-        """Positions of nodes with possibly sufficient improvement, most uneven first."""
+        """Positions of nodes whose load score could improve by the required minimum, most uneven
+        first.
+        """
         for position in self.now.most_uneven_first:
             if 100.0 - self.now.own[position] < self.goal.min_gain:
                 return
@@ -282,7 +306,9 @@ class Samples:
                 yield position
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return the score improvement by migrating the pod to each node; 0 for forbidden nodes."""
+        """Return the improvement of load scores by migrating the pod to each node; 0 for nodes that
+        are no target.
+        """
         name = self.now.nodes.names[source]
         if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
             return np.zeros(len(self.known))
@@ -295,7 +321,9 @@ class Samples:
         )
 
     def _gains_of_both(self, pod: Pod, source: int) -> Floats:
-        """Return the combined score improvement of source and target, for each target node."""
+        """Return the improvement of the load scores of source and target together, for each
+        possible target node.
+        """
         now, own = self.now, self.now.own
         left = np.maximum(now.used[source] - now.estimate_use(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)

@@ -1,4 +1,5 @@
-"""Capacity packing: migration plans for the whole cluster that place unschedulable pods.
+"""Capacity packing: plans of evictions, migrations and placements over the whole cluster that place
+unschedulable pods.
 
 After "Optimising Kubernetes pod placement with constraint programming", extended by edge shares and
 by plans without gaps (the paper evicts first). Lexicographic objective: most placed pods by
@@ -50,7 +51,9 @@ Refused = tuple[tuple[Pod, NodeName], ...]
 
 @attrs.frozen(eq=False)
 class Plan:
-    """Packing plan: evictions first, then migration legs, then placement of pending pods."""
+    """Packing plan: first evictions, then migration steps (legs), then placement of pending
+    pods.
+    """
 
     moves: Moves = ()
     legs: tuple[Leg, ...] = ()
@@ -60,7 +63,8 @@ class Plan:
 
 
 def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
-    """Return the feasible part of a plan from the current placement to the given loads.
+    """Return the feasible part of a packing plan from the current placement to the given loads (pod
+    counts, nodes x kinds).
 
     gaps: all migrating pods leave before any replacement starts.
     """
@@ -71,7 +75,9 @@ def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
 
 
 def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
-    """Remove disruptions that release no capacity for pending pods, until the deadline."""
+    """Remove evictions and migrations that release no capacity for pending pods from the plan,
+    until the deadline.
+    """
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
     for pod in gone:
@@ -90,7 +96,9 @@ def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
 
 
 def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid]) -> Plan | None:
-    """Return the plan without the given disruptions; None if placements depend on them."""
+    """Return the plan without evictions and migrations of the given pods; None if other parts of
+    the plan depend on them.
+    """
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
     fewer = _make_feasible(problem, moves, plan.awaited, evicted)
@@ -101,7 +109,9 @@ def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid])
 def _make_feasible(
     problem: ClusterProblem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
 ) -> Plan:
-    """Return the feasible part of the plan, by available capacity and migration order."""
+    """Return the part of the packing plan that available capacity and the order of migrations
+    permit.
+    """
     refused: Refused = ()
     free = dict(problem.snapshot.free)
     for pod in evicted:
@@ -122,7 +132,7 @@ def _make_feasible(
 
 
 def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
-    """Return the loads (nodes x kinds) after executing the plan."""
+    """Return the loads (pod counts, nodes x kinds) after executing the packing plan."""
     loads = problem.old.copy()
     rows = problem.row_of
     for move in (*plan.moves, *plan.awaited):
@@ -136,7 +146,9 @@ def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
 
 
 def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
-    """Assign pods to the loads; return migrating pods, placed pending pods, and unplaced pods."""
+    """Assign individual pods to the loads (pod counts, nodes x kinds); return migrations,
+    placements of pending pods, and evicted pods.
+    """
     moves: list[Move] = []
     awaited: list[Move] = []
     evicted: list[Pod] = []
@@ -169,7 +181,9 @@ def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tu
 def _order_startable(
     problem: ClusterProblem, moves: Moves, free: Mapping[NodeName, Resources]
 ) -> Order:
-    """Return the executable migrations in order, with stopovers where necessary."""
+    """Return the migrations that can be executed, in execution order, with stopovers where
+    necessary.
+    """
     while True:
         needs = find_needs(moves, free)
         spare = problem.rows_of(free)
@@ -184,7 +198,8 @@ def _order_startable(
 
 
 def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeName | None:
-    """Reserve stopover capacity on the node with the most spare capacity; return the node.
+    """Reserve capacity for a migration's stopover on the node with the most spare capacity; return
+    the node, or None.
 
     spare: shape (nodes, resources), capacity available next to all arriving pods.
     """
@@ -198,7 +213,9 @@ def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeN
 
 
 def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves:
-    """Place pending pods in the available capacity, first as intended by the packing."""
+    """Place pending pods in the capacity available after the migrations, preferably as the packing
+    intended.
+    """
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(
@@ -219,7 +236,9 @@ def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves
 
 @attrs.frozen(slots=True)
 class Part:
-    """Independent part of a packing plan: migration legs, evictions and pending pods."""
+    """Independent part of a packing plan: migration steps (legs), evictions, and the pending pods
+    that they serve.
+    """
 
     legs: tuple[Leg, ...]
     awaited: tuple[Move, ...]
@@ -227,14 +246,16 @@ class Part:
 
     @property
     def disruptions(self) -> int:
-        """Number of evictions and migration legs."""
+        """Number of evictions and migration steps (legs) of this part of the plan."""
         return len(self.legs) + len(self.evicted)
 
 
 def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
-    """Divide a packing into independent parts, without common nodes or dependencies of legs."""
+    """Divide a packing plan into independent parts, which share no nodes and no dependencies
+    between migration steps (legs).
+    """
     legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
     by_name = {leg.name: leg for leg in legs}
     linked = [
@@ -251,7 +272,8 @@ def split_parts(
 
 
 def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
-    """Return the unschedulable pods for which capacity exists, but fragmented over nodes.
+    """Return the unschedulable pods for which the nodes' free capacity suffices in total, but on no
+    single node.
 
     An otherwise empty feasible node would accept the pod, and the available capacity of all
     feasible nodes together is sufficient. Migrations do not increase this sum.
@@ -285,7 +307,8 @@ _TRIES, _EVEN = 4, 0.5
 
 @attrs.frozen(slots=True)
 class Packed:
-    """Result of capacity packing: evictions, migration legs and placements of pending pods.
+    """Result of capacity packing: evictions, migration steps (legs) and placements of pending pods,
+    with optimality certificates.
 
     Empty unless more pods are placed. Evictions come first, then the legs in any order that
     respects their dependencies, then the pending pods.
@@ -309,13 +332,13 @@ class Packed:
 
     @property
     def placed_proven(self) -> bool:
-        """True if no packing places more pods."""
+        """True if the packing is proven to place the greatest possible number of pods."""
         goals = (each for each in self.certificates if each.goal == PLACED)
         return all(certificate.proven for certificate in goals)
 
     @property
     def better(self) -> bool:
-        """True if the packing contains any placement, migration or eviction."""
+        """True if the packing changes anything: contains a placement, migration or eviction."""
         return bool(self.awaited)
 
 
@@ -331,7 +354,7 @@ def pack_cluster(
     gaps: bool = False,
     order: GoalOrder = "placed first",
 ) -> Packed:
-    """Return a packing plan that places more of the pending pods, by migrations and evictions.
+    """Return a plan of migrations and evictions that makes more pending pods schedulable.
 
     movable: returns why a pod must not be migrated, or None; `default_movable` always applies.
     allow_evictions: permit evictions in favour of pending pods of a higher priority.
@@ -379,7 +402,9 @@ def _search_loads(
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Improve the plan by local search and solver; return placements rejected by constraints."""
+    """Improve the packing plan by local search and the solver; return placements that rules between
+    pods rejected.
+    """
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -393,24 +418,30 @@ def _search_loads(
 
 
 class _Choice:
-    """Best packing plan found so far, with its loads."""
+    """Best packing plan found so far, with its loads (pod counts, nodes x kinds)."""
 
     def __init__(self, problem: ClusterProblem, phases: Phases, *, gaps: bool) -> None:
         self._problem, self._phases, self._gaps = problem, phases, gaps
         self.plan, self.loads = Plan(), problem.old
 
     def carries_out(self, loads: Ints) -> bool:
-        """Evaluate the loads as a plan; return True if the plan places as many pods."""
+        """Convert the loads (pod counts, nodes x kinds) to a plan, kept if best; return True if the
+        plan places as many pods as the loads.
+        """
         plan = self._offer_plan(loads)
         after = count_loads_after(self._problem, plan)
         return self._problem.count_placed(after) >= self._problem.count_placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
-        """Evaluate the loads as a plan, keeping the better plan; return rejected placements."""
+        """Convert the loads (pod counts, nodes x kinds) to a plan, kept if best; return the
+        placements rejected by rules between pods.
+        """
         return self._offer_plan(loads).refused
 
     def _offer_plan(self, loads: Ints) -> Plan:
-        """Return the plan of the loads, recorded if it is the best plan placing more pods."""
+        """Convert the loads to a plan and return the plan; keep the plan if it places more pods
+        than now and is the best so far.
+        """
         problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
         after = count_loads_after(problem, plan)
         if problem.count_placed(after) > problem.count_placed(problem.old) and (
@@ -420,7 +451,7 @@ class _Choice:
         return plan
 
     def trim(self, deadline: Deadline) -> Plan:
-        """Return the best plan without unnecessary disruptions."""
+        """Return the best packing plan without unnecessary evictions and migrations."""
         if not self._gaps:
             self.plan = trim_plan(self._problem, self.plan, deadline)
             self.loads = count_loads_after(self._problem, self.plan)

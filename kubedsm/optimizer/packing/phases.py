@@ -1,4 +1,4 @@
-"""Packing as an integer programme with lexicographic goals, by priority tier.
+"""Integer programme (MIP) of a packing problem, with lexicographic goals by pod priority (tier).
 
 Section 2 of "Optimising Kubernetes pod placement with constraint programming", with pod counts by
 kind. For each tier (priority), highest first: m1 is the number of placed pods; m2 adds for each
@@ -32,7 +32,8 @@ _MIXES = 9
 
 
 def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int, ...]:
-    """Return upper bounds on placed pods of each tier, given the pods of preceding tiers.
+    """Return an upper bound on the number of placed pods of each priority tier, given the placed
+    pods of higher tiers.
 
     The relaxation combines all nodes into one, considers single resources and sums of two
     resources, and places the smallest pods first. placed: pods of each tier in a known placement.
@@ -61,7 +62,9 @@ def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int,
 
 
 def _convex_weights(number: int) -> list[np.typing.NDArray[np.float64]]:
-    """Return convex combinations of `number` resources as weight vectors."""
+    """Return weight vectors over `number` resources: single resources, and mixtures of two
+    resources.
+    """
     single = list(np.eye(number))
     steps = [step / (_MIXES + 1) for step in range(1, _MIXES + 1)]
     pairs = [(a, b) for a in range(number) for b in range(a)]
@@ -80,7 +83,9 @@ _LEAST_DISTURBANCE = 2
 
 @attrs.frozen(eq=False)
 class _Steps:
-    """Edge pods of a workload in the programme, one variable for each additional pod."""
+    """QoS variables of one workload in the packing's integer programme (MIP): one for each
+    additional pod at the edge.
+    """
 
     level: int
     #: edge nodes and kinds of the workload, of the N x S loads
@@ -91,7 +96,9 @@ class _Steps:
 
 
 class Phases:
-    """Integer programme of a packing problem, with the meaning of its variables."""
+    """Integer programme (MIP) of a packing problem: builds variables and goals, and converts
+    solutions back to loads.
+    """
 
     def __init__(
         self,
@@ -100,7 +107,9 @@ class Phases:
         tier_share: float = 0.6,
         order: GoalOrder = "placed first",
     ) -> None:
-        """Build the programme; tier_share: part of the time budget divided equally among goals."""
+        """Build the integer programme; tier_share: fraction of the time budget divided equally
+        among the goals.
+        """
         self._problem, self._tier_share, self._order = problem, tier_share, order
         old = problem.old
         rows = Rows()
@@ -115,7 +124,8 @@ class Phases:
         self._programme: Programme = rows.programme()
 
     def solve_goals(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
-        """Maximise the goals lexicographically; return the best loads, and the certificates.
+        """Maximise the packing goals lexicographically; return the best loads (pod counts, nodes x
+        kinds), and the certificates.
 
         The result is never worse than the hint.
         """
@@ -126,12 +136,15 @@ class Phases:
         return found.values[self._y], found
 
     def standing(self, loads: Ints) -> tuple[int, ...]:
-        """Return the objective value of each goal for the loads; greater is better."""
+        """Return the objective value of each packing goal for the loads (pod counts, nodes x
+        kinds); greater is better.
+        """
         values = self.values(loads)
         return tuple(int(goal.weights @ values) for goal in self.goals(loads))
 
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
-        """Return optimality certificates of the loads for each goal.
+        """Return an optimality certificate of each packing goal for the loads (pod counts, nodes x
+        kinds).
 
         found: certificates of other loads that are no worse. They apply as far as values are
         identical.
@@ -166,7 +179,9 @@ class Phases:
             rows.add((self._y[:, kind], 1), ([kept], -1), least=0)
 
     def _add_steps(self, rows: Rows, gains: Gains) -> Iterator["_Steps"]:
-        """Enumerate the edge-pod variables of workloads whose edge share affects QoS."""
+        """Add QoS variables, one for each additional pod at the edge, for every workload whose edge
+        share affects QoS.
+        """
         problem = self._problem
         edge = [row for row, n in enumerate(problem.nodes) if n.tier is Tier.EDGE]
         for workload in dict.fromkeys(filter(None, problem.workloads)):
@@ -182,7 +197,9 @@ class Phases:
                 yield _Steps(gains.level[workload], cells, steps, np.diff(scores))
 
     def goals(self, loads: Ints) -> list[Goal]:
-        """Return the goals in lexicographic order, bounded by the pods that `loads` places."""
+        """Return the packing goals in lexicographic order, with upper bounds derived from the pods
+        that `loads` places.
+        """
         placed = self._problem.count_placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
@@ -198,12 +215,16 @@ class Phases:
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
     def _tier_name(self, tier: int) -> str:
-        """Return the display name of a priority tier; empty with a single tier."""
+        """Return the display name of a priority tier, such as `priority 10`; empty with a single
+        tier.
+        """
         priorities = self._problem.priorities
         return f"priority {priorities[tier]}" if len(priorities) > 1 else ""
 
     def _placing_weights(self, tier: int) -> Ints:
-        """Return the objective weights of m1, the placed pods of a priority tier."""
+        """Return the objective weight of each variable for goal m1, the number of placed pods of a
+        priority tier.
+        """
         weights = self._zero_weights()
         weights[self._y] = self._problem.tiers == tier
         return weights
@@ -219,7 +240,9 @@ class Phases:
         ]
 
     def _keeping_goal(self, tier: int | None, placed: Sequence[int]) -> Goal:
-        """Return goal m2 (remaining and migrating pods) of one or all tiers, without constants."""
+        """Return goal m2, which rewards running pods that stay on their node or at least migrate,
+        for one priority tier or all.
+        """
         tiers, weights = self._problem.tiers, self._zero_weights()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
         weights[self._kept] = 1 if tier is None else tiers[self._loose] == tier
@@ -232,7 +255,9 @@ class Phases:
         )
 
     def _must_disturb(self, placed: Sequence[int]) -> bool:
-        """Determine whether placing the given pods of each tier requires any disruption."""
+        """Return True if placing the given numbers of pods by priority tier requires a migration or
+        an eviction.
+        """
         problem = self._problem
         had = problem.old.sum(axis=0)
         free = problem.free - problem.old @ problem.requests
@@ -256,7 +281,7 @@ class Phases:
 
 
 def _time_parts(number: int, share: float) -> list[float]:
-    """Return the part of the remaining time budget for each goal.
+    """Return, for each goal, the fraction of the then remaining time budget.
 
     Each goal has an equal part of `share`, and half of the remainder when its turn comes.
     """

@@ -1,4 +1,6 @@
-"""Packing problem: movable and pending pods of the whole cluster as one placement problem."""
+"""Packing problem: running movable pods and pending pods of the whole cluster as one placement
+problem.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
@@ -24,7 +26,8 @@ _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClusterProblem(PlacementProblem):
-    """Placement problem of running and pending pods on all nodes.
+    """Packing problem: placement of all running and pending pods on all nodes, from the current
+    placement.
 
     Node capacity excludes the usage of the pods being placed.
     """
@@ -47,7 +50,7 @@ class ClusterProblem(PlacementProblem):
     def pose(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """Construct the packing problem from a snapshot.
+        """Construct the packing problem (kinds of pods, nodes, current placement) from a snapshot.
 
         movable: returns why a pod must not be migrated, or None. Fixed pods only occupy capacity.
         If evictions are allowed, other pods may be evicted for pending pods of a higher priority.
@@ -92,7 +95,7 @@ class ClusterProblem(PlacementProblem):
 
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
-        """Running pods of each kind by node position, oldest first."""
+        """Running pods of each kind, by position of their node, oldest first."""
         found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.kinds)
         for of_kind, kind in zip(found, self.kinds, strict=True):
             for pod in kind.pods:
@@ -103,7 +106,7 @@ class ClusterProblem(PlacementProblem):
 
     @cached_property
     def waiting(self) -> tuple[tuple[Pod, ...], ...]:
-        """Pending pods of each kind, oldest first."""
+        """Pending pods of each kind (group of interchangeable pods), oldest first."""
         kinds = self.kinds
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
 
@@ -116,17 +119,23 @@ class ClusterProblem(PlacementProblem):
         return {name: row for row, name in enumerate(self.names)}
 
     def asks_of(self, pod: Pod) -> Ints:
-        """Return the resource requests of the pod as an array row."""
+        """Return the resource requests of the pod as an array, one entry for each resource of the
+        problem.
+        """
         asks: Ints = self.requests[self.kind_of[pod.uid]]
         return asks
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
-        """Return available capacity as an array (nodes x resources), including negative amounts."""
+        """Convert the free capacity of nodes to an array, shape (nodes, resources), keeping
+        negative amounts.
+        """
         listed = [free[name] for name in self.names]
         return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity (nodes x resources) with the loads; may be negative."""
+        """Return the capacity (nodes x resources) that a placement (pod counts, nodes x kinds)
+        leaves available; may be negative.
+        """
         room: Ints = self._free - (loads - self.old) @ self.requests
         return room
 
@@ -143,7 +152,9 @@ class ClusterProblem(PlacementProblem):
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem without additional pods of rejected kinds on the rejecting nodes."""
+        """Return the problem in which rejecting nodes accept no additional pods of the kind they
+        rejected.
+        """
         most = self.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -151,12 +162,16 @@ class ClusterProblem(PlacementProblem):
         return attrs.evolve(self, most=most)
 
     def count_placed(self, loads: Ints) -> tuple[int, ...]:
-        """Return the number of placed pods of each priority tier."""
+        """Return the number of pods of each priority tier that the loads (pod counts, nodes x
+        kinds) place.
+        """
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
     def count_kept(self, loads: Ints) -> Ints:
-        """Return the number of running pods of each kind that retain any node."""
+        """Return the number of running pods of each kind that keep their own or another node under
+        the given loads.
+        """
         kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
         return kept
 
@@ -164,7 +179,7 @@ class ClusterProblem(PlacementProblem):
 def _empty_nodes(
     rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
 ) -> Room:
-    """Return the node capacity of the requested resources without the pods being placed."""
+    """Return the capacity of the nodes as if none of the pods to be packed occupied a node."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:
@@ -200,7 +215,7 @@ def _group_kinds(
 
 
 def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
-    """Return the number of running pods, shape (nodes, kinds)."""
+    """Return the number of running pods of each kind on each node, shape (nodes, kinds)."""
     at = {node.name: row for row, node in enumerate(rows.nodes)}
     old = np.zeros((len(at), len(kinds)), dtype=np.int64)
     for kind, of in enumerate(kinds):
@@ -211,7 +226,9 @@ def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
 
 
 def _count_fitting(problem: PlacementProblem, room: Ints, old: Ints) -> Ints:
-    """Return how many pods of one kind fit on each node, at least the running pods."""
+    """Return how many pods of each kind fit on each otherwise empty node, and at least as many as
+    run there.
+    """
     asked = np.maximum(problem.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]
     fits[:, problem.requests == 0] = np.iinfo(np.int64).max

@@ -1,4 +1,4 @@
-"""Batch placement: exact tables, heuristics, and a mixed-integer programme, by increasing cost.
+"""Placement of batches of pending pods: exact tables, heuristics, and an integer programme (MIP).
 
 `decision` uses exact tables within the exact-search limit. Above this limit `heuristics` and
 `batch_mip` take over. `ruled` repairs placements under constraints between pods (`rule_keeping`,

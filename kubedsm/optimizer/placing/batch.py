@@ -1,4 +1,5 @@
-"""Batch of pods to be placed: shared data, single-pod placement, and one-pod-at-a-time scheduling.
+"""Batch of pending pods: data shared by all placement algorithms, single-pod placement, and
+one-pod-at-a-time scheduling.
 
 A single pod goes to the edge if this gains QoS. At equal QoS it goes to the edge if it joins fewer
 replicas there, or equally many with less fragmentation. One pod at a time, in scheduling order,
@@ -66,7 +67,7 @@ def place_alone(
     fragmentation: Fragmentation,
     spread: ReplicaSpread | None = None,
 ) -> Choice:
-    """Choose the node of a single pod; gain: QoS gained by placing the pod on the edge."""
+    """Choose the node of a single pending pod; gain: QoS gained by placing the pod on the edge."""
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
     if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
@@ -99,7 +100,8 @@ def choose_node(
     company: Ints,
     penalties: Ints,
 ) -> tuple[int, int] | None:
-    """Return the position of the chosen node for a single pod, and the added fragmentation.
+    """Return the position of the node chosen for a single pod, and the fragmentation that the pod
+    adds to the edge; None without a feasible node.
 
     open_to: mask of nodes accepting the pod. added: fragmentation that the pod adds to each edge
     row.
@@ -125,7 +127,9 @@ def choose_node(
 def _least_allocated(
     requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
 ) -> int | None:
-    """Return the position of the least allocated candidate node; all have sufficient capacity."""
+    """Return the position of the candidate node with the highest LeastAllocated score; all
+    candidates have sufficient capacity.
+    """
     if not len(nodes.positions):
         return None
     basic = ("cpu", "memory")
@@ -137,7 +141,9 @@ def _least_allocated(
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
-    """Return why another node would reject a pod leaving its current node; None if accepted."""
+    """Return why another node would reject a running pod that leaves its current node; None if the
+    node would accept the pod.
+    """
     if is_plain(snapshot, [pod]):
         return rejection(pod.pod_class, node, snapshot.free[node.name])
     return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)
@@ -145,7 +151,9 @@ def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection |
 
 @attrs.frozen(eq=False)
 class Batch:
-    """Batch of pending pods with the snapshot, objective and limits of the placement decision."""
+    """Batch of pending pods to be placed together, with the snapshot, objective and limits of the
+    placement decision.
+    """
 
     snapshot: Snapshot
     #: in serving order
@@ -174,7 +182,8 @@ class Batch:
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """Choose nodes for pods without constraints between pods, sampling a large cloud.
+        """Choose the nodes of a batch without affinity or other rules between pods; of a large
+        cloud, only a sample of nodes is examined.
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
@@ -194,7 +203,9 @@ class Batch:
         return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
     def _sample_cloud(self, sampling: Sampling) -> tuple[LookedAt | None, NodeRows]:
-        """Return the window of cloud nodes for the batch, and its nodes; None for all nodes."""
+        """Return the window of sampled cloud nodes and the nodes themselves; the window is None if
+        all cloud nodes are examined.
+        """
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
         looked_at = sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
@@ -204,7 +215,9 @@ class Batch:
     def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
     ) -> tuple[ReplicaLadders | None, PlacementProblem]:
-        """Return the replica ladders of both tiers, and the placement problem of the cloud."""
+        """Return the replica-spread charges on nodes of both tiers (charge ladders), and the
+        placement problem of the cloud.
+        """
         if self.spread is None:
             return None, PlacementProblem.of(batch_kinds, cloud)
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
@@ -225,7 +238,7 @@ class Batch:
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:
-        """Return the bindings (pod, node, tier) of a choice, in scheduling order."""
+        """Return the bindings (pod, node, tier) of a placement choice, in scheduling order."""
         placed = {
             pod.uid: Binding(pod, node, tier)
             for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
@@ -234,13 +247,17 @@ class Batch:
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
 
     def gain_at_edge(self, workload: Workload, more: int) -> int:
-        """Return the QoS gained by one more edge pod of the workload, after `more` others."""
+        """Return the QoS gained by one more pod of the workload at the edge, after `more`
+        additional pods.
+        """
         share = self.shares.get(workload, Share())
         then = Share(share.edge + more, share.total)
         return self.objective.gain(then, self.qos_targets(workload))
 
     def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
-        """Return the bindings (pod, node, tier) of placed pods, in the given order."""
+        """Return the bindings (pod, node, tier) of pods placed on the given nodes, in the given
+        order.
+        """
         nodes = self.snapshot.nodes
         tiers = [(pod, node, nodes[node].tier) for pod, node in placed]
         return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
@@ -250,7 +267,9 @@ class Batch:
         return shares_after(self.shares, more)
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
-        """Return the objective before penalties: placed pods by turn, then QoS by level."""
+        """Return the objective values of the bindings: numbers of placed pods by scheduling turn,
+        then QoS by priority level.
+        """
         placed, worth = self.by_turn(bindings), self.by_level(bindings)
         return (
             [placed[turn] for turn in sorted(placed, reverse=True)],
@@ -258,7 +277,9 @@ class Batch:
         )
 
     def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """Return the number of placed pods with each turn (priority, overdue count)."""
+        """Return the number of placed pods for each scheduling turn (pod priority, overdue
+        count).
+        """
         placed = dict.fromkeys(map(self.turn, self.pods), 0)
         for binding in bindings:
             placed[self.turn(binding.pod)] += 1
@@ -281,7 +302,7 @@ class Batch:
     def certificates(
         self, bindings: Sequence[Binding], most: Choice, proof: Proof
     ) -> tuple[Certificate, ...]:
-        """Return optimality certificates of the goals that are not proven optimal.
+        """Return the optimality certificates of the placement goals that are not proven optimal.
 
         most: choice with an upper bound on the value of any placement.
         """
@@ -297,11 +318,13 @@ class Batch:
         return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
-        """Return the turn of the pod: priority, then overdue count."""
+        """Return the scheduling turn of the pod: priority, then overdue count."""
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
-        """Return the proof without search: all pods are placed, or all are on the edge."""
+        """Return the optimality proof that needs no search: goal `placed` if all pods are placed,
+        goal `qos` if all are on the edge.
+        """
         on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
         placed, qos = len(bindings) == len(self.pods), on_edge == len(self.pods)
         return attrs.evolve(NO_PROOF, placed=placed, qos=qos)
@@ -336,7 +359,9 @@ class Batch:
     def why_not(
         self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
-        """Return the rejection of each unplaced pod by each node, after the bindings."""
+        """Return, for each unplaced pod, the rejection by each node, given the capacity left after
+        the bindings.
+        """
         snapshot = self.snapshot
         free = room_after(snapshot.free, bindings)
         room = snapshot.room.now(free, {binding.node for binding in bindings})
@@ -350,7 +375,7 @@ class Batch:
 
 
 def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
-    """Return the pods without a binding."""
+    """Return the pods of the batch that have no binding."""
     placed = {binding.pod.uid for binding in bindings}
     return [pod for pod in pods if pod.uid not in placed]
 
@@ -412,7 +437,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
 def _added_fragmentation(
     measure: Fragmentation, edge: NodeRows, requests: Resources
 ) -> Callable[[Positions], Ints]:
-    """Return the fragmentation that the pod would add to each of the edge rows."""
+    """Return the fragmentation that the pod would add to each of the given edge nodes."""
     axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
 
     def rate_rows(rows: Positions) -> Ints:
@@ -426,7 +451,9 @@ def _added_fragmentation(
 
 
 def _room_left(edge: NodeRows) -> Callable[[Positions], Ints]:
-    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
+    """Return the fraction of capacity left free on each edge node, used in place of fragmentation
+    for large request mixes.
+    """
     basic = ("cpu", "memory")
 
     def rate_rows(rows: Positions) -> Ints:

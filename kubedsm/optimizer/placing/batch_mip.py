@@ -1,4 +1,5 @@
-"""Integer programme of a batch above the exact-search limit, with bounds and independent parts.
+"""Integer programme (MIP) for placing a batch above the exact-search limit, with upper bounds and
+independent parts.
 
 The lexicographic goals are those of `make_decision`: placed pods by turn, QoS by level, evenness
 by level, preference penalties. Variables count the pods of each kind on each node. Additional
@@ -39,7 +40,9 @@ _ROUNDED = 2
 
 @attrs.frozen(eq=False)
 class IntegerChoice:
-    """Integer programme for the placement of a batch, with its variables and goals."""
+    """Integer programme (MIP) for the placement of a batch, with the meaning of its variables and
+    its goals.
+    """
 
     members: Sequence[Demand]
     programme: Programme
@@ -56,7 +59,7 @@ class IntegerChoice:
     steps: tuple[Ints, ...]
 
     def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
-        """Return variable values for another placement, as a start solution of the solver."""
+        """Convert a known placement to variable values, as the solver's start solution."""
         values = np.zeros(len(self.programme.upper), dtype=np.int64)
         others = self.loads[len(on_edge) :]
         loads = in_cloud if len(others) == len(in_cloud) else in_cloud.sum(axis=0, keepdims=True)
@@ -72,7 +75,9 @@ class IntegerChoice:
         return values
 
     def picks(self, values: Ints) -> Picks:
-        """Return the number of edge pods by workload and kind, from variable values."""
+        """Convert the solver's variable values to numbers of pods at the edge by workload and kind
+        of pods.
+        """
         return {
             (self.members[member].workload, kind): int(values[variable])
             for member, kind, variable in zip(
@@ -90,7 +95,7 @@ def build_programme(
     also: Also | None = None,
     roomy: Ints | None = None,
 ) -> IntegerChoice:
-    """Build the integer programme of a batch from edge and cloud placement problems.
+    """Build the integer programme (MIP) of a batch from the placement problems of edge and cloud.
 
     Both problems have the same kinds; the members (workloads) own the pods of these kinds.
     roomy: pods of each kind that the cloud holds in any case; the cloud nodes are then irrelevant.
@@ -129,7 +134,8 @@ def build_programme(
 
 
 def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
-    """Add integer variables for the loads (nodes x kinds), with rows for the node capacity.
+    """Add integer variables for pod counts by node and kind, with constraint rows for the capacity
+    of each node; return the variables.
 
     upper: maximum number of pods of each kind on each node.
     """
@@ -143,7 +149,9 @@ def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
 
 
 def _add_steps(rows: Rows, scores: Ints) -> Ints:
-    """Add a QoS variable for each additional edge pod, ordered if gains are not concave."""
+    """Add a QoS variable for each additional pod of a workload at the edge, used in sequence if the
+    gains are not concave.
+    """
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
         rows.add_chain(steps)
@@ -156,7 +164,9 @@ def turn_called(turn: Turn) -> str:
 
 
 def list_turns(problem: PlacementProblem) -> Iterator[tuple[str, Mask]]:
-    """Enumerate the turns with their goal names and kinds, greatest turn first."""
+    """Enumerate the scheduling turns (priority, overdue count) with goal name and kinds of pods,
+    greatest turn first.
+    """
     turns = [kind.rank.turn for kind in problem.kinds]
     for turn in sorted(set(turns), reverse=True):
         yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
@@ -167,7 +177,7 @@ def level_called(level: int) -> str:
 
 
 def list_levels(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
-    """Enumerate the priority levels with their goal names and workloads, greatest level first."""
+    """Enumerate the priority levels with goal name and workloads, highest level first."""
     for level in sorted({member.level for member in members}, reverse=True):
         of_level = [at for at, member in enumerate(members) if member.level == level]
         yield level_called(level), of_level
@@ -199,7 +209,8 @@ _FLOAT_ERROR = 0.01
 def upper_bounds(
     edge: PlacementProblem, cloud: PlacementProblem, members: Sequence[Demand], objective: Objective
 ) -> dict[tuple[str, str], int]:
-    """Return upper bounds on placed pods by turn and QoS by level (fractional knapsack relaxation).
+    """Return upper bounds on placed pods by scheduling turn, and on QoS by priority level
+    (fractional knapsack relaxation).
 
     The relaxation combines all nodes accepting a kind, splits pods, and considers only the scarcest
     resource.
@@ -229,13 +240,16 @@ def upper_bounds(
 
 
 def _capacity_of(problem: PlacementProblem, kinds: Mask) -> Ints:
-    """Return the available capacity of each resource on nodes accepting any of the kinds."""
+    """Return the total available capacity, by resource, of the nodes that accept any of the given
+    kinds of pods.
+    """
     room: Ints = problem.free[problem.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
 def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
-    """Return an upper bound on the total gain of pods within the capacity (fractional knapsack).
+    """Return an upper bound on the total gain of placing pods within a total capacity (fractional
+    knapsack).
 
     Gains, sizes (pods x resources) and capacity (resources) are arrays.
     """
@@ -252,7 +266,7 @@ def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> i
 
 @attrs.frozen(eq=False)
 class Chosen:
-    """Placement of a batch above the exact-search limit, with proof and optimality certificates."""
+    """Placement of a batch too large for exact search, with optimality proof and certificates."""
 
     placement: Placement
     proof: Proof
@@ -270,7 +284,8 @@ def choose_by_solver(
     first: Placement,
     bounds: Bounds,
 ) -> Chosen:
-    """Return the best placement found by heuristics and the integer-programming solver.
+    """Return the best placement of a batch found by heuristics and then by the integer-programming
+    solver.
 
     first: a quickly constructed placement to start from.
     """
@@ -290,7 +305,8 @@ def choose_by_solver(
 def _settled_evenness(
     goals: Sequence[Goal], members: Sequence[Demand], objective: Objective, values: Ints
 ) -> dict[tuple[str, str], int]:
-    """Return the evenness of each level in which every workload has its greatest QoS.
+    """Return the evenness goals already decided, with values: priority levels in which every
+    workload reaches its greatest QoS.
 
     Evenness changes only where QoS does: no other placement of that QoS is more even. So batches
     that find room for all need no solver.
@@ -305,7 +321,9 @@ def _settled_evenness(
 
 
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
-    """Convert solver values to a placement; cloud pods are spread over nodes if possible."""
+    """Convert the solver's variable values to a placement, with cloud pods spread over nodes if
+    possible.
+    """
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.problem.penalties
     if cloud.endless is not None or (
@@ -316,7 +334,9 @@ def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes:
 
 
 def derive_proof(certificates: Iterable[Certificate]) -> Proof:
-    """Return the proof implied by optimality certificates; penalties rank after evenness."""
+    """Derive the proof of a placement decision from the solver's optimality certificates, given the
+    order of the goals.
+    """
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(
         NO_PROOF,
@@ -330,7 +350,9 @@ Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chose
 
 
 def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """Return the independent parts of a batch, each an array of kinds without shared nodes."""
+    """Divide a batch into independent parts, each an array of kinds of pods sharing no nodes or
+    workloads with other parts.
+    """
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
     )
@@ -348,7 +370,9 @@ def choose_by_parts(
     bounds: Bounds,
     choose: Choose,
 ) -> Chosen:
-    """Choose the placement of each independent part, and combine the placements."""
+    """Choose the placement of each independent part of the batch separately, and combine the
+    placements.
+    """
     picks: Picks = {}
     on_edge, in_cloud = edge.nothing(), cloud.problem.nothing()
     made = []
@@ -379,7 +403,9 @@ Amounts = Mapping[tuple[str, str], int]
 
 
 def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
-    """Return goal values by goal name: placed pods by turn, and QoS by priority level."""
+    """Return the value of each goal by name: numbers of placed pods by scheduling turn, and QoS by
+    priority level.
+    """
     found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
     found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
     return found
@@ -388,7 +414,7 @@ def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amount
 def list_shortfalls(
     reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
 ) -> Iterator[Certificate]:
-    """Enumerate optimality certificates for gaps between goal values and upper bounds.
+    """Enumerate optimality certificates for the goals whose value is below the upper bound.
 
     certificates: unproven goals of `best`. Several certificates of one goal belong to independent
     parts, and are summed.

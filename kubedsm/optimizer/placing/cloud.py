@@ -1,4 +1,5 @@
-"""Cloud placement: least allocation, exact search for the remaining pods, and node sampling.
+"""Placement of pods in the cloud tier: LeastAllocated, exact search for the remaining pods, and
+sampling of nodes.
 
 The paper assumes one cloud node of unlimited capacity; here cloud nodes have finite capacity.
 A large cloud is sampled like kube-scheduler's percentageOfNodesToScore, but per batch.
@@ -30,7 +31,7 @@ WHOLE_CLOUD = 100
 
 @attrs.frozen(slots=True)
 class LookedAt:
-    """Window of sampled cloud nodes, in round-robin order."""
+    """Window of cloud nodes sampled for a placement decision, in round-robin order."""
 
     first: int
     number: int
@@ -38,7 +39,7 @@ class LookedAt:
 
     @property
     def following(self) -> int:
-        """Round-robin start position of the next sampling window."""
+        """Round-robin position from which the next placement decision samples cloud nodes."""
         return (self.first + self.number) % self.of
 
     def __str__(self) -> str:
@@ -51,7 +52,7 @@ class LookedAt:
         return index.at(np.roll(index.of_tier(Tier.CLOUD), -self.first)[: self.number])
 
     def others(self, index: NodeIndex) -> Mask:
-        """Return the cloud nodes outside the sampling window."""
+        """Return the mask of cloud nodes outside the sampling window."""
         return index.at(index.of_tier(Tier.CLOUD)) & ~self.nodes(index)
 
 
@@ -64,7 +65,8 @@ class Sampling:
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
-        """Return the smallest window of cloud nodes with sufficient feasible nodes for each kind.
+        """Return the smallest window of cloud nodes that contains enough feasible nodes for each
+        kind of pods.
 
         None represents the whole cloud. taking: feasible nodes of each kind, as masks. Kinds
         without any feasible cloud node are ignored.
@@ -115,7 +117,8 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 
 
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
-    """Return a least-allocated placement (nodes x kinds) of up to the given pod counts.
+    """Return pod counts (nodes x kinds) after placing up to the given numbers of pods on the least
+    allocated cloud nodes.
 
     Pods are placed by priority, then by decreasing size. Nodes compare by least preference penalty,
     least charge, least allocation, fewest arrivals, and position. Neither penalties nor charges
@@ -129,7 +132,9 @@ def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
 
 
 def _relax_packing(problem: PlacementProblem) -> Iterator[PlacementProblem]:
-    """Enumerate relaxed placement problems: without charges, then also without penalties."""
+    """Enumerate relaxed placement problems: without replica-spread charges, then also without
+    preference penalties.
+    """
     if problem.ladders:
         problem = attrs.evolve(problem, ladders=None)
         yield problem
@@ -149,7 +154,9 @@ def _spread_out(problem: PlacementProblem, counts: Ints) -> Ints:
 def _spread_kind(
     problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints, loads: Ints
 ) -> None:
-    """Place pods of one kind by least allocation; update capacity, arrivals and loads."""
+    """Place `number` pods of one kind on the least allocated nodes; update capacity, arrivals and
+    pod counts in place.
+    """
     requests: list[int] = problem.requests[kind].tolist()
     # Only the chosen node changes: the heap stays valid.
     best = _first_choices(problem, kind, number, room, came)
@@ -175,7 +182,7 @@ def _spread_kind(
 def _first_choices(
     problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints
 ) -> list[tuple[int, ...]]:
-    """Return the sort keys of the best nodes for the next pod, up to `number` nodes."""
+    """Return the sort keys of up to `number` best nodes for the next pod of the kind."""
     requests = problem.requests[kind]
     fits = problem.most[:, kind] > 0
     for resource in np.flatnonzero(requests).tolist():
@@ -189,12 +196,16 @@ def _first_choices(
 
 
 def _sums_over(parts: Iterable[Ints]) -> Ints:
-    """Return the outer sum of vectors: one axis for each vector."""
+    """Return the array of all sums of one element from each vector, with one axis for each
+    vector.
+    """
     return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
 def cap_placement(loads: Ints, counts: Ints) -> Ints:
-    """Return the placement reduced to the pod counts of each kind, from the last nodes first."""
+    """Reduce a placement (pod counts, nodes x kinds) to at most `counts` pods of each kind,
+    removing pods from the last nodes first.
+    """
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
     return kept
@@ -202,7 +213,7 @@ def cap_placement(loads: Ints, counts: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class CloudRoom:
-    """Cloud capacity for the pods of a batch that are not placed on the edge."""
+    """Cloud capacity for those pods of a batch that are not placed on the edge."""
 
     problem: PlacementProblem
     #: placement of the whole batch, possibly incomplete
@@ -218,12 +229,14 @@ class CloudRoom:
 
     @classmethod
     def roomy(cls, problem: PlacementProblem) -> "CloudRoom | None":
-        """Return the cloud capacity if it is sufficient for the whole batch; None otherwise."""
+        """Return the cloud capacity if the cloud can take the whole batch; None otherwise."""
         room = cls(problem, place_least_allocated(problem, problem.counts), None)
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """Return the cloud capacity for the given kinds (indices) only."""
+        """Return the cloud capacity for a part of the batch: the kinds of pods with the given
+        indices.
+        """
         problem = self.problem.only(kinds)
         if self.endless is None:
             return CloudRoom.of(problem, bounds)
@@ -231,7 +244,8 @@ class CloudRoom:
 
     @property
     def endless(self) -> Ints | None:
-        """Number of cloud pods of each kind, if capacity is sufficient for all feasible pods.
+        """Number of pods of each kind that the cloud accepts, if all pods with a feasible cloud
+        node fit at the same time.
 
         None if the capacity of the cloud limits the placement.
         """
@@ -241,11 +255,12 @@ class CloudRoom:
 
     @property
     def exact(self) -> bool:
-        """True if `capacity` is exact, False if it is only a lower bound."""
+        """True if the result of `capacity` is exact, False if it is only a lower bound."""
         return self.table is not None or self.endless is not None
 
     def capacity(self, limits: Ints) -> Ints:
-        """Return the weighted number of remaining pods in the cloud, for each edge count vector.
+        """Return, for each vector of pod counts on the edge, the weighted number of remaining pods
+        that the cloud can place.
 
         limits: greatest edge count of each kind; the result has shape limits + 1.
         """
@@ -266,24 +281,32 @@ class CloudRoom:
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
 
     def least_penalties(self, limits: Ints) -> Ints:
-        """Return a lower bound on preference penalties in the cloud, for each edge count vector."""
+        """Return, for each vector of pod counts on the edge, a lower bound on the preference
+        penalties of the pods in the cloud.
+        """
         least = self.problem.least_penalties
         on_edge = tuple((limits + 1).tolist())
         return int(least @ self.problem.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
-        """Return a lower bound on replica charges in the cloud, for each edge count vector."""
+        """Return, for each vector of pod counts on the edge, a lower bound on the replica-spread
+        charges of the pods in the cloud.
+        """
         return _sums_over(
             self._least_charges_of(kind)[int(self.problem.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
     def least_charged(self, counts: Ints) -> int:
-        """Return a lower bound on the replica charges of cloud pods, given counts by kind."""
+        """Return a lower bound on the replica-spread charges in the cloud, given the number of pods
+        of each kind there.
+        """
         return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
     def _least_charges_of(self, kind: int) -> Ints:
-        """Return the least charges of 0, 1, ... cloud pods of a kind, irrespective of capacity."""
+        """Return the least replica-spread charges of 0, 1, ... pods of a kind in the cloud,
+        ignoring capacity.
+        """
         count = int(self.problem.counts[kind])
         nodes = np.flatnonzero(self.problem.feasible[:, kind])
         if self.problem.ladders is None or not len(nodes):
@@ -291,7 +314,9 @@ class CloudRoom:
         return self.problem.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """Return a cloud placement (nodes x kinds) of as many of the pods as capacity permits."""
+        """Return pod counts (cloud nodes x kinds) that place as many of the given pods as capacity
+        permits.
+        """
         everything = bool((counts == self.problem.counts).all())
         spread = self.whole if everything else place_least_allocated(self.problem, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -310,17 +335,23 @@ class CloudRoom:
 
     @staticmethod
     def _weigh_vectors(table: MatchTable) -> Ints:
-        """Return the weighted pod count of each feasible cloud vector; -1 for the others."""
+        """Return the weighted number of pods of each vector of pod counts in the table; -1 for
+        vectors that do not fit.
+        """
         costs = table.costs()
         sums = vector_sums(costs.shape, table.problem.weights)
         return np.where(costs < UNREACHABLE, sums, -1)
 
 
 class CloudHold:
-    """Cached feasibility test: whether the cloud has capacity for pods leaving the edge."""
+    """Cached test of whether the cloud has capacity for given numbers of pods that leave the
+    edge.
+    """
 
     def __init__(self, packing: PlacementProblem, bounds: Bounds) -> None:
-        """Prepare the test; packing: cloud nodes, and the maximum departures of each kind."""
+        """Prepare the test; packing: placement problem of the cloud nodes, with the maximum number
+        of leaving pods of each kind.
+        """
         self.packing = packing
         self._bounds = bounds
         self._known: dict[bytes, Ints | None] = {}
@@ -332,18 +363,22 @@ class CloudHold:
 
     @property
     def certain(self) -> bool:
-        """False if any feasibility test exceeded the exact-search limit."""
+        """False if any capacity test exceeded the exact-search limit, so its negative result is
+        unproven.
+        """
         return self._exact and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:
-        """Determine whether any cloud node has capacity for one pod of the kind."""
+        """Return True if any cloud node has capacity for one pod of the kind."""
         packing = self.packing
         requests = packing.requests[kind]
         fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Determine whether the cloud can hold the given number of pods of each kind."""
+        """Return True if the cloud has capacity for the given number of pods of each kind at the
+        same time.
+        """
         if any((counts <= known).all() for known in self._enough):
             return True
         if any((counts >= known).all() for known in self._too_many):
@@ -353,7 +388,9 @@ class CloudHold:
         return held
 
     def after_leaving(self, room: Ints) -> "CloudHold":
-        """Return the feasibility test with additional capacity (nodes x resources) released."""
+        """Return the same test with additional cloud capacity (nodes x resources), released by pods
+        leaving the cloud.
+        """
         key = room.tobytes()
         if key not in self._vacated:
             free = self.packing.free + room
@@ -361,7 +398,9 @@ class CloudHold:
         return self._vacated[key]
 
     def loads(self, counts: Ints) -> Ints | None:
-        """Return a complete cloud placement of the pod counts; None without sufficient capacity."""
+        """Return pod counts (cloud nodes x kinds) that place all the given pods; None without
+        sufficient capacity.
+        """
         if not counts.any():
             return self.packing.nothing()
         key = counts.tobytes()

@@ -1,4 +1,5 @@
-"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the search limit.
+"""Decision between edge and cloud for a batch of pods: Algorithm 3 (`makeDecision`) without
+migration.
 
 QoS depends on the number of edge pods of each workload, and capacity on the number of each kind.
 Therefore the selection is among count vectors. `match` provides the feasible vectors with their
@@ -45,7 +46,7 @@ from kubedsm.plugins.plugin import Rejection
 
 
 class Binding(NamedTuple):
-    """Decided binding of a pod to a node of a tier."""
+    """Decided binding of a pending pod: pod, node, and tier of the node."""
 
     pod: Pod
     node: NodeName
@@ -94,13 +95,15 @@ class Decision:
 
     @property
     def proven(self) -> bool:
-        """True if the decision is proven optimal in every goal."""
+        """True if the placement decision is proven optimal in every goal."""
         return self.proof.whole
 
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Target nodes of a batch on the edge and in the cloud; all other pods are unschedulable."""
+    """Chosen nodes of a batch's pods on the edge and in the cloud; all other pods of the batch are
+    unschedulable.
+    """
 
     edge: Targets
     cloud: Targets
@@ -114,7 +117,7 @@ class Choice:
 
     @property
     def proven(self) -> bool:
-        """True if placed pods, QoS and preference penalties are proven optimal."""
+        """True if the numbers of placed pods, QoS and preference penalties are proven optimal."""
         return self.proof.placed and self.proof.qos and self.proof.preferences
 
 
@@ -167,7 +170,9 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Choose the placement as pod counts: by exact tables, independent parts, or the fallback."""
+    """Choose how many pods of each kind go to each node: by exact tables, by independent parts, or
+    else by heuristics and solver.
+    """
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
@@ -195,7 +200,8 @@ def _spread_out(
     proof: Proof,
     deadline: Deadline,
 ) -> Proof:
-    """Improve the replica spread of both tiers by local search; return the updated proof.
+    """Separate replicas of workloads on the nodes of both tiers by local search; return the updated
+    optimality proof.
 
     ladders: lower bound on the charges of each tier, if the placement is proven optimal.
     """
@@ -228,7 +234,9 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 def split_by_pick(
     problem: PlacementProblem, picks: Picks
 ) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Divide the pods of each kind into the pods picked for the edge and the remaining pods."""
+    """Divide the pods of each kind into pods for the edge, as picked by workload, and remaining
+    pods.
+    """
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

@@ -25,7 +25,8 @@ from kubedsm.plugins.plugins import fitting_nodes
 
 
 def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
-    """Return the scheduling rank of each pod; None if all ranks are identical.
+    """Return the scheduling rank (priority, workload level, overdue count) of each pod; None if all
+    ranks are identical.
 
     A pod pending for longer than `patience` seconds precedes newer pods of its priority, and again
     after each doubling of this time.
@@ -43,7 +44,9 @@ def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid,
 
 
 def _count_overdue(pod: Pod, now: float, patience: float) -> int:
-    """Return the number of doublings of the patience since pod creation; 0 if unknown."""
+    """Return how often the patience, doubled each time, has passed since the pod was created; 0 if
+    unknown.
+    """
     if not pod.created or now - pod.created <= patience:
         return 0
     return 1 + int(math.log2((now - pod.created) / patience))
@@ -54,7 +57,8 @@ _CLASSES = 8
 
 
 def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
-    """Determine whether pending pods can be placed now, without competition from later pods.
+    """Return True if the pending pods can be placed now, because pods arriving later would not
+    compete for the same capacity.
 
     All pods find sufficient capacity on the edge, for up to `batch` pods; or the edge cannot hold
     the pods, and the cloud has sufficient capacity. Replicas of a single workload are
@@ -80,7 +84,7 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
 
 
 def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
-    """Return the number of identical pods that fit on the nodes without any other pods."""
+    """Return how many pods with identical requests fit on the nodes if no other pods arrive."""
     requests = {name: amount for name, amount in pod_class.requests.items() if amount}
     fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
     free = fitting.free(tuple(requests))
@@ -149,7 +153,7 @@ def immediate_schedule(
 
 
 def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
-    """Decide on pods without constraints between pods."""
+    """Decide on a batch of pods without affinity, spread or other rules between pods."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
     bindings, looked_at = batch.bindings(choice), choice.looked_at
     fragmentation, proof = choice.fragmentation, choice.proof
@@ -175,7 +179,7 @@ def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
 
 
 def _first_of_each_namespace(pods: Iterable[Pod], most: int) -> list[Pod]:
-    """Return up to `most` pods by priority, then round-robin over namespaces."""
+    """Return up to `most` pods for a batch: by priority, then in rotation over namespaces."""
     served: Counter[tuple[int, str]] = Counter()
     rounds: list[tuple[int, int, Pod]] = []
     for pod in sorted(pods, key=serving_order):

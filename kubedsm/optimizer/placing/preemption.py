@@ -44,7 +44,7 @@ class Budget:
 
 @attrs.frozen(slots=True)
 class Preemption:
-    """Preemption of one node: the victims whose eviction makes the pod schedulable."""
+    """Preemption on one node: the pods to evict (victims) for an unschedulable pod."""
 
     node: NodeName
     #: the least important first
@@ -82,7 +82,9 @@ class PreemptionSearch:
 
     @cached_property
     def _feasibility(self) -> Feasibility | None:
-        """Constraints between pods of the whole cluster; None without such constraints."""
+        """Filter results under rules between pods of the whole cluster; None if there are no such
+        rules.
+        """
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
         concerned = any(pod.pod_class.rules.speaks_of_others for pod in pods)
         return Feasibility.of(self.snapshot) if concerned else None
@@ -95,7 +97,9 @@ class PreemptionSearch:
         return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """Return a node accepting the pod without evictions, after terminating pods are deleted."""
+        """Return a node that will accept the pod without evictions once its terminating pods are
+        deleted; None if there is none.
+        """
         for node in self._possible_nodes():
             if not self._has_room(node, ()):
                 continue
@@ -105,13 +109,13 @@ class PreemptionSearch:
         return None
 
     def helps(self) -> bool:
-        """Determine whether evictions would make the pod schedulable on any node."""
+        """Return True if evictions would make the pod schedulable on any node."""
         return self.pod.pod_class.preempts and any(
             self.on(node.name) is not None for node in self._possible_nodes()
         )
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
-        """Return the best preemption of any node; None if impossible or unnecessary."""
+        """Return the best preemption over all nodes; None if impossible or unnecessary."""
         if not self.pod.pod_class.preempts or self.room_to_come() is not None:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
@@ -125,7 +129,9 @@ class PreemptionSearch:
         return min(candidates, key=self._cost_key, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """Return the preemption on the given node, possibly without victims; None if impossible."""
+        """Return the preemption on the given node: the pods to evict, possibly none; None if
+        impossible.
+        """
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None
@@ -149,7 +155,9 @@ class PreemptionSearch:
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
     def _possible_nodes(self) -> Iterator[Node]:
-        """Enumerate candidate nodes that would accept the pod if empty, most preferred first."""
+        """Enumerate the nodes that would accept the pod if they were empty, most preferred
+        first.
+        """
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
@@ -159,7 +167,7 @@ class PreemptionSearch:
                 yield node
 
     def _is_open(self, node: Node) -> bool:
-        """Determine whether the node accepts the pod, irrespective of capacity and other pods."""
+        """Return True if the node accepts the pod, ignoring capacity and other pods."""
         index = self.snapshot.index
         return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
 
@@ -179,14 +187,16 @@ class PreemptionSearch:
                 yield pod
 
     def _has_room(self, node: Node, potential: Iterable[Pod]) -> bool:
-        """Determine whether evictions could release sufficient capacity, a quick test."""
+        """Quick test: return True if evictions on the node could release sufficient capacity."""
         free = self.snapshot.free[node.name]
         for pod in (*self._leaving_pods(node.name), *potential):
             free += pod.requests
         return not shortages(self.pod.requests, free)
 
     def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """Return the constraints without the given pods, restricted to the node if sufficient."""
+        """Return the Filter results without the given pods, for the one node alone where this
+        suffices.
+        """
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
@@ -204,7 +214,9 @@ class PreemptionSearch:
         )
 
     def _protected_uids(self, pods: Iterable[Pod]) -> set[Uid]:
-        """Return the pods whose eviction exceeds a disruption budget, most important pods first."""
+        """Return the pods whose eviction would violate a PodDisruptionBudget; evictions in the
+        given order use up the budgets.
+        """
         left = [budget.allowed for budget in self.budgets]
         protected = set()
         for pod in pods:
@@ -233,7 +245,9 @@ class PreemptionSearch:
 def makes_room(
     snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
 ) -> bool:
-    """Determine whether the preemption still releases sufficient capacity, ignoring constraints."""
+    """Return True if evicting the victims still releases sufficient capacity for the pod, ignoring
+    rules between pods.
+    """
     gone = {victim.uid for victim in found.victims}
     here = {uid for uid, node in snapshot.placed.items() if node == found.node}
     if found.node not in snapshot.nodes or not gone <= here:

@@ -1,4 +1,5 @@
-"""Replica spreading: charge ladders for `match`, assignment of replicas to nodes, and lower bounds.
+"""Replica spreading: keeps replicas of a workload on different nodes and zones, by charges in
+`match` and by assigning pods to nodes.
 
 Each arriving pod costs the number of replicas of its workload on the node, and in the zone.
 Sorted, these costs of the pods of one kind are a ladder. `DealtTier` assigns replicas to the
@@ -34,7 +35,8 @@ _FAR = 2**40
 
 @attrs.frozen(eq=False)
 class Transport:
-    """Transportation problem of replica groups and nodes: min-cost flow by cycle cancelling.
+    """Assignment of pods (groups of replicas) to places on nodes as a transportation problem:
+    min-cost flow by cycle cancelling.
 
     First each group in turn fills the nodes with the fewest replicas of its workload. Then
     exchanges along negative cycles reduce the cost until no negative cycle remains. The result is
@@ -51,18 +53,22 @@ class Transport:
 
     @cached_property
     def _zoned(self) -> Ints:
-        """Zone membership of places, shape (places, zones); zeros with a single zone."""
+        """Zone of each place as an array of zeros and ones, shape (places, zones); all zeros with a
+        single zone.
+        """
         zones = np.unique(self.zones)
         zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
         return zoned
 
     def _count_in_zones(self, shares: Ints) -> Ints:
-        """Return the number of pods of each group in the zone of each place."""
+        """Return the number of each group's pods in the zone of each place."""
         in_zones: Ints = shares @ self._zoned @ self._zoned.T
         return in_zones
 
     def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
-        """Return the assignment (groups x places) that fills all slots with least spread cost."""
+        """Return the numbers of pods (groups x places) that fill all slots at the least spread
+        cost.
+        """
         shares = self._fill_greedily(sizes, slots)
         cost = self._total_cost(shares)
         while cost and (circled := self._cancel_cycle(shares)) is not None:
@@ -91,7 +97,7 @@ class Transport:
         return shares
 
     def _marginal_costs(self, shares: Ints, group: int) -> Ints:
-        """Return the marginal cost of another pod of the group in each place."""
+        """Return the spread cost added by another pod of the group in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
         company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
@@ -105,7 +111,9 @@ class Transport:
         return int(joined + pairs)
 
     def _cancel_cycle(self, shares: Ints) -> Ints | None:
-        """Return the assignment after cancelling one negative cycle; None if none exists."""
+        """Return the assignment improved along one negative-cost cycle; None if no such cycle
+        exists, so the assignment is optimal.
+        """
         shape = len(self.zones), len(self.zones)
         cheapest = np.full(shape, _FAR, dtype=np.int64)
         who = np.zeros(shape, dtype=np.int64)
@@ -129,7 +137,9 @@ class Transport:
 
 
 def _find_negative_cycle(costs: Ints) -> list[int] | None:
-    """Return places along a negative cycle of the cost matrix (Bellman-Ford), or None."""
+    """Return places along a cycle of negative total cost in the matrix of exchange costs
+    (Bellman-Ford); None without any.
+    """
     number = len(costs)
     reached = np.zeros(number, dtype=np.int64)
     # From where each was reached; beyond the last place is the beginning.
@@ -155,7 +165,9 @@ def _find_negative_cycle(costs: Ints) -> list[int] | None:
 
 @attrs.frozen(eq=False)
 class Crowds:
-    """Existing replicas of a kind's workloads by node and zone, before the batch is placed."""
+    """Existing replicas of workloads before a batch is placed; nodes with equal replica counts on
+    node and in zone form one crowd.
+    """
 
     #: column of each spread workload
     columns: Mapping[Workload, int]
@@ -170,7 +182,9 @@ class Crowds:
     def of(
         cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
     ) -> Self:
-        """Count existing replicas; open_to: feasible nodes of the kind."""
+        """Count the existing replicas of the workloads by node and zone; open_to: feasible nodes of
+        the kind of pods.
+        """
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _find_crowds(columns, nodes, spread)
         seen = np.unique(group[open_to])
@@ -178,15 +192,19 @@ class Crowds:
         return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
 
     def everywhere(self, workload: Workload) -> int:
-        """Return the least spread cost of another pod of the workload on any feasible node."""
+        """Return the least spread cost of one more pod of the workload, over all feasible nodes."""
         return int(self.floor[self.columns[workload]])
 
     def times(self, positions: Positions) -> Ints:
-        """Return the number of nodes with each combination of existing replicas."""
+        """Return, for each crowd (combination of existing replica counts), the number of the given
+        nodes.
+        """
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
-        """Return a lower bound on the spread cost of `number` more pods, ignoring capacity."""
+        """Return a lower bound on the spread cost of `number` more pods of the workload, ignoring
+        capacity.
+        """
         column = self.columns[workload]
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
@@ -195,7 +213,9 @@ class Crowds:
 
 @attrs.frozen(eq=False)
 class ReplicaLadders:
-    """Replica-spread charges of a batch: charge ladders of each kind on nodes of both tiers."""
+    """Replica-spread charges (rising with each additional pod: charge ladders) of each kind of pods
+    on the nodes of both tiers.
+    """
 
     #: of all nodes of an index
     ladders: Ladders
@@ -226,12 +246,14 @@ class ReplicaLadders:
         return cls(Ladders(which, listed), tuple(crowds), spread)
 
     def on(self, nodes: NodeRows) -> Ladders:
-        """Return the charge ladders restricted to the nodes."""
+        """Return the replica-spread charge ladders restricted to the given nodes."""
         return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
 def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
-    """Return the charge ladder of each crowd; pods with own spread constraints cost nothing."""
+    """Return the charge of each additional pod on the nodes of each crowd; pods with own spread
+    constraints cost nothing.
+    """
     counts = np.array(sizes, dtype=np.int64)
     nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
     steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
@@ -245,7 +267,9 @@ def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int
 def _find_crowds(
     workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
 ) -> tuple[Ints, Ints]:
-    """Return distinct replica counts (crowds x workloads), and the crowd index of each node."""
+    """Group nodes by equal replica counts; return the counts (crowds x workloads), and the crowd
+    index of each node.
+    """
     zone, at = nodes.zone, nodes.positions
     none: Counter[Any] = Counter()
     on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
@@ -262,7 +286,9 @@ def _find_crowds(
 
 
 def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
-    """Return the counters as matrix columns, with a row for each known key."""
+    """Convert counters to the columns of a matrix, with the row of each key given by `rows`; other
+    keys are ignored.
+    """
     filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
     for column, counts in enumerate(columns):
         for each, number in counts.items():
@@ -278,7 +304,9 @@ _Group = tuple[int, Workload | None]
 
 @attrs.define(eq=False)
 class DealtTier:
-    """Assignment of pods to the nodes of one tier, improved by local search."""
+    """Assignment of a batch's pods to the nodes of one tier, whose replica spread is improved by
+    local search.
+    """
 
     problem: PlacementProblem
     #: N x S
@@ -305,7 +333,9 @@ class DealtTier:
         chosen: Sequence[Sequence[Pod]],
         spread: ReplicaSpread,
     ) -> "DealtTier":
-        """Assign the chosen pods of each kind to nodes, and count them in the replica spread."""
+        """Assign the chosen pods of each kind to nodes as the loads require, and add the pods to
+        the replica counts.
+        """
         tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
@@ -322,7 +352,7 @@ class DealtTier:
 
     @property
     def sizes(self) -> Iterator[tuple[int, Workload, int]]:
-        """Kind, workload and number of pods for each group with spread replicas."""
+        """Kind, workload and number of pods of each group whose replicas are to be spread."""
         for (kind, workload), members in self.members.items():
             if workload is not None:
                 yield kind, workload, len(members)
@@ -360,7 +390,7 @@ class DealtTier:
         return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
 
     def _company_of(self, workload: Workload | None) -> Ints:
-        """Return the spread cost of another pod of the workload on each node."""
+        """Return the spread cost of one more pod of the workload on each node of the tier."""
         rows = self.problem.rows
         if workload is None:
             return np.zeros(len(rows.positions), dtype=np.int64)
@@ -389,7 +419,9 @@ class DealtTier:
         return moves
 
     def _even_out(self, group: _Group, room: Ints) -> int:
-        """Reassign pods of one group to nodes with fewer replicas and no greater penalty."""
+        """Reassign pods of one group to nodes with fewer replicas and no greater preference
+        penalty; return their number.
+        """
         (kind, workload), problem, places = group, self.problem, self.places[group]
         if workload is None or not self._is_crowded(workload, places):
             return 0
@@ -418,7 +450,9 @@ class DealtTier:
         return moves
 
     def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
-        """Determine from zone counts whether any pod of the workload could join fewer replicas."""
+        """Return False if zone counts show that no pod of the workload could join fewer replicas
+        elsewhere.
+        """
         spread, in_zone = self.spread, self.spread.in_zone[workload]
         least = min(in_zone[zone] for zone in self.zones)
         for name in map(self._name_of, nodes):
@@ -431,7 +465,8 @@ class DealtTier:
 def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Determine whether the replica spread is optimal, and whether the ladders alone prove this.
+    """Return two flags: the replica spread of the batch is optimal, and the charge ladders alone
+    prove this.
 
     bounds: lower bound on the spread cost of each tier from its ladders.
     """
@@ -448,7 +483,9 @@ def is_optimally_spread(
 
 
 def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
-    """Return the spread cost of a tier if each workload had all capacity: a lower bound."""
+    """Return a lower bound on the spread cost of a tier, as if each workload had all capacity to
+    itself.
+    """
     positions, feasible = tier.problem.rows.positions, tier.problem.feasible
     times = [
         crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
@@ -460,7 +497,9 @@ def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
 
 
 def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
-    """Enumerate the replica count of each workload of the batch, with the number of zones."""
+    """Yield the number of replicas of each workload of the batch, with the number of zones
+    available.
+    """
     found: list[tuple[set[Zone], Counter[Workload]]] = []
     for tier in tiers:
         numbers: Counter[Workload] = Counter()
@@ -475,6 +514,8 @@ def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
 
 
 def _even_pairs(number: int, domains: int) -> int:
-    """Return the least number of replica pairs for `number` replicas in the domains."""
+    """Return the least number of replica pairs sharing a domain, for `number` replicas in `domains`
+    domains.
+    """
     each, more = divmod(number, domains)
     return more * pairs(each + 1) + (domains - more) * pairs(each)

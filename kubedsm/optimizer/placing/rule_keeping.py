@@ -1,4 +1,4 @@
-"""Repair of placements under constraints between pods: ports, affinity, spread, volumes.
+"""Repair of planned placements that violate rules between pods: ports, affinity, spread, volumes.
 
 Pods are placed sequentially, each under the constraints with preceding pods. A rejected pod waits
 if other pods may open its node, and otherwise goes to the best other node, or stays unplaced.
@@ -31,7 +31,9 @@ _DOMAINS = 8
 
 @attrs.frozen(slots=True)
 class _Start:
-    """Restart of a batch: planned nodes, and an affinity group assigned to a topology domain."""
+    """Start of another placement attempt for a batch: planned nodes, and an affinity group assigned
+    to a topology domain.
+    """
 
     #: intended nodes
     wanted: Mapping[Uid, NodeName]
@@ -47,14 +49,17 @@ def restart_batch(
     most: Container[Uid],
     begin: Callable[[], Settling],
 ) -> Settling:
-    """Return the best of the batch and its restarts, by number of placed pods in turn order.
+    """Place the batch again in different ways; return the attempt with the most placed pods by
+    scheduling turn.
 
     wanted: planned nodes. most: upper bound on placed pods.
     begin: constructor of an empty batch where subsequent pods may violate preceding constraints.
     """
 
     def count_served(placed: Container[Uid]) -> list[int]:
-        """Return the number of placed pods by turn, greatest turn first; greater is better."""
+        """Return the numbers of placed pods by scheduling turn, greatest turn first, for comparing
+        attempts.
+        """
         number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 
@@ -73,7 +78,9 @@ def restart_batch(
 def _restart_rounds(
     start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
 ) -> Iterator[Settling]:
-    """Enumerate restarted placements, each beginning with the previously unschedulable pods."""
+    """Yield placement attempts for the batch, each starting with the pods that were unschedulable
+    in the previous attempt.
+    """
     first: set[Uid] = set()
     for _ in range(_ROUNDS):
         tried = begin()
@@ -96,7 +103,9 @@ def _restart_rounds(
 
 
 def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
-    """Return planned nodes with identical pods exchanged: oldest pods take the first nodes."""
+    """Return the planned nodes of pods, exchanged among identical pods: the oldest pods get the
+    nodes filled first.
+    """
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
         alike[batch.open.like(pod)].append(pod)
@@ -109,7 +118,9 @@ def _list_starts(
     wanted: Mapping[Uid, NodeName],
     begin: Callable[[], Settling],
 ) -> Iterator[_Start]:
-    """Enumerate restarts: as planned, without plan, and with affinity groups in each domain."""
+    """Yield starts of placement attempts: as planned, without plan, and with affinity groups
+    assigned to each topology domain.
+    """
     yield _Start(wanted)
     yield _Start({})
     out = [pod for pod in ordered if pod.uid not in batch.placed]
@@ -129,7 +140,9 @@ def _list_starts(
 
 
 def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return the feasible domains of a topology key, by decreasing free CPU; edge CPU first."""
+    """Return the feasible domains of a topology key as node masks, by decreasing free CPU, ties by
+    free CPU on edge nodes.
+    """
     column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
     openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
     open_to = np.any(openable, axis=0)
@@ -141,7 +154,7 @@ def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
 
 @attrs.frozen(slots=True)
 class Kept:
-    """Placements permitted by constraints between pods, and the rejections of unplaced pods."""
+    """Placement of a batch that rules between pods permit, with the rejections of unplaced pods."""
 
     #: placements in an order that the constraints allow
     placed: tuple[Placed, ...]
@@ -166,7 +179,8 @@ def keep_rules(
     spread: ReplicaSpread | None = None,
     restart: bool = True,
 ) -> Kept:
-    """Repair planned placements under the constraints between pods.
+    """Repair a planned placement so that rules between pods hold: place pods on planned or
+    alternative nodes, or not at all.
 
     proven: no placement has more pods.
     restart: retry in other orders if kube-scheduler might place the unplaced pods.
@@ -227,7 +241,9 @@ def keep_rules(
 def _settle_levels(
     batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
-    """Place pods level by level under the constraints; raise OutOfTimeError after the deadline."""
+    """Place the pods, one priority level after another, under rules between pods; raise
+    OutOfTimeError after the deadline.
+    """
     for level in levels:
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)

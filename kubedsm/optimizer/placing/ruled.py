@@ -1,4 +1,5 @@
-"""Decision on a batch with constraints between pods, including an integer programme.
+"""Placement of a batch with rules between pods (affinity, spread, ports), by repair and by an
+integer programme.
 
 The first placement ignores constraints between pods of the batch, and is then repaired. If the
 repair changes the placement, the solver decides with constraints as rows. Every placement in which
@@ -51,7 +52,8 @@ _Kinds = list[int]
 
 @attrs.frozen(eq=False)
 class RuleRows:
-    """Constraints between pods as rows of an integer programme (kinds and nodes).
+    """Rules between pods (affinity, spread, ports) as constraint rows of an integer programme, by
+    kind of pods and node.
 
     Each kind is one pod equivalence class.
     """
@@ -70,7 +72,9 @@ class RuleRows:
 
     @classmethod
     def of(cls, feasibility: Feasibility, edge: PlacementProblem, cloud: PlacementProblem) -> Self:
-        """Construct the constraint rows from edge and cloud problems with the same kinds."""
+        """Construct the constraint rows from the placement problems of edge and cloud, which have
+        the same kinds of pods.
+        """
         problems = edge, cloud
         return cls(
             feasibility.scene,
@@ -82,18 +86,24 @@ class RuleRows:
 
     @property
     def lenient(self) -> bool:
-        """True if pods without a spread constraint may violate others' spread by arriving later."""
+        """True if pods without a spread constraint count for the spread of other pods, and may
+        violate it by arriving later.
+        """
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
     def add(self, rows: Rows, y: Ints) -> None:
-        """Add the constraints to the programme; y: pod-count variables, shape (nodes, kinds)."""
+        """Add the rules between pods to the programme; y: variables for pod counts, shape (nodes,
+        kinds).
+        """
         rules: Iterable[_Apart | _Even | _Together]
         rules = *self._list_apart(), *self._list_even(), *self._list_together()
         for rule in rules:
             rule.add(self, rows, y)
 
     def at_most(self, here: Positions) -> Ints:
-        """Return the maximum number of pods of each kind on the given nodes."""
+        """Return the maximum number of pods of each kind (interchangeable pods) on the given nodes
+        together.
+        """
         most: Ints = np.minimum(self.most[here].sum(axis=0), self.counts)
         return most
 
@@ -112,7 +122,9 @@ class RuleRows:
         ]
 
     def _list_holders(self, of: Callable[[EquivalenceClass], Iterable["_T"]]) -> dict["_T", _Kinds]:
-        """Return the kinds with each constraint, by the constraint."""
+        """Return, for each affinity term or other constraint, the kinds of pods that carry the
+        constraint.
+        """
         held: dict[_T, _Kinds] = {}
         for k, like in enumerate(self.likes):
             for what in of(like):
@@ -161,7 +173,9 @@ class RuleRows:
 
 @attrs.frozen(eq=False)
 class _Apart:
-    """Anti-affinity, host ports and disks: holders share no topology domain with covered pods."""
+    """Constraint rows for anti-affinity, ports and disks: pods with the rule share no topology
+    domain with pods it covers.
+    """
 
     #: N
     codes: Codes
@@ -190,7 +204,9 @@ class _Apart:
 
 @attrs.frozen(eq=False)
 class _Even:
-    """Topology spread: domains with constraint holders have a limited number of covered pods."""
+    """Constraint rows for topology spread: domains used by pods with the rule have a limited number
+    of pods it covers.
+    """
 
     max_skew: int
     domains: Domains
@@ -226,7 +242,9 @@ class _Even:
 
 @attrs.frozen(eq=False)
 class _Together:
-    """Pod affinity: holders share a topology domain with covered pods, or start a new group."""
+    """Constraint rows for pod affinity: pods with the rule share a topology domain with pods it
+    covers, or start a new group.
+    """
 
     terms: tuple[PodAffinityTerm, ...]
     holders: _Kinds
@@ -265,7 +283,8 @@ def _by_domain(codes: Codes) -> Iterator[Positions]:
 def sample_classes(
     problem: PlacementProblem, likes: Iterable[EquivalenceClass], scene: Scene, few: int
 ) -> Mask:
-    """Return sampled nodes, up to `few` of each node class, to reduce the integer programme.
+    """Return the mask of up to `few` nodes of each node class, to reduce the size of the integer
+    programme.
 
     Nodes of a class are equivalent for the batch: identical pods, capacity and topology domains.
     """
@@ -288,7 +307,7 @@ def sample_classes(
 
 
 def _count_before(sort: Ints) -> Ints:
-    """Return the number of preceding identical values for each array element."""
+    """Return, for each array element, the number of equal elements before it."""
     order = sort.argsort(kind="stable")
     first = np.searchsorted(sort[order], sort[order])
     number = np.empty_like(sort)
@@ -298,7 +317,9 @@ def _count_before(sort: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class Attempt:
-    """Candidate placement of a batch, with the part permitted by constraints between pods."""
+    """Attempt to place a batch: the nodes chosen, and the placement left after repair under rules
+    between pods.
+    """
 
     choice: Choice
     kept: Kept
@@ -307,7 +328,7 @@ class Attempt:
 
 
 def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> Ints:
-    """Return the loads (nodes x kinds) of edge and cloud for a choice."""
+    """Return the pod counts (nodes x kinds) of a placement choice, for edge and cloud."""
     rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
     loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
@@ -318,7 +339,9 @@ def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> 
 
 
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
-    """Return the values of all programme variables for the loads; None if infeasible."""
+    """Convert pod counts (nodes x kinds) to values of all variables of the programme; None if
+    infeasible.
+    """
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None
@@ -334,7 +357,9 @@ _MANY = 2_000
 
 
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
-    """Decide on a batch with constraints between pods; set_aside: pods larger than any node."""
+    """Decide on a batch with rules between pods; set_aside: unschedulable pods larger than any
+    node.
+    """
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
@@ -371,7 +396,8 @@ class _Ruled:
     feasibility: Feasibility
 
     def first_choice(self) -> tuple[Choice, bool]:
-        """Choose nodes without constraints between pods; also return if penalties were ignored.
+        """Choose nodes as if there were no rules between pods; return the choice, and True if
+        preference penalties were ignored.
 
         Preference penalties increase the number of kinds, so the exact-search limit is exceeded
         sooner.
@@ -389,13 +415,15 @@ class _Ruled:
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
     def group_kinds(self, **how: bool) -> tuple[Kind, ...]:
-        """Group the batch into kinds with constraints between pods (see `group_ruled_kinds`)."""
+        """Group the pods of the batch into kinds of pods interchangeable under rules between pods
+        (see `group_ruled_kinds`).
+        """
         batch = self.batch
         surroundings = batch.snapshot.surroundings
         return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
     def keep(self, choice: Choice, *, restart: bool) -> Kept:
-        """Repair a choice under the constraints between pods."""
+        """Repair a placement choice under rules between pods; return the permitted placement."""
         bindings = self.batch.bindings(choice)
         return keep_rules(
             self.feasibility,
@@ -411,7 +439,9 @@ class _Ruled:
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """Yield alternative placements: by the solver on sampled nodes, then by restarts."""
+        """Yield alternative placements of the batch: by the solver on sampled nodes, then by
+        repeated repair in other orders.
+        """
         batch_kinds = self.group_kinds(distinguish=True)
         rows = self.batch.edge + self.batch.cloud
         whole = PlacementProblem.of(batch_kinds, rows)
@@ -438,7 +468,8 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        """Enumerate solver placements on the given nodes, starting from a previous placement.
+        """Yield placements by the solver restricted to the given nodes, starting from a previous
+        placement.
 
         The first satisfies all constraints in the final state. If kube-scheduler is more lenient,
         the second satisfies the constraints of each pod at arrival only.
@@ -466,7 +497,9 @@ class _Ruled:
         also: Also,
         begun: Kept,
     ) -> Choice | None:
-        """Return the solver's choice, no worse than the start solution; None without a result."""
+        """Return the placement found by the solver, no worse than the start solution; None without
+        a result.
+        """
         batch = self.batch
         members = list_demands(edge, batch.shares, batch.qos_targets, batch.objective)
         made = build_programme(edge, cloud, members, batch.objective, also)
@@ -490,13 +523,17 @@ class _Ruled:
         return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
-        """Sort key of attempts: satisfied constraints before QoS, unless time is exceeded."""
+        """Sort key of placement attempts: number of placed pods, then satisfied rules between pods,
+        then QoS.
+        """
         placed, worth = self.batch.standing(self.bindings(attempt.kept))
         sound = attempt.kept.sound and attempt.choice.proof.qos
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
-        """Return the proof of optimality; bounding: choices with the greatest possible value."""
+        """Return the optimality proof of an attempt; bounding: choices whose objective value is an
+        upper bound.
+        """
         bindings = self.bindings(attempt.kept)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
@@ -509,7 +546,9 @@ class _Ruled:
         return proof
 
     def one_at_a_time(self) -> Kept:
-        """Return the placement by one-pod-at-a-time scheduling, the lower bound for decisions."""
+        """Return the placement by one-pod-at-a-time scheduling as in kube-scheduler; no decision is
+        worse.
+        """
         settling = place_one_at_a_time(self.batch, self.feasibility)
         out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
         return Kept(
@@ -520,7 +559,7 @@ class _Ruled:
         )
 
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
-        """Return the decision for a repaired placement."""
+        """Convert a repaired placement to the placement decision on the batch."""
         batch, bindings = self.batch, self.bindings(kept)
         unplaced = {**kept.rejections, **(batch.why_not(bindings, set_aside) if set_aside else {})}
         room = room_after(batch.snapshot.free, bindings)
@@ -528,5 +567,5 @@ class _Ruled:
         return batch.decision(bindings, unplaced, fragmentation, proof)
 
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
-        """Return bindings in an order that satisfies each pod's constraints at arrival."""
+        """Return the bindings in an order in which each pod's rules hold when the pod arrives."""
         return self.batch.bindings_at(kept.placed)

@@ -1,4 +1,5 @@
-"""Sequential placement under constraints between pods, with repair of violated constraints.
+"""Placement of pods one after another under rules between pods (affinity, spread), with repair of
+violated rules.
 
 kube-scheduler permits subsequent pods to violate spread constraints or affinity of preceding pods.
 Here the constraints of all pods of a batch are satisfied in the final state.
@@ -25,7 +26,8 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """Nodes permitted by the constraints of each equivalence class, ignoring capacity and spread.
+    """Nodes that rules between pods permit for each pod equivalence class, ignoring capacity and
+    spread.
 
     Constraints of a class are reevaluated only after placements that concern the class.
     """
@@ -65,7 +67,9 @@ class OpenNodes:
         return self._known
 
     def of(self, pod: Pod) -> Mask:
-        """Return the nodes permitted for the pod, as a shared mask that must not be modified."""
+        """Return the mask of nodes that rules between pods permit for the pod; shared, not to be
+        modified.
+        """
         like = self._likes[pod.uid]
         mask, seen = self._masks.get(like, (None, 0))
         steps = self._steps[seen:]
@@ -75,7 +79,9 @@ class OpenNodes:
         return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
-        """Return the preference penalty of each node position; None if permanently identical."""
+        """Return the pod's preference penalty at each given node position; None if no placement can
+        make the penalties differ.
+        """
         like = self._likes[pod.uid]
         if like not in self._indifferent:
             self._indifferent[like] = self._known.indifferent(pod, self._wishes)
@@ -92,7 +98,9 @@ class OpenNodes:
         self._steps.append((pod, node, False))
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
-        """Determine whether placing or removing the pod may change the nodes of another class."""
+        """Return True if placing or removing a pod of one class may change the nodes permitted for
+        another class.
+        """
         pair = comer, like
         if pair not in self._concerning:
             theirs, own = comer.rules, like.rules
@@ -110,7 +118,9 @@ class OpenNodes:
 
 
 def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
-    """Return the exclusive resources of a pod: host ports, volume claims and disks."""
+    """Return the resources that pods may be unable to share: host ports, volume claims and
+    disks.
+    """
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
@@ -128,7 +138,9 @@ UPSETS = "node(s) would leave a pod of the same batch against its rules"
 
 @attrs.define
 class Settling:
-    """Cluster state with the pods of a batch placed so far, used by `keep_rules`."""
+    """Cluster state with the pods of a batch placed so far, on which `keep_rules` places further
+    pods under rules between pods.
+    """
 
     nodes: NodeIndex
     #: available capacity with the placed pods
@@ -189,7 +201,9 @@ class Settling:
                 return
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
-        """Place the pods permitted on their planned nodes; return the remaining pods."""
+        """Place the pods on their planned nodes where rules between pods permit; return the pods
+        not placed.
+        """
         waiting, progress = list(planned), True
         while progress:
             progress = False
@@ -205,7 +219,7 @@ class Settling:
         return waiting
 
     def _is_allowed(self, pod: Pod, node: NodeName) -> bool:
-        """Determine whether the constraints permit the pod on the node.
+        """Return True if rules between pods and capacity permit the pod on the node.
 
         Constraints of previously placed pods are included if required.
         """
@@ -218,11 +232,15 @@ class Settling:
         )
 
     def _keeps_away(self, pod: Pod) -> bool:
-        """Determine whether the pod remains unplaced to protect the constraints of other pods."""
+        """Return True if the pod must stay off nodes where it would violate rules of pods already
+        placed.
+        """
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place the pods on any permitted node, repeatedly while placements open further nodes."""
+        """Place the pods on any permitted nodes, repeating while each placement may permit further
+        nodes (affinity).
+        """
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -234,7 +252,9 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Reassign cloud pods to free edge capacity for QoS, unless constraints depend on them."""
+        """Reassign pods from the cloud to free edge capacity if QoS gains and no placed pod's rules
+        select the pods.
+        """
         looks = {
             look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
         }
@@ -250,7 +270,9 @@ class Settling:
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod once, on its planned node or the best node: deadline fallback."""
+        """Place each pod once, in scheduling order, on its planned node or else the best node:
+        fallback after the deadline.
+        """
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
@@ -261,7 +283,7 @@ class Settling:
                 self._place_pod(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place pods sequentially, and retry unschedulable pods after each placement."""
+        """Place the pods one after another, retrying unschedulable pods after each placement."""
         waiting: list[Pod] = []
         for pod in pods:
             self._place_pod(pod, wanted)
@@ -276,7 +298,7 @@ class Settling:
             self.put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Return the rejection of an unschedulable pod by each node."""
+        """Return the rejection of the unschedulable pod by each node, given the pods placed."""
         found = self.open.feasibility.rejections(pod)
         rule = self.upset.get(pod.uid)
         if rule is not None:
@@ -285,7 +307,8 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or remove pods until all constraints are satisfied; return True if any was removed.
+        """Reassign or remove placed pods until no rule between pods is violated; return True if any
+        pod was removed.
 
         Pods of a lesser turn yield to pods whose constraints they violated. If none can yield, the
         pod with the violated constraint is removed.
@@ -312,11 +335,13 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """True if the constraints of all placed pods are satisfied."""
+        """True if no affinity or spread rule of a placed pod is violated."""
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
-        """Exclude the pod from the topology domain of its node, in favour of the other pod."""
+        """Forbid the pod the topology domain of its node, because the other pod's rules are
+        violated there.
+        """
         at = self.nodes.positions[self.placed[pod.uid][1]]
         near = self.nodes.every()
         for key in _topology_keys(broken.pod_class.rules):
@@ -328,7 +353,9 @@ class Settling:
             avoided.append(self.nodes.every())
 
     def _find_broken(self) -> Pod | None:
-        """Return the first pod whose constraints are violated by other pods."""
+        """Return the first placed pod whose affinity or spread rules are violated; None if all
+        hold.
+        """
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
@@ -348,7 +375,9 @@ class Settling:
         return None
 
     def _find_culprit(self, broken: Pod) -> Pod | None:
-        """Return the last pod of a lesser turn affected by the given pod's constraints."""
+        """Return the last placed pod of a lesser scheduling turn that the given pod's violated
+        rules select; None if there is none.
+        """
         looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
@@ -358,7 +387,9 @@ class Settling:
         return None
 
     def _put_in_order(self) -> bool:
-        """Place all pods again in a permitted order; return True if any pod remains unplaced."""
+        """Place all pods again, each permitted on arrival; return True if any pod remains
+        unplaced.
+        """
         waiting = list(self.placed.values())
         for pod, _ in waiting:
             self._take_out(pod)
@@ -398,7 +429,8 @@ class Settling:
             self.spread.put(pod.workload, node, by)
 
     def _best_node(self, pod: Pod) -> NodeName | None:
-        """Return the best permitted node for the pod.
+        """Return the best node that capacity and rules between pods permit for the pod; None
+        without any.
 
         Nodes compare by QoS gain of the tier, preference penalty, replicas, then the tightest edge
         node or the cloud node with most available capacity.
@@ -417,7 +449,9 @@ class Settling:
         return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
-        """Return the nodes accepting the pod next to the placed pods; None if there are none."""
+        """Return the mask of nodes that accept the pod in addition to the placed pods; None if
+        there are none.
+        """
         like = self.open.like(pod)
         if like in self.nowhere:
             return None
@@ -445,13 +479,13 @@ class Settling:
 
 
 def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
-    """Return the mask restricted to the nodes of least cost."""
+    """Return the node positions of least cost among the given positions."""
     least: Positions = nodes[costs == costs.min()]
     return least
 
 
 def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
-    """Enumerate the pod selectors of affinity and topology spread constraints."""
+    """Enumerate the pod selectors of a pod's affinity and topology spread rules."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:
@@ -459,7 +493,9 @@ def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """Return topology keys (node labels) whose constraints arriving pods may violate."""
+    """Return the topology keys (node labels) of affinity and spread rules, which pods arriving
+    later may violate.
+    """
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

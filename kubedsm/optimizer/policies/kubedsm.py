@@ -63,7 +63,9 @@ class KubeDSM:
     cloud_percentage: int = 100
 
     def qos_targets_in(self, snapshot: Snapshot) -> QosTargets:
-        """Return the QoS target of each workload of the snapshot."""
+        """Return the function from workloads of the snapshot to QoS targets, after all
+        adjustments.
+        """
         return resolve_qos_targets(
             self.qos_targets,
             snapshot,
@@ -128,7 +130,8 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
-        """Decide as if the leaving pods had left the edge, anticipating released capacity.
+        """Decide on a batch as if the leaving pods, such as migrating pods, had already left the
+        edge.
 
         Return the placement decision, and the pods that must wait for the release. With constraints
         between pods no pod waits, because leaving pods still count for constraints.
@@ -158,7 +161,8 @@ class KubeDSM:
         deadline: Deadline,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]] | None:
-        """Decide ahead without the solver, for batches that need no planner process.
+        """Decide on a batch as `decide_ahead` does, but without the solver, for batches cheap
+        enough for the event loop.
 
         Return None if the decision might exceed the deadline, or if solving longer could improve
         QoS.
@@ -183,7 +187,9 @@ class KubeDSM:
         return (decision, held) if enough else None
 
     def _count_examined(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
-        """Estimate the number of examined nodes; nodes outside the sample count half."""
+        """Estimate how many nodes a placement decision examines; cloud nodes outside the sample
+        count half.
+        """
         cloud, nodes = len(snapshot.index.of_tier(Tier.CLOUD)), len(snapshot.nodes)
         others = cloud - nodes_to_find(cloud, self.cloud_percentage)
         return nodes - others // 2 if others and is_plain(snapshot, pods) else nodes
@@ -217,7 +223,9 @@ class KubeDSM:
         tier_share: float = 0.6,
         allow_evictions: bool = False,
     ) -> Packed:
-        """Return a packing plan that places more of the unschedulable pods."""
+        """Return a plan of migrations and evictions that makes more of the unschedulable pods
+        schedulable.
+        """
         return pack_cluster(
             snapshot,
             self.qos_targets_in(snapshot),

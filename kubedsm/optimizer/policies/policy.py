@@ -1,4 +1,4 @@
-"""Protocols of scheduling policies."""
+"""Protocols of scheduling policies: placing pending pods, and optionally migrating running pods."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -28,7 +28,9 @@ class Policy(Protocol):
         rng: "random.Random",
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        """Decide on the nodes of pending pods, with rejections of unschedulable pods."""
+        """Decide on the nodes of the pending pods; return placements, and the nodes' rejections of
+        unschedulable pods.
+        """
 
 
 @runtime_checkable
@@ -42,7 +44,7 @@ class MigratingPolicy(Policy, Protocol):
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
     ) -> Suggestion:
-        """Return the migrations whose benefit exceeds their disruption.
+        """Return the migrations of running pods whose benefit exceeds their disruption.
 
         movable: returns why a pod must not be migrated, or None.
         """

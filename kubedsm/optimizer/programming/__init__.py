@@ -1,1 +1,1 @@
-"""Lexicographic integer programming: programmes as values, verified results, and certificates."""
+"""Lexicographic integer programming with verified solver results and optimality certificates."""

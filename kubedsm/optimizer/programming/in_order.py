@@ -1,4 +1,5 @@
-"""Lexicographic optimisation: each goal is maximised among the optima of the preceding goals.
+"""Lexicographic optimisation: maximises goals in order, each among the optima of the preceding
+goals.
 
 Each level is one solver call. The value becomes a constraint (a row) for the subsequent levels.
 (Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming".)
@@ -37,7 +38,7 @@ REFUTED = "the solver's claim was wrong"
 
 @attrs.frozen(eq=False)
 class Goal:
-    """Linear objective of one level of a lexicographic programme."""
+    """Linear objective (weights of the variables) of one goal in a lexicographic optimisation."""
 
     name: str
     #: V
@@ -78,7 +79,9 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """Relative optimality gap; 0 if proven."""
+        """Relative optimality gap between value and upper bound; 0 if proven optimal, None if
+        unknown.
+        """
         if self.proven:
             return 0.0
         if self.value is None or self.bound is None:
@@ -116,13 +119,15 @@ class Certificate:
 
 
 def describe_unproven(certificates: Iterable[Certificate]) -> str:
-    """Describe the goals that are not proven optimal; empty if all goals are."""
+    """Describe in words the goals whose values are not proven optimal; empty if all are proven."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
 class Found:
-    """Result of lexicographic optimisation: the best values, and a certificate per goal."""
+    """Result of lexicographic optimisation: the best variable values, and an optimality certificate
+    for each goal.
+    """
 
     #: V; None if nothing was found, nor hinted at
     values: Ints | None
@@ -141,7 +146,8 @@ def maximise_in_order(
     deadline: Deadline,
     hint: Ints | None = None,
 ) -> Found:
-    """Maximise the goals lexicographically over the integer programme.
+    """Maximise the goals in lexicographic order over the integer programme; return values and
+    certificates.
 
     solver: None evaluates the hint only. hint: a start solution. If the programme permits the start
     solution, the result is never worse. Goals that have reached their upper bound skip the solver.
@@ -169,7 +175,9 @@ def maximise_in_order(
 
 
 class _Level:
-    """Goal under optimisation: the best verified solution, and the known upper bounds."""
+    """State of maximising one goal: the best verified solution so far, and the known upper
+    bounds.
+    """
 
     def __init__(
         self, programme: Programme, goal: Goal, deadline: Deadline, best: Ints | None
@@ -220,7 +228,9 @@ class _Level:
             self._claimed = solved.bound
 
     def _is_refuted(self, solved: Solved) -> bool:
-        """Record a better solution; return True if verification refutes the solver's claim."""
+        """Adopt the solver's solution if better; return True if exact verification refutes the
+        solver's claim.
+        """
         if solved.status is Status.INFEASIBLE:
             return self.best is not None
         optimal = solved.status is Status.OPTIMAL
@@ -239,7 +249,7 @@ class _Level:
         return refuted or self._value > solved.bound + self._margin
 
     def _confirm_optimum(self, solver: Solver) -> None:
-        """Confirm the optimum by a second solver call without presolve and similar shortcuts."""
+        """Confirm the optimum by asking the solver again, without presolve, for a greater value."""
         columns = np.flatnonzero(self._goal.weights)
         weights, value = self._goal.weights, self._value or 0
         harder = self._programme.with_row(
@@ -270,7 +280,9 @@ def _rounding_error(goal: Goal) -> int:
 
 
 def _revalue(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
-    """Reevaluate the certificate of a goal for the final values, which may have improved."""
+    """Update the certificate of a goal for the final variable values, which later goals may have
+    improved.
+    """
     value, bound = int(goal.weights @ values), certificate.bound
     status, note = certificate.status, certificate.note
     if bound is not None and value > bound + _rounding_error(goal):
@@ -291,7 +303,9 @@ _WORDS = {
 
 @attrs.frozen(slots=True)
 class Proof:
-    """Proof of optimality by goal: True if optimal, given the preceding goals."""
+    """Flags for each goal of a placement decision: True if proven optimal, given the preceding
+    goals.
+    """
 
     #: pods placed, by priority
     placed: bool = True
@@ -310,12 +324,12 @@ class Proof:
         return earlier and self.spread and self.fragmentation
 
     def or_else(self, other: "Proof") -> "Proof":
-        """Combine two proofs of the same decision."""
+        """Combine two proofs about the same decision: a goal is proven if either proof says so."""
         return Proof(*map(or_, attrs.astuple(self), attrs.astuple(other)))
 
     @property
     def words(self) -> str:
-        """Proof as part of a sentence."""
+        """Proof of optimality in words, such as `proven optimal`, for use in a sentence."""
         if self.whole:
             return "proven optimal"
         known = [_WORDS[what] for what, known in self.as_json().items() if known]

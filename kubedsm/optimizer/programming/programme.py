@@ -1,4 +1,4 @@
-"""Integer linear programmes as values, and the protocol of solvers."""
+"""Integer linear programmes as values (variables, constraint rows), and the protocol of solvers."""
 
 import enum
 import math
@@ -26,7 +26,7 @@ _MULTIPLIER_BITS = 60
 
 @attrs.frozen(eq=False)
 class Programme:
-    """Integer linear programme: variables from 0 to `upper`, and constraint rows.
+    """Integer linear programme: integer variables from 0 to `upper`, and linear constraint rows.
 
     Each row requires least <= coefficients @ values <= most.
     """
@@ -43,7 +43,9 @@ class Programme:
     most: Ints
 
     def allows(self, values: Ints) -> bool:
-        """Determine whether the values satisfy all constraint rows exactly."""
+        """Return True if the variable values satisfy all bounds and constraint rows, in exact
+        integer arithmetic.
+        """
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
@@ -51,7 +53,8 @@ class Programme:
         return bool((sums >= self.least).all() and (sums <= self.most).all())
 
     def dual_bound(self, goal: Ints, multipliers: Floats) -> int:
-        """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
+        """Return an upper bound on the objective goal @ values by weak duality from multipliers, in
+        exact integer arithmetic.
 
         multipliers: one per row, from the solver's linear relaxation. Arbitrary multipliers give a
         valid bound, so the solver need not be trusted. Complexity: O(entries).
@@ -85,7 +88,7 @@ class Programme:
 
 
 class Rows:
-    """Builder of an integer programme, row by row."""
+    """Builder of an integer linear programme: adds variables and constraint rows."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []
@@ -98,11 +101,13 @@ class Rows:
 
     @property
     def number(self) -> int:
-        """Number of variables."""
+        """Number of variables added so far."""
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """Add variables with upper bounds; return the variable numbers in the same shape."""
+        """Add integer variables with the given upper bounds; return the variable numbers as an
+        array of the same shape.
+        """
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
@@ -110,7 +115,9 @@ class Rows:
         return numbers
 
     def add(self, *terms: Term, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:
-        """Add a constraint row: the sum of the terms. A variable may occur once."""
+        """Add a constraint row: the sum of variables times coefficients is within bounds. A
+        variable may occur once.
+        """
         length = 0
         for columns, coefficients in terms:
             numbers = np.asarray(columns, dtype=np.int64)
@@ -129,7 +136,9 @@ class Rows:
         self.add_each(np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
-        """Add one constraint row for each line of the variable matrix, with upper bounds."""
+        """Add one constraint row for each row of a matrix of variables, with an upper bound for
+        each.
+        """
         self._columns.append(columns.ravel())
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)
@@ -152,7 +161,7 @@ def _concatenate(parts: Iterable[Ints]) -> Ints:
 
 
 class Status(enum.StrEnum):
-    """Outcome of a solver call, as reported by the solver."""
+    """Status of a solver's result, such as optimal or infeasible, as the solver claims."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -163,7 +172,9 @@ class Status(enum.StrEnum):
 
 @attrs.frozen(eq=False)
 class Solved:
-    """Unverified result of a solver; `in_order` verifies the values before use."""
+    """Unverified result of a solver: status, variable values and bound; `in_order` verifies the
+    values before use.
+    """
 
     status: Status
     #: V; None unless a solution was found
@@ -192,7 +203,8 @@ class Solver(Protocol):
         *,
         plain: bool = False,
     ) -> Solved:
-        """Return values that maximise goal @ values, or the best found before the deadline.
+        """Return variable values that maximise goal @ values, or the best values found before the
+        deadline.
 
         goal: integer coefficients of the variables. hint: a start solution, preferably feasible.
         plain: disable presolve, symmetry detection and other shortcuts, for an independent second
