@@ -328,9 +328,7 @@ class Runtime:
                 tasks.create_task(part())
 
     async def follow(self) -> None:
-        """Keep the cluster mirror up to date without writing, until cancelled; a standby does only
-        this.
-        """
+        """Keep the mirror up to date without writes, until cancelled; the part of a standby."""
         await self._keep(self._following)
 
     async def decide(self) -> None:

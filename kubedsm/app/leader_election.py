@@ -324,9 +324,7 @@ class Elector:
             return None
 
     async def _write_term(self, known: Lease | None, term: Term) -> None:
-        """Write holder and times to the Lease with optimistic concurrency. Raises ClusterError,
-        WireError.
-        """
+        """Write a term to the Lease with optimistic concurrency. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         self._lease = await leases.write(self._cluster, self._name, known, term, timeout=timeout)
         self._seen, self.holder = term, term.holder

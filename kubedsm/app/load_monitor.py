@@ -70,9 +70,7 @@ class Round:
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
-        """Summarise on one line why query results are missing, with the consequence; empty if none
-        is missing.
-        """
+        """Summarise causes and consequence of missing query results; empty if complete."""
         by_cause: dict[str, list[str]] = {}
         for name in sorted(missing):
             by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
@@ -92,9 +90,7 @@ def combine_answers(
     now: Callable[[], float],
     answers: Answers,
 ) -> Round:
-    """Merge new Prometheus query results with earlier ones that are not stale, into measured load;
-    a pure function.
-    """
+    """Combine new with earlier query results. Pure, and therefore safe in any thread."""
     at, oldest = now(), STALE * load.period
     known = {
         name: was

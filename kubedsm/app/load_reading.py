@@ -128,9 +128,7 @@ class Reading:
 def read_load(
     vectors: Mapping[str, Vector], snapshot: Snapshot, node_label: Sequence[str], at: float
 ) -> Reading:
-    """Combine usable Prometheus vectors, by query, into one load measurement taken at `at` (epoch
-    seconds).
-    """
+    """Combine usable vectors by query into a measurement at `at`, in seconds since the epoch."""
     named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
 
     def values_of(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:

@@ -74,9 +74,7 @@ class Asker(Protocol):
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all Prometheus queries within `seconds` and `most` bytes; pass the results to `then`,
-        and return its value.
-        """
+        """Run all Prometheus queries within `seconds` and `most` bytes; return `then` of them."""
 
 
 #: sends a request; streaming reads the body later
@@ -98,9 +96,7 @@ class InAThread:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all Prometheus queries in the daemon thread; see `Asker.ask`. Exceptions of `then`
-        propagate.
-        """
+        """Run all queries in the thread, as `Asker.ask`. Exceptions of `then` propagate."""
         if self._hangs.is_set():
             return then(_fail_all(queries, "what was asked before has not come to an end yet"))
         future: Future[T] = Future()
@@ -231,9 +227,7 @@ def _origin_of(url: str) -> tuple[str | None, str | None, int]:
 
 
 def _file_in(directory: Path, name: str) -> Path | None:
-    """Return a credentials file; None if missing. Raises OSError for a link out of the
-    directory.
-    """
+    """Return the file; None if missing. Raises OSError for a link out of the directory."""
     path = directory / name
     if not path.exists():
         return None
@@ -277,9 +271,7 @@ def _make_adapter(due: float, send: Send | None) -> Any:
 
 
 def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
-    """Read an HTTP response body of up to `left` bytes. Raises _SaidError for more, and
-    TimeoutError.
-    """
+    """Read the response body, up to `left` bytes. Raises _SaidError above, and TimeoutError."""
     read = bytearray()
     with response:
         if response.headers.get("Content-Encoding", "identity") != "identity":

@@ -79,9 +79,7 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
 async def read_snapshot(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Snapshot:
-    """List all objects of the cluster once. Raises ClusterError or WireError without nodes
-    or pods.
-    """
+    """List the cluster once. Raises ClusterError or WireError if nodes or pods cannot be listed."""
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
 
     def apply(event: ClusterEvent) -> None:

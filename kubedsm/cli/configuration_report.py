@@ -29,9 +29,7 @@ from kubedsm.terminal.fitted_table import FittedTable, table
 async def read_origins(
     path: str | None, name: ObjectName | None, kubeconfig: Path | None, context: str | None
 ) -> Origins:
-    """Read the configuration from a ConfigMap or file (by default built-in), with the origin of
-    each value.
-    """
+    """Read the configuration in the ConfigMap or the file; without either, the defaults."""
     text: str | bytes = b""
     source = ""
     if name is not None:
@@ -90,9 +88,7 @@ def _find_qos_origin(pod: Pod, effective: float, origins: Origins) -> str:
 
 
 def _find_weight_origin(pod: Pod, origins: Origins) -> str:
-    """Return the origin of a workload's QoS weight, and of the request rate if traffic determines
-    weights.
-    """
+    """Return the origin of the weight, and of the request rate if weights follow traffic."""
     own = origins.of_service(pod.workload, "weight")
     if origins.configuration.objective.weight == "equal":
         return own

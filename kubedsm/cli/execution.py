@@ -1,6 +1,4 @@
-"""Execution of planned migrations: by this process as the leader, or by the running scheduler on
-request.
-"""
+"""Execution of planned migrations, as the scheduler or through the running scheduler."""
 
 import asyncio
 import random
@@ -34,9 +32,7 @@ Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 @attrs.frozen
 class Errand:
-    """Migrations to execute (`begin`), and the equivalent request to a running scheduler, if
-    possible.
-    """
+    """Migrations to execute, and the equivalent request to a running scheduler, if possible."""
 
     begin: Begin
     proposal: str = ""
@@ -95,9 +91,7 @@ def ask_cluster(
 
 
 async def _request(errand: Errand, requests: Requests, leads: str) -> int:
-    """Request the running scheduler to execute the migrations; `leads`: why this process cannot
-    lead.
-    """
+    """Request the running scheduler to execute the migrations; `leads` explains why."""
     if not errand.moves:
         raise click.ClickException(
             f"nothing was migrated next to a running scheduler: {leads};"

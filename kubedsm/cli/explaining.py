@@ -88,9 +88,7 @@ async def _ask(
     kubeconfig: Path | None,
     context: str | None,
 ) -> Explanations:
-    """Request an explanation from the cluster's running scheduler, or else explain from cluster
-    objects.
-    """
+    """Request explanations from the scheduler of the named cluster, or else read the cluster."""
     if names_scheduler(kubeconfig, context):
         explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
         if explanations is not None:
@@ -107,9 +105,7 @@ async def _ask(
 async def _ask_scheduler(
     server: str, subject: Subject | None, found: Answering | None
 ) -> Explanations | None:
-    """Return the running scheduler's explanations; None if no scheduler runs or knows the
-    subject.
-    """
+    """Return the scheduler's explanations; None without a scheduler, or if it knows nothing."""
     if found is None:
         return None
     if found.standby:

@@ -33,9 +33,7 @@ MODULES = {
 
 
 class KubeDSMCommands(Commands):
-    """Click group of this distribution's commands, and of commands that other distributions
-    register.
-    """
+    """Commands of this distribution, and commands registered by other installed distributions."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all installed commands, sorted."""

@@ -356,9 +356,7 @@ migration_requests = combine(
 
 @attrs.frozen
 class MigrationOptions:
-    """Options of commands that plan migrations, for a cluster dump or a live cluster, and execute
-    them.
-    """
+    """Options of commands for planning and executing migrations, for a dump or a cluster."""
 
     dump_path: str | None
     config_path: str | None

@@ -114,9 +114,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
 
 
 def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
-    """Return a paragraph per group of unplaced pods: kube-scheduler's message, then rejections by
-    nodes.
-    """
+    """Return a paragraph per group of unplaced pods: kube-scheduler's message, then the nodes."""
     decision, snapshot = placement.decision, placement.snapshot
     free = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings}).free
     pods = defaultdict[tuple[str, ...], list[str]](list)
@@ -133,9 +131,7 @@ def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
 def _explain_nodes(
     pod: Pod, rejections: Mapping[NodeName, Rejection], free: Mapping[NodeName, Resources]
 ) -> Iterator[str]:
-    """Return a line per group of nodes that reject a pod for the same reason, the largest group
-    first.
-    """
+    """Return a line per group of nodes with the same rejection, the largest group first."""
     groups = defaultdict[tuple[str, tuple[str, ...]], list[NodeName]](list)
     for name, rejection in rejections.items():
         groups[rejection.rule, rejection.reasons].append(name)

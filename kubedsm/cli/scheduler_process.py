@@ -136,8 +136,7 @@ async def _serve_page(
     clock: Clock,
     find_leader: Callable[[], Leadership],
 ) -> AsyncIterator[tuple[str, web.Application | None]]:
-    """Serve the dashboard page at an own address and yield its URL; or yield the application for
-    another server.
+    """Serve the page at a separate address, and yield the URL; or yield the application.
 
     Raises AddressUnavailableError.
     """
@@ -176,9 +175,7 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
 async def _read_config_map(
     cluster: Cluster, name: ObjectName, default: Configuration
 ) -> Configuration:
-    """Return the configuration in the ConfigMap, or the defaults if RBAC denies reading the
-    ConfigMap.
-    """
+    """Return the configuration in the ConfigMap, or the default without the right to read it."""
     try:
         text, source = await read_document_in(cluster, name)
     except Forbidden as error:

@@ -24,9 +24,7 @@ R = TypeVar("R", bound=Report)
 def print_timed(
     decide: Callable[[], R], tables: Callable[[R, float], RenderableType], output: str
 ) -> R:
-    """Compute a decision, print its report with the elapsed milliseconds (JSON or tables), and
-    return the decision.
-    """
+    """Decide, print the report with the elapsed milliseconds as JSON or tables, and return it."""
     started = time.perf_counter()
     report = decide()
     elapsed = 1000 * (time.perf_counter() - started)

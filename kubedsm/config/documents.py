@@ -100,9 +100,7 @@ def key_shown(key: object) -> str:
 
 
 def content(path: str | Path, most: int = -1) -> bytes:
-    """Read a document file or standard input; with a limit, up to `most` + 1 bytes. Raises
-    DocumentError.
-    """
+    """Read a document file, up to one byte more than `most` bytes. Raises DocumentError."""
     size = most if most < 0 else most + 1
     with reading(path):
         try:

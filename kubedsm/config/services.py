@@ -41,9 +41,7 @@ _KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*")
 
 @attrs.frozen(field_transformer=validate_fields)
 class Service:
-    """Entry of `services`: QoS target of matching workloads; less specific entries supply absent
-    fields.
-    """
+    """QoS target of a workload; absent fields are inherited from less specific entries."""
 
     qos: float | None = setting(None, number(0, 1))
     #: seconds
@@ -83,9 +81,7 @@ def entries_for(
 
 
 def service_of(services: Mapping[str, Service], workload: Workload) -> Service:
-    """Return the workload's QoS entry, combined from all matching `services` entries; unset fields
-    are None.
-    """
+    """Return the workload's combined `services` entry; unspecified fields are None."""
     deciding = entries_for(services, workload)
     return Service(**{name: getattr(entry, name) for name, (_, entry) in deciding.items()})
 

@@ -103,9 +103,7 @@ class Configuration:
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def promise(self, workload: Workload) -> QosTarget:
-        """Return the workload's QoS target (QoS factor and weight), derived from a latency target
-        if configured.
-        """
+        """Return the QoS target (factor and weight) of the workload, also for latency targets."""
         return self._look_up(workload)[1]
 
     def _look_up(self, workload: Workload) -> tuple[Service, QosTarget]:

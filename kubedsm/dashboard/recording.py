@@ -27,9 +27,7 @@ class _Line(NamedTuple):
 
 
 class Recording:
-    """Bounded recording of changes to the page's rows; the oldest changes are merged into the
-    snapshot.
-    """
+    """Bounded recording of page messages; the oldest changes are merged into the snapshot."""
 
     def __init__(self, begins: Snapshot, room: int = ROOM, span: float = SPAN) -> None:
         self._room = room
@@ -44,9 +42,7 @@ class Recording:
         return self._kept[-1].changes.version if self._kept else self._begins.version
 
     def add(self, changes: Changes) -> bytes:
-        """Record and encode changed rows; above the size limits, merge the oldest changes into the
-        snapshot.
-        """
+        """Record and encode the next changes; above the limits, the oldest changes are dropped."""
         kept = _Line(changes, encode_message(changes))
         self._kept.append(kept)
         self._bytes += len(kept.line)

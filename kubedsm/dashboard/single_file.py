@@ -38,9 +38,7 @@ class Recorded(NamedTuple):
 
 
 def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
-    """Render the dashboard page with embedded recordings as one HTML file; `about`: short
-    description.
-    """
+    """Render the page with embedded recordings as one HTML file; about: short description."""
     contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))

@@ -359,9 +359,7 @@ class EventRecorder:
         return pod is None or not pod.waits_for_node or pod.uid in self._followed
 
     async def _write(self, entry: Entry) -> bool:
-        """Write a queued Event, condition or tier label; return True if users can see it. Raises
-        ClusterError before a retry.
-        """
+        """Write the entry; return True if visible to users. Raises ClusterError before a retry."""
         if isinstance(entry, Retiered):
             timeout = self._events.timeout
             await self._await_rate()

@@ -67,9 +67,7 @@ class EventSeries:
     def count_occurrence(
         self, uid: str, reason: str, gist: str, times: int, now: float
     ) -> Series | None:
-        """Count an Event in the object's matching series; return None above the object's rate
-        limit.
-        """
+        """Increment the counter of the matching series; return None above the rate limit."""
         about = self._objects.setdefault(uid, _Object())
         if not about.bucket.take_now(now):
             return None
@@ -186,8 +184,7 @@ class EventWriter:
 
 @attrs.define
 class WorkloadEvents:
-    """Collector of migration Events on workloads, written together `GATHER` seconds after the
-    first.
+    """Events on workloads about completed migrations, collected for `GATHER` seconds.
 
     Events on a migrated pod disappear with the pod, unlike Events on the Deployment. Additional
     notes about a workload are written with the migrations; the newest note counts.

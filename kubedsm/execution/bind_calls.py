@@ -47,9 +47,7 @@ TIER_LABEL = "kubedsm.io/tier"
 
 @attrs.define(eq=False, repr=False, slots=False)
 class BindCalls:
-    """API calls for binding and reading pods: up to `at_once` binds in flight, `timeout` seconds
-    each.
-    """
+    """Bind calls and live reads, up to `at_once` binds in flight, `timeout` seconds for each."""
 
     _cluster: Cluster
     _mirror: ClusterMirror
@@ -83,9 +81,7 @@ class BindCalls:
             self._unlabelled.add(before.workload)
 
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
-        """Bind the plan step's pod, once fewer than `at_once` binds are in flight, unless the step
-        has ended.
-        """
+        """Bind the pod once fewer than `at_once` binds are in flight, unless the step is over."""
         self._under_way += 1
         self.none_under_way.clear()
         try:

@@ -94,9 +94,7 @@ class MigrationCalls:
     async def detach(
         self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
     ) -> None:
-        """Detach the pod from its ReplicaSet; the API server refuses if the pod has changed since
-        the read.
-        """
+        """Detach the pod in the present state; the API server refuses after concurrent changes."""
         try:
             found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
@@ -312,9 +310,7 @@ def _owners_reason(owner: LiveOwner) -> str:
 
 
 def _label_of_ours(owner: LiveOwner) -> str:
-    """Return KubeDSM's label that the owner's selector or template uses and prevents migration;
-    else empty.
-    """
+    """Return the scheduler's label that conflicts with selector or template of the owner."""
     for label in (MIGRATING_LABEL, TIER_LABEL):
         if label in owner.selected_labels:
             return label
@@ -330,9 +326,7 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
 
 
 class Fate(enum.Enum):
-    """Action for a detached pod after its migration: evict, reattach to the ReplicaSet, collect or
-    wait.
-    """
+    """Action for a detached pod whose migration has ended: evict, reattach, collect or wait."""
 
     EVICT = "evict"
     #: leave the pod to the garbage collector, without PodDisruptionBudgets

@@ -31,9 +31,7 @@ WAITS_FOR_REPLACEMENT = frozenset({
 
 @attrs.frozen(slots=True)
 class Group:
-    """Migration group, executed as one plan: only together do the migrations outweigh their
-    disruption.
-    """
+    """Migration group: migrations whose benefit exceeds the disruption only together."""
 
     orders: tuple[MoveOrder, ...]
     #: corresponding entries of the decision record
@@ -120,9 +118,7 @@ class Migrations:
         return self._cooldowns.list_resting(self._clock.monotonic())
 
     def arriving(self) -> dict[NodeName, Resources]:
-        """Return, by target node, the resources needed by migrations that have no capacity
-        reservation yet.
-        """
+        """Return the future capacity usage of migrations without a reservation, by node."""
         arriving: dict[NodeName, Resources] = {}
         for move in self._moves.values():
             if not move.ended and move.accepted is None:
@@ -182,8 +178,7 @@ class Migrations:
         self._waiting[step.move] = step
 
     def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
-        """Yield each queued migration that the limits now admit, with its first step and pod (None
-        if deleted).
+        """Yield the admitted migrations with start steps and pods; None for a deleted pod.
 
         Namespaces with fewer migrations in progress come first, then steps in order of arrival.
         """
@@ -282,9 +277,7 @@ class Migrations:
             self._on_released(replacement)
 
     def _end_group(self, plan: Plan) -> None:
-        """Remove a completed plan's migrations from the registry, and begin the workloads' cooldown
-        periods.
-        """
+        """Forget the ended migrations of a plan, and begin the cooldowns of their workloads."""
         ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):

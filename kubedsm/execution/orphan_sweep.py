@@ -162,9 +162,7 @@ class OrphanSweep:
         plans.begin(restore_plan(uid))
 
     async def _read_mark(self, uid: Uid, plans: Plans) -> MoveMark | None:
-        """Read the pod's migration annotation; None if forged, unreadable, or the pod is not
-        orphaned.
-        """
+        """Return the genuine migration annotation of a pod still detached, otherwise None."""
         pod = self._mirror.pod(uid)
         if pod is None:
             return None

@@ -92,9 +92,7 @@ class Running:
 
 @contextmanager
 def plan_logged(plan_id: str | None) -> Iterator[None]:
-    """Context manager: add the plan id to every log line, including tasks started inside; None
-    removes the id.
-    """
+    """Add the plan to every log line, including tasks begun inside; None removes the plan."""
     before = contextvars.bind_contextvars(plan=plan_id)
     if plan_id is None:
         contextvars.unbind_contextvars("plan")
@@ -276,9 +274,7 @@ class PlacementManager:
     # Events.
 
     def observe(self, change: Change) -> None:
-        """Report a changed pod to its plan; recognise replacement pods, and pods of interrupted
-        migrations.
-        """
+        """Report a changed pod to the corresponding plan; recognise replacements and orphans."""
         pod, gone = change.pod_after or change.pod_before, change.pod_after is None
         if pod is None:
             return

@@ -69,8 +69,7 @@ class _Decided(msgspec.Struct):
 
 
 async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:
-    """Request an explanation from the running scheduler; None if no scheduler runs, or the subject
-    is unknown.
+    """Request an explanation from the running scheduler; None without scheduler or knowledge.
 
     Raise RequestRefusedError, or SilentError.
     """
@@ -110,9 +109,7 @@ async def effects_since(server: str, at: float, namespace: str) -> list[Effect] 
 
 
 async def promises_at(server: str) -> list[QosTargetFacts] | None:
-    """Request the workloads' QoS targets from the scheduler at `server`; None if no scheduler
-    responds.
-    """
+    """Request the QoS target of each workload from the scheduler at `server`; None without any."""
     found = await _get_if_understood(server, "promises", _QosTargets)
     return None if found is None else found.promises
 
@@ -148,8 +145,7 @@ async def _get(server: str, what: str, form: type[T], **query: str) -> T | None:
 
 
 async def facts_from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> PodFacts:
-    """Return facts about a pod: decisions from its Events, and present Filter verdicts of all
-    nodes.
+    """Return the facts about a pod: decisions by its Events, verdicts of nodes as they are now.
 
     Raise ClusterError, and WireError if the Events cannot be read.
     """

@@ -1,6 +1,4 @@
-"""Effect of a migration on the mean response time of its service: expected and measured, in
-seconds.
-"""
+"""Effect of a migration on its service's mean response time: expected and measured, in seconds."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -32,9 +30,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, answers: Mapping[Tier, Answers]) -> Self:
-        """Average the tiers' response times, weighted by request rate. Raise ZeroDivisionError
-        without requests.
-        """
+        """Average over tiers by request rate. Raise ZeroDivisionError without requests."""
         rate = sum(each.rate for each in answers.values())
         whole = sum(each.rate * each.seconds for each in answers.values()) / rate
         return cls(whole, **{tier.value: each.seconds for tier, each in answers.items()})
@@ -54,18 +50,14 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> float | None:
-        """Measured change of the mean response time in seconds, divided by the number of joint
-        migrations.
-        """
+        """Measured change of the mean response time, an equal part for each migration."""
         if self.measured is None:
             return None
         return (self.measured.after.all - self.measured.before.all) / self.together
 
     @property
     def expected_change(self) -> float:
-        """Expected change of the mean response time in seconds, divided by the number of joint
-        migrations.
-        """
+        """Expected change of the mean response time, an equal part for each migration."""
         return (self.expected.after - self.expected.before) / self.together
 
     def __str__(self) -> str:
@@ -87,9 +79,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float]:
-    """Return the expected mean response time in seconds now, and with `more` pods added at the
-    edge.
-    """
+    """Return the expected mean response time now, and with `more` pods added to the edge."""
 
     def mean(part: float) -> float:
         return part * times.edge + (1 - part) * times.cloud
@@ -98,9 +88,7 @@ def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float
 
 
 def summarize_effects(effects: Iterable[Effect]) -> dict[str, Any]:
-    """Summarise measured effects of migrations on response times; means are None if none was
-    measured.
-    """
+    """Summarize the effects of migrations for a report; means are None if none was measured."""
     listed = list(effects)
     measured = [each for each in listed if each.measured is not None]
 

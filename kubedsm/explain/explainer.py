@@ -43,9 +43,7 @@ from kubedsm.plugins.plugins import BY_NAME, rejections
 
 
 class NodeScore(NamedTuple):
-    """Scores of a feasible node for a pod: penalty, replicas on the node, load, fragmentation,
-    allocation.
-    """
+    """Scores of a feasible node for a pod: replicas, penalty, load, fragmentation, allocation."""
 
     score: float | None = None
     penalty: int | None = None
@@ -84,9 +82,7 @@ class Explainer:
         self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
 
     def explain(self, pod: Pod, as_of: str | None = None) -> PodFacts:
-        """Return the facts about a pod of the snapshot; `as_of`: time of the node verdicts, if not
-        current.
-        """
+        """Return the facts about a pod of the snapshot; `as_of`: see `PodFacts.nodes_as_of`."""
         case = self._without_pod(pod)
         if pod.scheduler_name != self._snapshot.scheduler_name:
             facts = self._of_another(pod, case)
@@ -133,8 +129,7 @@ class Explainer:
         return self._judge_nodes(self._without_pod(self._snapshot.pods[uid]))
 
     def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
-        """Return each node that rejects the pod, with plugin and reasons. Raise KeyError for an
-        unknown pod.
+        """Return the nodes rejecting the pod, with reasons. Raise KeyError for an unknown pod.
 
         `plain`: the pod has a node, and verdicts of other nodes depend only on the pod's class.
         """

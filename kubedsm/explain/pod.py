@@ -40,9 +40,7 @@ def pod_state(pod: Pod, node: str | None) -> str:
 
 
 def facts_of_other_scheduler(pod: Pod, ours: str) -> PodFacts:
-    """Return the facts about a pod of another scheduler, without node verdicts; `ours`: our
-    schedulerName.
-    """
+    """Return the facts of another scheduler's pod, without verdicts; ours: our schedulerName."""
     return PodFacts(
         pod=str(pod),
         nodes=(),

@@ -133,9 +133,7 @@ class Explanations:
         *,
         only_recorded: bool = False,
     ) -> Callable[[], Explanation[Any]] | None:
-        """Collect facts on the event loop; return a function that computes the explanation in any
-        thread.
-        """
+        """Collect the facts; return a function for computing the explanation in any thread."""
         decisions, record, name = self.decisions, self.decisions.record, subject.name
         snapshot, configuration = decisions.mirror.snapshot(), self._configuration()
         match subject.kind:

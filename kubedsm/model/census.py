@@ -1,6 +1,4 @@
-"""Census: aggregate counts over the pods of a snapshot, by workload, request, priority and class.
-The mirror updates it event by event.
-"""
+"""Census: aggregates over the pods of a snapshot. The mirror updates it event by event."""
 
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -102,9 +100,7 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Return True if two states of a pod contribute equally to the aggregate counts, apart from the
-    pod's node.
-    """
+    """Return True if two states of a pod contribute equally to the census, except for the node."""
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
@@ -117,9 +113,7 @@ def counts_alike(one: Pod, other: Pod) -> bool:
 def census_of(
     scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
 ) -> Census:
-    """Compute the aggregate counts of the given pods with their nodes from scratch; edge: names of
-    the nodes of the edge tier.
-    """
+    """Compute the census of the given pods from scratch; edge: nodes of the edge tier."""
     tally = Tally(scheduler_name)
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)

@@ -1,5 +1,4 @@
-"""Deadlines of placement and migration decisions. Optimizer code reads no clock: it checks the
-deadline between steps.
+"""Deadlines of decisions. Pure code has no clock: it checks the deadline between steps.
 
 After the deadline the best known result is returned, unproven.
 """

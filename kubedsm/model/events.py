@@ -98,9 +98,7 @@ class Freed:
 
 @attrs.frozen(slots=True)
 class Change:
-    """Change of the mirror by one event, or by a released reservation; equal `before` and `after`
-    fields mean no change.
-    """
+    """Effect of one event, or of a released reservation; equal sides mean no change."""
 
     pod_before: Pod | None = None
     pod_after: Pod | None = None
@@ -161,9 +159,7 @@ class Change:
 
 
 def is_older(version: str, other: str) -> bool:
-    """Return True if the first resourceVersion is older than the other; False unless both are
-    numbers.
-    """
+    """Return whether the first resourceVersion is older; False unless both are numbers."""
     if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
         return False
     return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)

@@ -1,6 +1,4 @@
-"""Measurements from Prometheus: resource usage of nodes and workloads, request rates, and response
-times by tier.
-"""
+"""Measurements from Prometheus: use of nodes and workloads, response times by tier."""
 
 from collections.abc import Iterator, Mapping
 
@@ -39,9 +37,7 @@ class Answers:
     seconds: float
 
     def smooth_answers(self, before: "Answers | None") -> "Answers":
-        """Return the new measurement of request rate and response time, keeping former values in
-        place of small changes.
-        """
+        """Return the measured values, retaining former values in place of small changes."""
         if before is None:
             return self
         return Answers(
@@ -84,8 +80,7 @@ class Measured:
         return self.at
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
-        """Return this measurement as the successor of an earlier measurement, with the present
-        placement of pods.
+        """Return this measurement as successor of another, with the present placement.
 
         `NOTHING_MEASURED` stays unchanged, and has no successor.
         """
@@ -128,8 +123,7 @@ class Measured:
         return {tier: each.seconds for tier, each in answers.items() if self.is_enough(each.rate)}
 
     def edge_is_slower(self, workload: Workload) -> bool | None:
-        """Return True if the workload measurably responds more slowly from the edge than from the
-        cloud; None: undecided.
+        """Return whether this sample shows slower responses from the edge; None: undecided.
 
         True above a margin of 10%. False for a faster edge, and without enough requests in any
         tier. Undecided within the margin, or with enough requests in one tier only.
@@ -146,16 +140,12 @@ class Measured:
 def only_in(
     placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Uid, NodeName]]:
-    """Yield the pods, with their nodes, of the first placement that are on another node, or
-    missing, in the second placement.
-    """
+    """Yield the pods with their nodes that are elsewhere, or missing, in the other placement."""
     return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
 def _list_slower(sample: Measured, before: Measured) -> Iterator[Workload]:
-    """Yield the workloads that respond more slowly from the edge; a verdict changes only if two
-    successive measurements agree.
-    """
+    """Yield the workloads with a slower edge; two successive samples must agree on a change."""
     for workload in sample.answers.keys() | before.slower:
         said = {sample.edge_is_slower(workload), before.edge_is_slower(workload)}
         if said == {True} or (workload in before.slower and said != {False}):

@@ -1,5 +1,4 @@
-"""Cluster mirror: observed objects, capacity reserved for binds and migrations in flight, and the
-free capacity of nodes.
+"""Cluster mirror: observed objects, reservations for actions in flight, and their accounting.
 
 The mirror is the single owner of all three: events change objects, `reserve` and `claim` the rest.
 Capacity counts once for every pod that holds some: bound and not finished (terminating pods and
@@ -321,9 +320,7 @@ class ClusterMirror:
             self._set_pod(pod.uid, pod, reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
-        """Transfer a migration's capacity reservation to the replacement pod, until this pod is
-        bound.
-        """
+        """Transfer a migration's reservation to the replacement pod, until the pod is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
             self._add_reservation(attrs.evolve(reservation, holder=pod))
@@ -337,9 +334,7 @@ class ClusterMirror:
         return holder in self._reservations
 
     def nominate(self, pod: Pod, node: NodeName) -> None:
-        """Reserve capacity for the pod on a node where capacity is about to be released; free
-        capacity may be negative meanwhile.
-        """
+        """Reserve capacity that is about to come free: free capacity may be negative meanwhile."""
         holder = _nomination_holder(pod.uid)
         self._give_back(holder)
         self.changes += 1
@@ -365,9 +360,7 @@ class ClusterMirror:
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Claim a future replacement pod for a migration: the next pod matching the description is
-        assigned to the migration.
-        """
+        """Claim a future replacement pod: the next pod matching the description is assigned."""
         self._claims[claimant] = claim
 
     def end_claim(self, claimant: str) -> None:
@@ -409,9 +402,7 @@ class ClusterMirror:
             self._book_capacity(name, NOTHING)
 
     def _set_pod(self, uid: Uid, pod: Pod | None, node: NodeName | None) -> Freed | None:
-        """Add or replace an observed pod, or delete it (None), and account for its capacity; return
-        the capacity freed on a node.
-        """
+        """Replace, add or delete (None) a pod that counts on the node; return freed capacity."""
         before, source = self._pods.get(uid), self._placed.get(uid)
         if before is pod and source == node:
             return None

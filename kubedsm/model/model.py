@@ -84,9 +84,7 @@ class Resources:
 
     @property
     def beyond_any_node(self) -> bool:
-        """True if any amount exceeds `MOST_OF_A_NODE`, more than any real node has; such requests
-        stay out of 64-bit arithmetic.
-        """
+        """True if a request exceeds `MOST_OF_A_NODE`: exclude such requests from arithmetic."""
         return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or any(
             amount > MOST_OF_A_NODE for _, amount in self.other
         )
@@ -225,9 +223,7 @@ _NO_PREFERENCES = Preferences()
 
 @attrs.frozen(slots=True, cache_hash=True)
 class SchedulingRules:
-    """Required scheduling rules of a pod, except resource requests; one field for each family of
-    Filter plugins.
-    """
+    """Required scheduling rules of a pod, except resources; one field per Filter plugin family."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -246,9 +242,7 @@ class SchedulingRules:
 
     @cached_property
     def speaks_of_others(self) -> bool:
-        """Return True if the rules depend on other pods or on volumes (affinity, spread, ports,
-        claims), not on the node alone.
-        """
+        """Return True if feasibility depends on other pods or volumes, in addition to the node."""
         of_pods = self.affinity or self.anti_affinity or self.spread
         return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
 
@@ -277,8 +271,7 @@ class Workload(NamedTuple):
 
 @attrs.frozen(slots=True, cache_hash=True)
 class PodClass:
-    """Scheduling requirements of a pod: requests, rules and priority, equal for pods that nodes
-    cannot distinguish.
+    """Scheduling requirements of a pod: equal for pods that nodes cannot distinguish.
 
     The axis of `match`, and the score key of the rotating-score-cache paper. Inter-pod rules
     distinguish pods by namespace and labels too: see `feasibility.EquivalenceClass`.
@@ -423,8 +416,6 @@ def serving_order(pod: Pod) -> tuple[int, float, str, str]:
 
 
 def levels_of(priorities: Iterable[tuple[Workload, int]]) -> dict[Workload, int] | None:
-    """Return the priority level of each workload: the highest priority of its pods; None if all
-    priorities are equal.
-    """
+    """Return the highest pod priority of each workload; None if all priorities are equal."""
     ranked = sorted(priorities, key=itemgetter(1))
     return dict(ranked) if ranked and ranked[0][1] != ranked[-1][1] else None

@@ -1,6 +1,4 @@
-"""Node index: properties of all nodes as arrays (labels, sizes, zones, free capacity), for
-vectorised plugins.
-"""
+"""Nodes as columns, for vectorised plugins: labels, sizes, zones, free capacity, filling order."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,8 +69,7 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 def window(
     order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], wanted: int
 ) -> tuple[NDArray[np.intp], int]:
-    """Return the first `wanted` feasible nodes in cyclic order from the start position, and the
-    position to continue from.
+    """Return the first `wanted` feasible nodes from the start on, and where to continue.
 
     order: node positions, cyclic. feasible: by position.
     """
@@ -151,9 +148,7 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
 
 
 class NodeIndex:
-    """Index of nodes in name order, with each node property (labels, taints, sizes) as an array;
-    immutable.
-    """
+    """Index of nodes in name order, with properties as columns (arrays); immutable."""
 
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
         """Index the nodes of a mapping by name; the mapping must not change afterwards."""

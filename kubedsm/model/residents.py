@@ -94,9 +94,7 @@ def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
 
 
 def keys_looked_at(classes: Iterable[PodClass]) -> tuple[str, ...] | None:
-    """Return the sorted keys of pod labels that any affinity or spread selector uses; None without
-    rules between pods.
-    """
+    """Return the pod labels that selectors use, sorted; None without inter-pod rules."""
     keys: set[str] = set()
     found = False
     for pod_class in classes:

@@ -83,9 +83,7 @@ class Away:
         at_cut: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """Construct from partitioned and stabilising sites, with node names by site; at_cut: pods
-        on partitioned nodes.
-        """
+        """Construct from partitioned and stabilising sites; at_cut: pods on partitioned nodes."""
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
         for pod in at_cut:
@@ -106,9 +104,7 @@ class Away:
         return self.cut_nodes.union(*self.unsteady.values())
 
     def close_sites(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with partitioned and stabilising sites closed to new pods; pods that
-        still serve there count for QoS.
-        """
+        """Return the snapshot with these sites closed to new pods; pods serving there count."""
         why = {
             name: f"{site} {state}"
             for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
@@ -130,9 +126,7 @@ class Away:
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot of `close_sites`, in which pending pods of the affected workloads
-        also count as gated.
-        """
+        """Close the sites as `close_sites`, and release no capacity for pods waiting for them."""
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

@@ -96,9 +96,7 @@ class Snapshot:
         return [node for node in self.index.nodes if node.tier is tier]
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return this scheduler's pending pods in scheduling order, except pods of terminating
-        namespaces.
-        """
+        """Return pending pods of ours, oldest first, those of terminating namespaces aside."""
         return sorted(
             (
                 pod
@@ -112,9 +110,7 @@ class Snapshot:
         )
 
     def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
-        """Return the snapshot with the given pods placed on the given nodes, whether they fit or
-        not.
-        """
+        """Return the snapshot with these pods on these nodes, whether they fit or not."""
         left = self.without(targets)
         pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
         for uid, node in targets.items():
@@ -135,9 +131,7 @@ class Snapshot:
         return self._replace(fields={"free": free}, room=self.room.now(free, here))
 
     def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
-        """Return the snapshot with an additional taint on each of the given nodes, placed before
-        other taints.
-        """
+        """Return the snapshot with an additional taint, the first, on the given nodes."""
         nodes = dict(self.nodes)
         for name in taints.keys() & nodes.keys():
             node = nodes[name]
@@ -149,9 +143,7 @@ class Snapshot:
         )
 
     def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
-        """Return the snapshot with the given pods replacing pods of the same uid; capacity and pod
-        counts do not change.
-        """
+        """Return the snapshot with these pods in place of their namesakes, which count equally."""
         return self._replace(fields={"pods": {**self.pods, **pods}}) if pods else self
 
     def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":

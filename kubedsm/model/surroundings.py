@@ -1,6 +1,4 @@
-"""Kubernetes objects other than pods and nodes that scheduling rules need: namespaces, claims,
-volumes, storage classes, CSI nodes.
-"""
+"""Namespaces, volume claims, volumes, storage classes and CSI nodes, for scheduling rules."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self

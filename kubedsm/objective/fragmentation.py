@@ -32,8 +32,7 @@ class Measure(enum.StrEnum):
 
 
 def request_mix(snapshot: Snapshot) -> Mix:
-    """Return the distinct resource requests of this scheduler's pods with the number of pods for
-    each, sorted: the request mix that fragmentation is measured against.
+    """Return the distinct request vectors of opted-in pods with pod counts, in canonical order.
 
     Pods larger than any node are excluded.
     """
@@ -59,9 +58,7 @@ def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 
 def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
-    """Convert resource amounts to an array of shape (amounts, resources); negative amounts count as
-    zero.
-    """
+    """Convert resource amounts to an array, a row each and a column for each resource."""
     listed = [row(each, axes) for each in amounts]
     return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
@@ -84,9 +81,7 @@ class _Asked:
 
 @lru_cache(maxsize=256)
 def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
-    """Convert the request mix (distinct pod requests with pod counts) to arrays, without requests
-    for pod slots only; cached.
-    """
+    """Prepare the request vectors of the mix, without vectors that request only pod slots."""
     pods = sum(count for _, count in mix)
     found = []
     for vector, count in mix:

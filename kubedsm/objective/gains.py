@@ -1,5 +1,4 @@
-"""QoS gains of migrations to and from the edge, and their benefit in pod-seconds: gain times
-expected duration.
+"""QoS gains of migrations to and from the edge, and their benefit in pod-seconds.
 
 Gains compare by priority level: a higher level precedes all lower levels. A workload's priority is
 the greatest priority of its pods. With a migration price, gains are pod-seconds at the edge:
@@ -38,9 +37,7 @@ class Gains:
         objective: Objective,
         priorities: Mapping[Workload, int] | None = None,
     ) -> None:
-        """Initialise from current edge shares; without priorities, all workloads have the same
-        priority level.
-        """
+        """Initialise from current edge shares; without priorities, all workloads have one level."""
         self.shares = shares
         self.qos_targets = qos_targets
         self.objective = objective
@@ -74,8 +71,7 @@ class Gains:
         return tuple(total)
 
     def of_vectors(self, workloads: Sequence[Workload], vectors: Ints) -> Ints:
-        """Return QoS gains by priority level, shape (changes, levels), for changed numbers of pods
-        at the edge.
+        """Return gains by priority level, shape (changes, levels), of changes in edge pod counts.
 
         vectors: shape (changes, items); column i belongs to workload i.
         """
@@ -97,9 +93,7 @@ class Gains:
         return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
 
     def urgency_key(self, workload: Workload) -> tuple[int, float]:
-        """Sort key of workloads by urgency of additional pods at the edge: priority, then edge
-        share relative to the QoS target.
-        """
+        """Sort key of workloads: by priority, then by edge share relative to the QoS target."""
         return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
 
@@ -111,17 +105,13 @@ def leading_gain(gain: Iterable[float]) -> float:
 
 
 def find_leading_levels(gains: Ints) -> Ints:
-    """Return the index of the highest priority level with a non-zero gain, for each array row of
-    gains; 0 for zeros.
-    """
+    """Return the highest priority level with a non-zero gain, for each row of gains; else 0."""
     found: Ints = (gains != 0).argmax(axis=1)
     return found
 
 
 def rank_gains(gains: Ints) -> Ints:
-    """Return an integer rank for each row of gains (changes x priority levels), ordered as the rows
-    compare lexicographically.
-    """
+    """Return ranks that compare as the lexicographic gains do, shape (changes, levels)."""
     if gains.shape[1] == 1:
         return gains[:, 0]
     _, inverse = np.unique(gains, axis=0, return_inverse=True)
@@ -129,9 +119,7 @@ def rank_gains(gains: Ints) -> Ints:
 
 
 def select_worthwhile(gains: Ints) -> NDArray[np.bool_]:
-    """Return a mask of changes (array rows of gains by priority level) whose first non-zero gain is
-    positive.
-    """
+    """Return a mask of changes with a positive gain at the highest priority level that changes."""
     kept: NDArray[np.bool_] = (
         gains[np.arange(len(gains)), find_leading_levels(gains)] > LEAST_GAIN * NANO
     )
@@ -179,9 +167,7 @@ class Worths(Gains):
 
 
 def less_price(worths: Ints, cost: Ints) -> Ints:
-    """Subtract migration costs from benefits (changes x priority levels), at the highest priority
-    level that each change affects.
-    """
+    """Subtract migration costs from benefits (changes x levels) at the highest changed level."""
     left = worths.copy()
     left[np.arange(len(worths)), find_leading_levels(worths)] -= cost
     return left

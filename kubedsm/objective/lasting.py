@@ -49,9 +49,7 @@ class QuietPeriods:
         return QuietPeriods(now, (length, *self.lengths)[:_REMEMBERED])
 
     def lasting(self, now: float) -> float:
-        """Estimate for how many additional seconds the workload will remain unchanged (mean
-        residual life of past quiet periods).
-        """
+        """Estimate how many seconds the current quiet period will continue (mean residual life)."""
         age = max(0.0, now - self.since)
         left = ASSUMED + age
         counts = (ASSUMED / left) ** 2
@@ -77,8 +75,6 @@ class Quiet:
     edge: QuietPeriods | None = None
 
     def lasting(self, workload: Workload) -> float:
-        """Estimate for how many seconds neither the workload nor the edge as a whole will
-        change.
-        """
+        """Estimate for how many seconds the workload and the edge will remain unchanged."""
         known = (self.workloads.get(workload), self.edge)
         return min(ASSUMED if each is None else each.lasting(self.now) for each in known)

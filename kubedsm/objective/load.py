@@ -29,9 +29,7 @@ _DECIMALS = 6
 
 @attrs.frozen
 class Capacity:
-    """Network and disk capacity, in bytes/s, of the nodes matched by a label selector; None:
-    unknown.
-    """
+    """Network and disk capacity of nodes with the labels, in bytes/s; None: unknown."""
 
     labels: Mapping[str, str] = attrs.field(factory=dict)
     net: float | None = None
@@ -64,9 +62,7 @@ class LoadGoal:
     capacity: tuple[Capacity, ...] = ()
 
     def sizes(self, nodes: NodeIndex) -> Floats:
-        """Return the CPU, memory, network and disk capacity of each node, shape (nodes, 4); NaN:
-        unknown.
-        """
+        """Return node capacity of CPU, memory, network and disk, shape (nodes, 4); NaN: unknown."""
         sizes = np.full((len(nodes), 4), np.nan)
         sizes[:, 0], sizes[:, 1] = nodes.size("cpu"), nodes.size("memory")
         for each in reversed(self.capacity):
@@ -79,9 +75,7 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """Return a score for how evenly resources are used, from usage ratios along the last axis; NaN
-    with fewer than two known ratios.
-    """
+    """Return evenness scores of usage ratios along the last axis; NaN with fewer than two known."""
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -93,9 +87,7 @@ def evenness(ratios: Floats) -> Floats:
 
 @attrs.define(eq=False)
 class Loads:
-    """Node usage (CPU, memory, network, disk): a measurement plus estimates for subsequent
-    placements; mutable, for one owner.
-    """
+    """Node usage from a measured sample and subsequent placements; mutable, for one owner."""
 
     goal: LoadGoal
     nodes: NodeIndex
@@ -111,9 +103,7 @@ class Loads:
 
     @classmethod
     def of(cls, goal: LoadGoal, snapshot: Snapshot, sample: Measured | None = None) -> Self | None:
-        """Construct node usage from the given measurement, or the snapshot's measurement; None
-        without measured nodes.
-        """
+        """Construct node usage from the sample, or the snapshot's; None without measured nodes."""
         sample = sample or snapshot.measured
         if not sample.nodes:
             return None
@@ -143,18 +133,14 @@ class Loads:
             self.used[self.nodes.positions[node]] += part * self.estimate_use(pod)
 
     def estimate_use(self, pod: Pod) -> Floats:
-        """Estimate the pod's CPU, memory, network and disk usage: measured mean of the workload, or
-        else requested amounts.
-        """
+        """Estimate the pod's CPU, memory, network and disk usage: measured, or else requested."""
         measured = self.sample.workloads.get(pod.workload)
         found = _amounts_matrix([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """Return usage ratios (CPU, memory, network, disk) of candidate nodes including the pod,
-        shape (candidates, 4).
-        """
+        """Return usage ratios of candidate nodes, shape (candidates, 4), counting the pod once."""
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
@@ -162,9 +148,7 @@ class Loads:
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
-        """Return load-balance scores, up to 100, of candidate nodes including the pod; NaN:
-        unknown.
-        """
+        """Return load scores, up to 100, of candidate nodes for the pod; NaN: unknown."""
         ratios = self.ratios(pod, at)
         scores = evenness(ratios)
         too_high = self.too_high(ratios)
@@ -173,15 +157,11 @@ class Loads:
         return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Return the mask of nodes (rows of usage ratios) with any resource above the configured
-        high-usage threshold.
-        """
+        """Return a mask of ratio rows with any resource above the high-usage threshold."""
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return the load-balance score gained by migrating the pod from the source to each node;
-        -inf: overloaded or unknown.
-        """
+        """Return the score gained by migrating the pod to each node; -inf: unfit or unknown."""
         key = pod.workload, pod.requests
         if key not in self._with_one_more:
             ratios = (self.used + self.estimate_use(pod)) / self.sizes

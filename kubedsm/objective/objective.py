@@ -1,5 +1,4 @@
-"""Objective function: weighted sum, over workloads, of the value of edge share compared with the
-QoS target.
+"""Objective function: weighted sum over workloads of the value of edge share against target Q.
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
 - `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from the
@@ -39,9 +38,7 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 @attrs.frozen(slots=True)
 class QosTarget:
-    """QoS target of a workload: targeted edge share (QoS factor), weight, and optional cap on pods
-    at the edge.
-    """
+    """QoS target of a workload: edge share (QoS factor), weight, and optional cap on edge pods."""
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
@@ -145,9 +142,7 @@ class Objective:
     def values_around(
         self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
-        """Return two values of edge shares: by the formula for shares at or above the QoS target,
-        and by the formula below the target.
-        """
+        """Return the value of edge shares from the target on, and of shares below the target."""
         # Only shares below the target use this part; a larger share by a tiny target overflows.
         reached = np.minimum(share, qos) / (qos or 1.0)
         match self.kind:
@@ -215,8 +210,7 @@ class Prospect:
 def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
-    """Return QoS scores, and unevenness between workloads as tie-breaker, for each workload's
-    possible numbers of pods at the edge.
+    """Return scores and unevenness of each workload's alternative edge pod counts.
 
     The unevenness of all workloads is at most EVENNESS. Identical sums of the differences deviate
     by at most one unit per workload.

@@ -1,5 +1,4 @@
-"""QoS targets of workloads: adjustments from configured to effective targets, in order of
-application.
+"""QoS targets of workloads: the steps from configuration to decision, in order of application.
 
 1. A latency target becomes the edge share at which the mean response time is that target:
    Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
@@ -39,9 +38,7 @@ def resolve_qos_targets(
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
 ) -> QosTargets:
-    """Return workloads' QoS targets: configured targets adjusted by latency goals, tenant
-    annotations, traffic and namespace weights; cached.
-    """
+    """Resolve the QoS targets by applying all steps to the configured targets; cached."""
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
     if snapshot.census.wishing:
@@ -83,9 +80,7 @@ class ResponseTimes:
 
 @attrs.frozen
 class LatencyGoal:
-    """Latency targets by workload, and configured response times for workloads without
-    measurements.
-    """
+    """Latency targets by workload, and assumed response times for unmeasured workloads."""
 
     #: latency target in seconds; None for workloads with a QoS factor instead
     targets: Callable[[Workload], float | None]
@@ -93,9 +88,7 @@ class LatencyGoal:
     configured: ResponseTimes
 
     def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
-        """Return the workload's measured response times, or the configured times if the edge is not
-        measured to be faster than the cloud.
-        """
+        """Return measured response times, or configured times if the edge is measured no faster."""
         steady = measured.steady.get(workload, {})
         times = ResponseTimes.of(measured.list_reliable_times(steady), self.configured)
         return times if times.edge < times.cloud else self.configured
@@ -165,8 +158,7 @@ def complete_rates(rates: Rates, snapshot: Snapshot, max_declared: float) -> Rat
 def weigh_by_traffic(
     targets: QosTargets, shares: Mapping[Workload, Share], rates: Rates
 ) -> QosTargets:
-    """Multiply each workload's weight by its request rate, relative to the mean rate of present
-    workloads.
+    """Multiply weights by the workload's request rate, relative to the mean of present workloads.
 
     Workloads without a rate are assumed to have the mean rate per pod, because replicas follow
     load.

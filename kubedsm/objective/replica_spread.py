@@ -41,9 +41,7 @@ class ReplicaSpread:
 
     @classmethod
     def of(cls, snapshot: Snapshot, workloads: Iterable[Workload] | None = None) -> Self:
-        """Count the bound and reserved replicas in the snapshot by node and zone, of the given
-        workloads or of all.
-        """
+        """Count bound and reserved replicas of the given workloads, or of all workloads."""
         found = cls(snapshot.index.zones, {}, {})
         standing = snapshot.census.standing
         for workload in standing if workloads is None else workloads:
@@ -68,9 +66,7 @@ class ReplicaSpread:
         self.in_zone[workload][self.zones[node]] += number
 
     def company(self, workload: Workload, node: NodeName) -> int:
-        """Return the spread cost of an additional replica on the node: existing replicas there,
-        plus replicas in the node's zone.
-        """
+        """Return the spread cost of another replica on the node: replicas on node and in zone."""
         if workload not in self.on_node:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]

@@ -82,9 +82,7 @@ def _check_leadership(leadership: Leadership) -> Check:
 
 
 def _check_configuration(state: CurrentConfiguration) -> Check:
-    """Return the configuration check: a refused document is a remark, and does not affect
-    readiness.
-    """
+    """Check the configuration: a refused document is a remark, without effect on readiness."""
     refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
     return Check("configuration", "", "" if state.valid else refused)
 

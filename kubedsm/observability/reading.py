@@ -25,9 +25,7 @@ class Leadership:
 
     @property
     def leader(self) -> str:
-        """Host of the leading process (in a cluster, its pod); empty if unknown, or for this
-        process.
-        """
+        """Leading host, in a cluster a pod; empty if unknown, or for the leading process."""
         return "" if self.leading else host_of(self.holder)
 
     @property

@@ -36,9 +36,7 @@ NICENESS = 5
 
 
 class OutOfStepError(Exception):
-    """Error: the planner's replica differs from the scheduler's cluster mirror; the planner process
-    restarts with a new replica.
-    """
+    """The replica differs from the scheduler's mirror; the restarted process gets a new replica."""
 
 
 class _Clock(SystemClock):
@@ -70,9 +68,7 @@ class Inbox:
         self._arrived += 1
 
     def read(self, stdin: BinaryIO) -> None:
-        """Read the scheduler's messages into the queue continuously, so the scheduler never blocks
-        while a request is being solved.
-        """
+        """Read messages continuously, so the scheduler never blocks on a long-running request."""
         while frame := read_frame(stdin):
             if frame == ANNOUNCED:
                 self._announced += 1

@@ -163,9 +163,7 @@ def pack_frame(data: bytes) -> bytes:
 
 
 def read_frame(stream: BinaryIO) -> bytes:
-    """Read one length-prefixed message from the stream; return its bytes, or no bytes at the end of
-    the stream, even inside a message.
-    """
+    """Return the data of the next frame; empty at the end of the stream, even inside a frame."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return b""
@@ -175,9 +173,7 @@ def read_frame(stream: BinaryIO) -> bytes:
 
 
 def dump_message(value: object) -> bytes:
-    """Pickle a message to the planner process; pods of successive messages share class and workload
-    objects.
-    """
+    """Pickle a message; pods of different messages share their classes and workloads."""
     return _dump_with(_Pickler, value)
 
 

@@ -51,8 +51,7 @@ class MigrationRequest:
     arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
-        """Return the cluster snapshot without partitioned sites, in which pods of running migration
-        plans stay fixed.
+        """Return the cluster without partitioned sites, and with the pods of plans fixed.
 
         No capacity is freed for a pod of a plan.
         """
@@ -121,9 +120,7 @@ class SuggestRequest(MigrationRequest):
 
 @attrs.frozen(slots=True)
 class PackResponse:
-    """Planner response about packing: evictions and migrations that release capacity for
-    unschedulable pods.
-    """
+    """Packing result: evictions and migrations releasing capacity, evictions first."""
 
     #: with the beneficiary pods; None without migrations
     suggestion: Suggestion | None = None
@@ -140,18 +137,14 @@ class PackResponse:
 
 @attrs.frozen(slots=True)
 class PackRequest(MigrationRequest):
-    """Planner request for migrations and evictions over the whole cluster that make unschedulable
-    pods schedulable.
-    """
+    """Planner request for a packing of all pods that makes unschedulable pods schedulable."""
 
     name = "packing"
     #: unschedulable pods
     refused: frozenset[Uid] = frozenset()
 
     def solve(self, context: PlanningContext) -> PackResponse:
-        """Compute the packing of the cluster's pods. Raises TypeError if the policy does not
-        support packing.
-        """
+        """Compute the packing of the cluster. Raises TypeError if the policy does not pack."""
         policy, configuration = context.policy(), context.configuration()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not pack")
@@ -190,9 +183,7 @@ class PackRequest(MigrationRequest):
 
 
 def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
-    """Return the snapshot in which only the given pods wait for a node; other pending pods count as
-    gated.
-    """
+    """Return the snapshot in which only the given pods wait; other pending pods are gated."""
     others = {
         uid: attrs.evolve(pod, gated=True)
         for uid, pod in snapshot.pods.items()
@@ -252,8 +243,7 @@ def reason_by_site(away: Away) -> Movable:
 
 
 def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
-    """Return the pod's migration mode: as configured, or as the tenant's annotation chooses unless
-    migration is off.
+    """Return the migration mode: configured, or chosen by the tenant unless migration is off.
 
     Only pods of a Deployment carry the label necessary for detachment.
     """
@@ -264,9 +254,7 @@ def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
 
 
 def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
-    """Return the reason, if known in advance, why a migration of the pod would be refused at its
-    start; else None.
-    """
+    """Return the reason why the migration would be refused at its start, if known before."""
     mode = migration_mode(pod, configuration)
     if mode == "off":
         return Cause.MIGRATION_OFF.of()

@@ -1,5 +1,4 @@
-"""Planner interface: types of planner requests and their time limits, an in-process planner, and
-requests for placement and preemption.
+"""Planner interface: long-running requests, planner implementations, and placement requests.
 
 A response describes the cluster at `ClusterMirror.changes` of the request. For an in-process
 planner the cluster is unchanged. Responses of a worker process require revalidation by the client.
@@ -26,16 +25,12 @@ R = TypeVar("R")
 
 
 class NoResponseError(Exception):
-    """Error: the planner cannot respond now, for a reason already logged. A later request may
-    succeed.
-    """
+    """The planner cannot respond now; the reason has been logged. A later request may succeed."""
 
 
 @attrs.frozen(slots=True)
 class PlanningContext:
-    """Read-only inputs for solving a planner request: cluster mirror, configuration, scheduling
-    policy and clock.
-    """
+    """Read-only inputs of a planner request: mirror, configuration, policy and clock."""
 
     mirror: ClusterMirror
     #: pods of plans under way
@@ -48,9 +43,7 @@ class PlanningContext:
     interrupted: Callable[[], bool] = lambda: False
 
     def deadline(self, request: "Request[Any]") -> Deadline:
-        """Return the deadline of a planner request from its time budget; a non-urgent request also
-        ends when interrupted by an urgent request.
-        """
+        """Return the end of the budget; requests without urgency also end when interrupted."""
         deadline = deadline_in(request.budget, self.clock)
         if request.urgent:
             return deadline
@@ -72,9 +65,7 @@ class Request(Protocol[R_co]):
 
     @property
     def urgent(self) -> bool:
-        """True if pods wait for the response; an urgent request interrupts a non-urgent request in
-        progress.
-        """
+        """True if pods wait for the response; urgent requests interrupt other requests."""
 
     def solve(self, context: PlanningContext) -> R_co:
         """Compute the response to the request in the planner process."""
@@ -126,9 +117,7 @@ class PlaceResponse:
 
 @attrs.frozen(slots=True)
 class PlaceRequest:
-    """Planner request to place a batch of pending pods too expensive to solve within the event
-    loop's time limit.
-    """
+    """Planner request for placing a batch that exceeds the time limit of the event loop."""
 
     name = "placing"
     urgent = True
@@ -144,9 +133,7 @@ class PlaceRequest:
     start: int = 0
 
     def solve(self, context: PlanningContext) -> PlaceResponse:
-        """Compute the placement decision on the batch. Raises TypeError if the policy is not
-        KubeDSM.
-        """
+        """Compute the placement decision. Raises TypeError if the policy is not KubeDSM."""
         policy = context.policy()
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not plan batches")

@@ -50,9 +50,7 @@ class Placed(NamedTuple):
 
 
 class ShareThen(NamedTuple):
-    """Edge share of a workload now, and after all placements and migrations of a what-if
-    response.
-    """
+    """Edge share of a workload now, and after all hypothetical placements and migrations."""
 
     now: Share
     then: Share
@@ -102,9 +100,7 @@ class WhatIfRequest(MigrationRequest):
 
 
 def assume_qos_factors(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
-    """Return the configuration with hypothetical QoS factors in place of the configured factors, by
-    key of `services`.
-    """
+    """Return the configuration with hypothetical QoS factors, by keys of `services`."""
     services = dict(configuration.services)
     for key, factor in qos.items():
         service = services.get(key, Service())

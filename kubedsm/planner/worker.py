@@ -1,5 +1,4 @@
-"""Planner client in the scheduler: starts the planner process, replicates the cluster mirror there,
-and sends requests.
+"""Planner client: starts the planner process, replicates the mirror to it, and sends requests.
 
 A new process first receives the calls reproducing the mirror, a few in each turn of the event loop,
 and then all further calls, collected briefly. A request follows all previous calls: both mirrors
@@ -71,14 +70,10 @@ class RequestFailedError(Exception):
 
 class WorkerListener(Protocol):
     def worker_started(self) -> None:
-        """Callback: a planner process has started, and its replica of the cluster mirror is
-        complete.
-        """
+        """Callback: a planner process has started, with a synchronised mirror replica."""
 
     def request_unanswered(self, question: str) -> None:
-        """Callback: a planner request got no response, because the process ended or the request
-        exceeded its time limit.
-        """
+        """Callback: a request got no response: the process ended, or exceeded its limit."""
 
 
 @attrs.define(eq=False, repr=False)

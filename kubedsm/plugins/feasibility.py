@@ -116,9 +116,7 @@ class Verdict:
 
     @property
     def otherwise_open(self) -> Mask:
-        """Mask of nodes without rejections other than insufficient capacity or uneven topology
-        spread.
-        """
+        """Nodes without rejections, except for insufficient capacity or uneven spread."""
         mask = np.full_like(self.tiered, self.everywhere is None)
         for plugin, rejected in self.findings:
             uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
@@ -137,9 +135,7 @@ class Verdict:
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """Filter and Score results of pods on nodes, for one immutable cluster state. `tier=False`:
-    only kube-scheduler's plugins.
-    """
+    """Verdicts for one cluster state. `tier=False`: only kube-scheduler's plugins."""
 
     scene: Scene
     #: pods and placements of the snapshot
@@ -170,15 +166,11 @@ class Feasibility:
         return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """Return the pod's equivalence class: neither nodes nor other pods' scheduling rules
-        distinguish pods of one class.
-        """
+        """Return the equivalence class of pods indistinguishable for nodes and other pods."""
         return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
-        """Return the first plugin rejection of the pod by the node, or None if feasible. Raises
-        KeyError for an unknown node.
-        """
+        """Return the rejection of the pod, or None. Raises KeyError for an unknown node."""
         position = self.index.positions[node]
         return self.verdict(pod).rejection(position, tier=tier)
 
@@ -226,9 +218,7 @@ class Feasibility:
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """Return the pod's weighted Score difference to the best of the given nodes, 0..900 for
-        each node position.
-        """
+        """Return the weighted score difference to the best given node, 0..900 per node."""
         total = np.zeros(len(nodes), dtype=np.int64)
         for plugin, given in self._rate_nodes(pod, nodes):
             total += plugin.weight * np.array(given, dtype=np.int64)
@@ -255,17 +245,13 @@ class Feasibility:
         return is_spoken_of(_class_in(scene, pod), scene)
 
     def is_affinity_violated(self, pod: Pod) -> bool:
-        """Return True if the running pod's own affinity is violated where the pod runs. Raises
-        KeyError for a pod without a node.
-        """
+        """Return True for violated affinity of a running pod. Raises KeyError without a node."""
         _, position = self._place_of(pod.uid)
         at = np.array([position], dtype=np.intp)
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return the violated affinity and spread rules of the given pods, and of running pods
-        whose rules select the given pods.
-        """
+        """Return the violated rules of these pods, and of pods with rules about these pods."""
         scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
         found: dict[_Where, int] = {}
         for keeper, homes in scene.residents.keepers.items():
@@ -332,9 +318,7 @@ class Feasibility:
         return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
 
     def _widen(self, pod: Pod) -> Self:
-        """Return the same cluster state, counting running pods also by the labels that only this
-        pod's selectors use.
-        """
+        """Return the state distinguishing pods by all labels in the selectors of this pod."""
         looked_at, known = _keys_of(pod.pod_class), self.scene.residents.keys
         if looked_at is None or (known is not None and set(looked_at).issubset(known)):
             return self

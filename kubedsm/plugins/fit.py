@@ -31,9 +31,7 @@ def _lack_of(name: str) -> str:
 
 
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
-    """Return kube-scheduler's reasons for resources of which the free capacity is below the
-    requests, such as `Insufficient cpu`.
-    """
+    """Return the insufficient resources; a zero request requires no free capacity."""
     short = []
     if requests.pods and requests.pods > free.pods:
         short.append("pods")
@@ -48,9 +46,7 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
-    """Return the allocatable amounts, as text, of resources whose request exceeds even an empty
-    node.
-    """
+    """Return the allocatable amounts of insufficient resources, even for an empty node."""
     return tuple(
         format_amount(name, allocatable.amount(name))
         for name, amount in requests.items()
@@ -59,9 +55,7 @@ def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
 
 
 def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
-    """Return an explanation if no node, even if empty, is large enough for the requests; otherwise
-    an empty string.
-    """
+    """Return an explanation for pods larger than every empty node; otherwise an empty string."""
     asked = [(name, amount) for name, amount in requests.items() if amount]
     enough = np.ones(len(nodes), dtype=np.bool_)
     for name, amount in asked:
@@ -175,8 +169,6 @@ def why_unschedulable(
 
 
 def count_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
-    """Return the number of nodes for each rejection reason as text, such as `2 Insufficient cpu, 1
-    Insufficient memory`.
-    """
+    """Return the counts of reasons, such as `2 Insufficient cpu, 1 Insufficient memory`."""
     counts = Counter(reason for rejected in rejections.values() for reason in rejected.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

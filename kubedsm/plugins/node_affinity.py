@@ -21,8 +21,7 @@ def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
-    """Return the nodes to which node affinity restricts a pod by name, as NodeAffinity's PreFilter
-    in kube-scheduler does.
+    """Return the nodes selected by name, as NodeAffinity's PreFilter in kube-scheduler does.
 
     None unless every term selects by name. An empty set means contradictory terms.
     """

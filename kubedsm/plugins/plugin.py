@@ -139,9 +139,7 @@ Hint = Callable[[Change, EquivalenceClass, Cluster], bool] | None
 
 @attrs.frozen(slots=True, kw_only=True, eq=False)
 class Plugin:
-    """Scheduling plugin under kube-scheduler's name, with its extension points and queueing hint;
-    no rejection reason means acceptance.
-    """
+    """Scheduling plugin under kube-scheduler's name; empty reasons mean acceptance."""
 
     name: str
     #: relevant fields of `SchedulingRules`: pods without these rules are accepted

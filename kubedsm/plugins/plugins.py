@@ -1,5 +1,4 @@
-"""Plugin registry in kube-scheduler's order, and verdicts on pod classes whose rules concern nodes
-only.
+"""Plugin registry in kube-scheduler's order, SchedulingGates, DynamicResources, and class verdicts.
 
 The first rejecting plugin determines the reasons. NodeName is omitted: pods with spec.nodeName are
 already bound.
@@ -115,9 +114,7 @@ def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeNam
 
 
 def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    """Return the mask of nodes whose node-related Filter plugins accept the pod class, regardless
-    of capacity; cached until a node changes.
-    """
+    """Return the feasible nodes regardless of capacity; cached until a node changes."""
     known = nodes.open_to.get(pod_class)
     if known is None:
         if len(nodes.open_to) >= MOST_CLASSES:

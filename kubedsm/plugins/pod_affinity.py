@@ -54,9 +54,7 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Return the mask of the given node positions where required affinity of a running pod of the
-    class is violated.
-    """
+    """Return the positions with violated affinity, among positions of running pods."""
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)

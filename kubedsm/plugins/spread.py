@@ -61,9 +61,7 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Yield the topology spread constraints of a pod equivalence class, with the topology domains
-    of each.
-    """
+    """Yield the spread constraints of an equivalence class, with their topology domains."""
     constraints = candidate.rules.spread
     columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
@@ -264,9 +262,7 @@ class Skews:
             self._upset.clear()
 
     def open(self, candidate: EquivalenceClass) -> Mask:
-        """Return the mask of nodes where a further pod of the class satisfies its own spread
-        constraints; read-only.
-        """
+        """Return the nodes permitted by the candidate's constraints, as a read-only mask."""
         known = self._open.get(candidate)
         if known is None:
             known = np.ones(self._codes.shape[1], dtype=np.bool_)
@@ -279,9 +275,7 @@ class Skews:
         return known
 
     def upset(self, candidate: EquivalenceClass) -> Mask:
-        """Return the mask of nodes where a further pod of the class would violate spread
-        constraints of other pods; read-only.
-        """
+        """Return the nodes where an additional pod violates other pods' constraints, read-only."""
         known = self._upset.get(candidate)
         if known is None:
             known = np.zeros(self._codes.shape[1], dtype=np.bool_)

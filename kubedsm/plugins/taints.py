@@ -25,9 +25,7 @@ def node_unschedulable(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
-    """Return the rejection reason for the first taint without a matching toleration; empty if all
-    taints are tolerated.
-    """
+    """Return the reason of the first untolerated taint; empty if all taints are tolerated."""
     for taint in taints:
         if taint.effect in _KEEPS_PODS_AWAY and not is_tolerated(tolerations, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
@@ -35,9 +33,7 @@ def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]
 
 
 def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    """Yield the nodes that reject the pod for an untolerated taint, grouped by the first
-    untolerated taint.
-    """
+    """Yield the nodes with untolerated taints, grouped by the first untolerated taint."""
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
     for code, of_node in enumerate(taints.values):

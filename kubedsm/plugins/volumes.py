@@ -232,9 +232,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Queueing hint: True if a volume was detached, a node's volume limit rose, or the pod's volume
-    was attached.
-    """
+    """Queueing hint: True after a detachment, an increased limit, or attachment of the volume."""
     if own_volumes_changed(change, candidate, cluster):
         return True
     before, after = change.surrounding_before, change.surrounding_after

@@ -13,9 +13,7 @@ class Doubling:
     most: float
 
     def delay_after(self, failures: int) -> float:
-        """Return the delay in seconds before the next retry, after a number of consecutive
-        failures.
-        """
+        """Return the delay of the next retry after a number of earlier consecutive failures."""
         # Limits the exponent: the maximum delay is reached much earlier.
         return min(self.most, self.first * 2.0 ** min(failures, 16))
 

@@ -37,9 +37,7 @@ class SystemClock:
 
 @attrs.frozen
 class VirtualClock(SystemClock):
-    """Reproducible clock for simulations: wall time starts at a constant and follows the event
-    loop.
-    """
+    """Reproducible clock: wall time starts at a constant and follows the event loop."""
 
     epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

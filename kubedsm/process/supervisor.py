@@ -72,9 +72,7 @@ class Supervisor:
     def isolate_failures(
         self, part: str, action: Callable[[list[T]], object], items: list[T]
     ) -> list[T]:
-        """Apply the action to all items at once; after an exception, bisect, and return the failing
-        items.
-        """
+        """Apply the action to all items, bisecting after exceptions; return the failing items."""
         try:
             action(items)
         except Exception as error:  # noqa: BLE001 - as above

@@ -65,9 +65,7 @@ class _Watched:
 
 @attrs.define
 class MoveEffects:
-    """Measures the effect of migrations on response times; keeps the migrations whose effect is
-    still unknown.
-    """
+    """Effect measurement of migrations: migrations whose measured effect is still unknown."""
 
     _decisions: Decisions
     _clock: Clock
@@ -128,9 +126,7 @@ class MoveEffects:
                 self._judge_if_known(watched, sample)
 
     def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
-        """Record the effect of a workload's finished migrations if a measurement taken afterwards,
-        or a scaled workload, allows a verdict.
-        """
+        """Evaluate finished migrations if a new measurement, or a workload change, permits."""
         pods = self._decisions.mirror.snapshot().census.shares.get(watched.workload, Share()).total
         why = watched.untold
         if not watched.more:
@@ -200,9 +196,7 @@ class MigrationRecorder:
 
 
 def _why_unknown(sample: Measured, workload: Workload) -> str:
-    """Return why the measurement lacks response times of the workload; empty if response times are
-    present.
-    """
+    """Return why the sample lacks response times of the workload; empty if present."""
     answers = sample.answers.get(workload)
     if not answers:
         return NOT_MEASURED

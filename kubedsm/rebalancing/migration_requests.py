@@ -1,5 +1,4 @@
-"""Migrations requested by users through a ConfigMap: accepted once, executed like suggested
-migrations, and answered by Events.
+"""Requested migrations: accepted once, executed as the scheduler's own, and answered by Events.
 
 A request is an annotation (`kube.wire.annotations.MoveRequest`) on one of two ConfigMaps. The
 ConfigMap for approvals takes the id of a proposal. A request with moves goes on the ConfigMap with
@@ -231,9 +230,7 @@ class MigrationRequests:
         return RequestAnswer(request.id, "ended", _summarise_answers(answers), moves=answers)
 
     def _collect_outcomes(self, suggestion: Suggestion, plans: set[str]) -> dict[str, MoveAnswer]:
-        """Return the outcome of each requested migration by pod; for a migration in two steps, the
-        outcome of a step that failed.
-        """
+        """Return the outcome of each migration; of two legs, the outcome of an incomplete one."""
         ended = self.migrator.record.moves_of(plans)
         found: dict[str, MoveAnswer] = {}
         for move in suggestion.moves:
@@ -333,8 +330,7 @@ class Validated:
 def validate_moves(
     asked: Sequence[RequestedMove], snapshot: Snapshot, configuration: Configuration, away: Away
 ) -> Validated:
-    """Check requested migrations against the current cluster; a group of migrations is accepted or
-    rejected as a whole.
+    """Check requested migrations against the current cluster; a group is valid as a whole.
 
     Free capacity and benefit are checked as each migration begins.
     """
@@ -373,9 +369,7 @@ def validate_moves(
 def _validate_move(
     each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable
 ) -> Move | str:
-    """Return the requested migration completed from the current cluster, as in a suggestion, or the
-    reason why the migration is not allowed.
-    """
+    """Return the migration as a suggestion would have it now, or the reason against it."""
     pod = snapshot.pods.get(Uid(each.uid))
     if pod is None or str(pod) != each.pod:
         return "the pod is gone"

@@ -1,5 +1,4 @@
-"""Capacity packing: migrate running pods, and evict pods where allowed, to make capacity for
-unschedulable pods.
+"""Capacity packing: migrate, and if allowed evict, pods so that pending pods fit.
 
 The same four stages as the suggester's: the candidates are the pods that no node takes, the
 proposal is a packing, which is validated and executed. An execution is not persisted: a migration
@@ -146,9 +145,7 @@ class Packer:
         self._in_vain += 1
 
     def _is_valid(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
-        """Return True if the packing still applies: its pods and nodes are unchanged, and its
-        target nodes have no less free capacity.
-        """
+        """Return True if pods and nodes are unchanged, with no less free capacity on targets."""
         now = self.migrator.mirror.snapshot()
         targets = {leg.target for leg in suggestion.legs}
         targets |= {move.target for move in suggestion.awaited}
@@ -278,9 +275,7 @@ class Execution:
         return self.migrator.is_unchanged(snapshot, legs)
 
     def _is_needed(self, group: int) -> bool:
-        """Return True if a further migration of the packing may begin: none begins after another
-        migration of its group failed.
-        """
+        """Return True if a migration of the group may begin: none does after one has failed."""
         ended = self.migrator.record.moves_of({self._plans.get(group, "")})
         failed = any(move.outcome in _LOST for move in ended)
         waits = any(move.group == group for move in self._list_waiting())
@@ -307,9 +302,7 @@ class Execution:
         return any(move.pod.uid not in refused for move in waiting)
 
     def hold_capacity(self, coming: Container[NodeName]) -> None:
-        """Nominate each pending pod, once, for its target node when no further migration must leave
-        the node first.
-        """
+        """Nominate the pending pods once, on nodes where no migration has to come first."""
         for move in self._list_waiting():
             if move.pod.uid not in self._held and move.target not in coming:
                 self._held.add(move.pod.uid)

@@ -106,9 +106,7 @@ class Migrator:
         return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
 
     def suggestion_request(self) -> WhatIfRequest | None:
-        """Return a planner request for the migrations worthwhile now; None before the reflectors
-        have synced.
-        """
+        """Return the request for the migrations to be suggested now; None before all is known."""
         return self.what_if((), ()) if self.synced.is_set() else None
 
     # validation
@@ -118,8 +116,7 @@ class Migrator:
         return self.mirror.changes, self.configuration.generation, self.sites.away()
 
     def is_calm(self) -> bool:
-        """Return True if migrations may begin: no open batch, quick migration plan or preemption is
-        in progress, and migrations are not paused.
+        """Return True if migrations may begin: no open batch, no quick plan, no preemption.
 
         Slow plans are not awaited, so that no tenant delays another's migrations: their workloads
         and the capacity they use are held fixed. Quick plans are awaited, since a proposal that
@@ -180,9 +177,7 @@ class Migrator:
         return plans
 
     def has_benefit(self, moves: Sequence[Move], waiting: Sequence[Uid] = ()) -> bool:
-        """Return True if the migrations still gain QoS or balance now, or still make capacity for
-        the pods waiting for them.
-        """
+        """Return True if these migrations, or the pods that wait for them, still gain by them."""
         snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
         if all(move.load_scores for move in moves):
             return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
@@ -208,9 +203,7 @@ class Migrator:
 
 @attrs.define
 class Suggester:
-    """Control loop that periodically searches for worthwhile migrations, when no batch is open and
-    no quick migration plan runs.
-    """
+    """Periodic search for migrations, when no batch is open and no quick plan is in progress."""
 
     migrator: Migrator
     #: state without a beneficial migration, unless a workload rested; and the time of a retry

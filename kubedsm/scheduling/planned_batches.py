@@ -84,8 +84,7 @@ class PlannedBatches:
 
 @attrs.define
 class Application:
-    """Application of the planner's placement decision to the present mirror, in chunks of several
-    pods.
+    """Application of a planner response to the present mirror, in chunks of several pods.
 
     A chunk is validated and reserved in one turn of the event loop. Between chunks other tasks run.
     """

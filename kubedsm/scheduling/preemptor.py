@@ -139,9 +139,7 @@ class Preemptor:
 
     @contextmanager
     def suspend_nomination(self, uid: Uid) -> Iterator[None]:
-        """Context manager: lift the pod's capacity reservation while the pod is scheduled, without
-        `await`.
-        """
+        """Show the capacity reserved for this pod as free; no `await` is allowed inside."""
         self.mirror.withdraw(uid, silently=True)
         try:
             yield

@@ -105,9 +105,7 @@ class PlannedBatch:
         return _list_preferred(self.pods)
 
     def interacts_with(self, pod: Pod, surroundings: Surroundings) -> bool:
-        """Return True if the pod's and the batch's best nodes depend on each other: same workload
-        or affinity.
-        """
+        """Return whether the best nodes of the pod and of the batch depend on each other."""
 
         def is_selected(selections: Iterable[Selection], other: Pod) -> bool:
             return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
@@ -287,17 +285,14 @@ class Scheduler:
         return snapshot if view is None else view(snapshot)
 
     def basis(self) -> Basis:
-        """Return the state that placement decisions depend on: configuration generation and
-        partitioned nodes.
+        """Return the basis of decisions: configuration revision and partitioned nodes.
 
         Any change invalidates decisions in progress.
         """
         return self.configuration.generation, self.sites.away().nodes
 
     def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
-        """Decide placement on the event loop within `INLINE_BUDGET`; return None if the planner may
-        do better.
-        """
+        """Decide within `INLINE_BUDGET`; return None if the planner may find a better decision."""
         policy, snapshot = self.policy, self.snapshot(stage.view)
         budget = self.configuration.current.batch.budget
         if not isinstance(policy, KubeDSM):
@@ -346,8 +341,7 @@ class Scheduler:
             self.planning_begun.set()
 
     def _list_independent(self, pods: list[Pod], planned: PlannedBatch) -> list[Pod]:
-        """Return the pods that can be scheduled independently of the batch in the planner; park the
-        others.
+        """Return the pods scheduled independently of the planned batch; park the others.
 
         Lower-priority pods must not take capacity from the planned batch. Replicas of the same
         workloads, and pods with mutual preferences, wait too: otherwise both decisions could choose

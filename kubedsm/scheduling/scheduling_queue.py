@@ -157,9 +157,7 @@ class SchedulingQueue:
             self.help(change, mirror)
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """After a cluster change, requeue unschedulable pods by queueing hints, and pods awaiting
-        capacity.
-        """
+        """Requeue unschedulable pods after a cluster change: queueing hints, and freed capacity."""
         if change.freed is not None:
             for uid in list(self._awaiting_capacity):
                 self.add(self._pods[uid])
@@ -319,9 +317,7 @@ class SchedulingQueue:
             self.add(self._pods[uid])
 
     def _assign_turn(self, pod: Pod, cause: str, earliest: float) -> float:
-        """Return the pod's retry time in monotonic seconds, after other pods with the same failure
-        cause.
-        """
+        """Return the pod's retry time, after other pods with the common failure cause."""
         self._clear_cause(pod.uid)
         self._cause[pod.uid] = (pod.namespace, cause)
         failing = self._failing.setdefault((pod.namespace, cause), _FailingBinds())
@@ -370,9 +366,7 @@ def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
 
 
 def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Return True if the changed node accepts pods of the equivalence class, and rejected them
-    before.
-    """
+    """Return True if the changed node rejected such pods before, and accepts them now."""
     pod_class, freed = candidate.pod_class, change.freed
     before, after = change.node_before, change.node_after
     if after is not None:
@@ -452,9 +446,7 @@ class UnschedulablePods:
         self.asleep: dict[_RejectedClass, float] = {}
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
-        """Add an unschedulable pod, with its rejecting plugins; suspends retries of the equivalence
-        class.
-        """
+        """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
         why = Unschedulable.of(pod, plugins)
         rejected = self.classes.setdefault(why.candidate, _RejectedClass(why))
         rejected.why, rejected.awake = why, 0
@@ -473,9 +465,7 @@ class UnschedulablePods:
             self.asleep.pop(rejected, None)
 
     def help(self, change: Change, mirror: ClusterMirror) -> bool:
-        """Permit retries of equivalence classes whose queueing hints apply; return True if any
-        does.
-        """
+        """Wake equivalence classes with positive queueing hints; return whether any exists."""
         if change.known is not None:
             return self.wake_all()
         matters, woken, new = change.matters, False, change.node_after
@@ -503,9 +493,7 @@ class UnschedulablePods:
         return bool(self.classes)
 
     def wake_due(self, now: float) -> bool:
-        """Permit retries of equivalence classes after the flush interval; return True if any is
-        due.
-        """
+        """Wake equivalence classes with an expired flush interval; return whether any exists."""
         due = [rejected for rejected, at in self.asleep.items() if at <= now]
         for rejected in due:
             self._wake(rejected, FLUSH_LIMIT)

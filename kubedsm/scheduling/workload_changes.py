@@ -111,9 +111,7 @@ class WorkloadChanges:
         return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
-        """Return the seconds until workloads are unchanged long enough for another migration
-        suggestion.
-        """
+        """Return the seconds until quiet periods are long enough for another suggestion."""
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))

@@ -1,6 +1,4 @@
-"""Main program of a solver process: load one solver library and solve requests until the parent
-process is gone.
-"""
+"""Solver process: load one library and answer requests until the parent is gone."""
 
 import importlib
 import math
@@ -22,9 +20,7 @@ LIBRARY_MODULES = {
 
 
 class Listener:
-    """Thread that reads the parent process's messages: requests, `STOP` (interrupt the current
-    search), and the parent's exit.
-    """
+    """Reader thread for the parent's messages: observes STOP and the parent's exit."""
 
     def __init__(self, line: Connection) -> None:
         self._line = line

@@ -24,9 +24,7 @@ _EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
 
 @attrs.frozen
 class _LibrarySolver:
-    """Base class of solvers that run in a separate process, with limits for each integer programme
-    in addition to the deadline.
-    """
+    """Solver in a separate process, with limits per programme in addition to the deadline."""
 
     name: ClassVar[str]
     seconds: float = math.inf
@@ -57,9 +55,7 @@ class Highs(_LibrarySolver):
 
 
 class CpSat(_LibrarySolver):
-    """Solver CP-SAT: constraint programming with clause learning; limited by `workers` (threads)
-    and `effort`.
-    """
+    """CP-SAT: constraint programming with clause learning; observes `workers` and `effort`."""
 
     name = "cp-sat"
 
@@ -70,9 +66,7 @@ def is_installed(kind: SolverKind) -> bool:
 
 
 def explain_missing(kind: SolverKind) -> str:
-    """Return a message about the consequence if the configured solver's library is not installed;
-    empty if installed, or without a solver.
-    """
+    """Return the consequence of a missing library; empty if installed, or without a solver."""
     if kind == "off" or is_installed(kind):
         return ""
     return (
@@ -82,9 +76,7 @@ def explain_missing(kind: SolverKind) -> str:
 
 
 def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
-    """Return the configured solver with a limit of `seconds` for each integer programme; None if
-    not installed.
-    """
+    """Return a solver with a limit of `seconds` per programme; None if not installed."""
     if not is_installed(kind):
         return None
     return CpSat(seconds) if kind == "cp-sat" else Highs(seconds)

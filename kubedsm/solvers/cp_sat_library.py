@@ -1,5 +1,4 @@
-"""CP-SAT in the solver process: convert an integer programme to a CP-SAT model, solve, and convert
-the solution back.
+"""CP-SAT library in the solver process: conversion of programmes and solutions.
 
 CP-SAT uses integer arithmetic, hence bounds are exact. Rows are divided by the greatest common
 divisor of the coefficients, since small coefficients accelerate propagation.

@@ -1,5 +1,4 @@
-"""HiGHS in the solver process: convert an integer programme to a HiGHS model, solve, and convert
-the solution back.
+"""HiGHS library in the solver process: conversion of programmes and solutions.
 
 HiGHS uses floating-point arithmetic with a feasibility tolerance of 1e-6 per row. Solutions are
 rounded and verified. After a slight violation, the programme is solved again with tighter rows.
@@ -51,9 +50,7 @@ _PLAIN: dict[str, bool | float | str] = {
 
 
 def solve_request(request: Request, stopped: Event) -> Solved:
-    """Solve an integer programme with HiGHS; return the solution, the claimed upper bound, and the
-    dual multipliers of the rows.
-    """
+    """Solve a programme with HiGHS; return solution, claimed bound, and dual multipliers."""
     until = time.monotonic() + request.seconds
     answer = _Solve(request, stopped, until, 0.0).answer()
     if answer.status is Status.UNKNOWN and answer.values is not None:
@@ -78,9 +75,7 @@ class _Solve:
         )
 
     def answer(self) -> Solved:
-        """Run HiGHS and return its result. If the solution slightly violates a constraint row, the
-        status is unknown.
-        """
+        """Run HiGHS. Status unknown with values: the solution slightly violates a row."""
         request = self._request
         highs = self._make_highs()
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / self._scale))
@@ -122,9 +117,7 @@ class _Solve:
 
 
 def _greatest_coefficients(programme: Programme) -> Floats:
-    """Return the greatest coefficient of each constraint row, to scale rows: some count bytes,
-    others count pods.
-    """
+    """Return the greatest coefficient of each row, as rows count bytes and pods alike."""
     rows = len(programme.least)
     greatest = np.ones(rows)
     lengths = np.diff(programme.starts)

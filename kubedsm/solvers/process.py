@@ -51,9 +51,7 @@ class Request:
 
 
 def solve(library: str, request: Request, deadline: Deadline) -> Solved:
-    """Solve an integer programme in the process of its solver library, within the deadline plus
-    `GRACE` seconds.
-    """
+    """Solve a programme in the library's solver process, within the deadline plus `GRACE`."""
     seconds = min(request.seconds, deadline.left)
     if seconds < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
@@ -152,9 +150,7 @@ class SolverProcess:
         self._line = self._process = None
 
     def forget(self) -> None:
-        """Drop the process handle inherited by a forked child, without terminating the parent's
-        solver process.
-        """
+        """Drop the inherited handle in a forked child, without terminating the parent's process."""
         self._lock = threading.Lock()
         if self._line is not None:
             self._line.close()
@@ -166,9 +162,7 @@ class SolverProcess:
 def _kill_after(
     seconds: float, process: subprocess.Popen[bytes], late: threading.Event
 ) -> threading.Timer:
-    """Kill the solver process after the deadline, from a separate thread, because even sending a
-    request may block.
-    """
+    """Kill the solver process after the deadline, from a thread: even sending may block."""
 
     def kill() -> None:
         late.set()

@@ -154,9 +154,7 @@ class _Viewers:
 
 
 class _RecordingFile:
-    """Download of the page's recording: JSON lines, compressed in a thread, shared by concurrent
-    requests.
-    """
+    """Recording as JSON lines, compressed in a thread, and once for all requests of a moment."""
 
     def __init__(self, stream: Stream, clock: Clock) -> None:
         self._stream = stream

@@ -57,9 +57,7 @@ class Stream:
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
-        """Recompute the page's rows and record changes periodically, until cancelled; errors are
-        logged.
-        """
+        """Evaluate and record changes periodically, until cancelled; errors are logged."""
         while True:
             await self._await_look()
             with self._supervisor.catch_errors("page"):
@@ -86,9 +84,7 @@ class Stream:
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
-        """Yield encoded page updates after the version, for `LASTS` seconds; empty ones keep the
-        connection alive.
-        """
+        """Yield updates after the version, for `LASTS` seconds; empty for keep-alive messages."""
         ends = self._clock.monotonic() + LASTS
         self.viewers += 1
         try:

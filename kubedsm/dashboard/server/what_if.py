@@ -47,9 +47,7 @@ class Changes(NamedTuple):
 def parse_what_if(
     qos: Sequence[str], replicas: Sequence[str], workloads: Mapping[str, Workload]
 ) -> Changes:
-    """Parse what-if parameters such as `shop/cart:0.8` and `shop/cart:+2`. Raise
-    BadRequestError.
-    """
+    """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`. Raise BadRequestError."""
     factors = tuple(
         (name, _parse_factor(name, text)) for name, text in _split_pairs("qos", qos, workloads)
     )

@@ -1,6 +1,4 @@
-"""Recent activity on the page: decisions, ended migrations, Events, and changed node or scheduler
-states.
-"""
+"""News: decisions, ends of migrations, Events, and changed states of nodes and the scheduler."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,9 +59,7 @@ class NewsTable(RowTable[NewsRow]):
     def look(
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
-        """Append activity since the last call in chronological order; return the changed rows.
-        `pods`: existing pods.
-        """
+        """Append recent news chronologically; return the differences. `pods`: existing pods."""
         events = list(self._events)
         self._events.clear()
         rows: dict[str, NewsRow | None] = {}

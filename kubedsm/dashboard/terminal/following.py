@@ -74,9 +74,7 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
 
 
 async def _check_response(answer: aiohttp.ClientResponse, server: str, token: str | None) -> None:
-    """Check the HTTP response of a page. Raise NotShownError, or ClientError if a retry may
-    succeed.
-    """
+    """Check the page's response. Raise NotShownError, or ClientError if a retry may succeed."""
     if answer.status == HTTPStatus.OK and answer.content_type == "text/event-stream":
         return
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -127,9 +127,7 @@ class _Section:
     render_rows: Callable[[int], Sequence[RenderableType]]
 
     def height(self, rows: int) -> int:
-        """Return the section's height in lines with `rows` rows, including a line about omitted
-        rows.
-        """
+        """Return the number of lines for the rows, including the line about omitted rows."""
         left_out = rows < len(self.heights)
         return self.beside + sum(self.heights[:rows]) + left_out if rows else 0
 

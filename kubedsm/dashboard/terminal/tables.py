@@ -33,9 +33,7 @@ class Part(NamedTuple):
 
 
 def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
-    """Return the parts that fit into width and height; the least important, then the first, are
-    omitted.
-    """
+    """Return the fitting parts; among equally important parts, the first is omitted first."""
     kept = [(part, count_lines(part.what, width)) for part in parts]
     while sum(number for _, number in kept) > height:
         spare = [each for each in kept if each[0].use is not None]

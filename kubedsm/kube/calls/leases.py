@@ -46,9 +46,7 @@ class Term:
         return attrs.evolve(self, renewed=_format_time(wall))
 
     def release_at(self, wall: float) -> "Term":
-        """Return the Lease content after release: no holder, and 1 s duration for clients that
-        compare only times.
-        """
+        """Return a released term: no holder, and 1 s duration for clients comparing only times."""
         return attrs.evolve(self.renew_at(wall), holder="", seconds=1.0)
 
 

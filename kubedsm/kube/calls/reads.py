@@ -310,9 +310,7 @@ def _selector_text(selector: Selector) -> str:
 
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services that select a pod-template-hash: a migration would remove its pods from
-    them.
-    """
+    """Return the Services selecting a template hash: migrations would remove pods from them."""
     body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]

@@ -174,9 +174,7 @@ class Connections:
 
     @asynccontextmanager
     async def one(self, within: float) -> AsyncIterator[Connection]:
-        """Acquire a pooled connection for exclusive use; raise Unreachable after `within`
-        seconds.
-        """
+        """Acquire a connection for exclusive use; raise Unreachable after `within` seconds."""
         is_of_few, connection = False, None
         try:
             try:

@@ -125,8 +125,7 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return a client for the pod's own cluster, or for the kubeconfig's if given or outside a
-        pod.
+        """Return the pod's own cluster, or the kubeconfig's if given or outside a pod.
 
         Sends no request. Raises CredentialsError.
         """

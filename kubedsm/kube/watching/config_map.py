@@ -39,9 +39,7 @@ class FollowedConfigMap:
         )
 
     def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
-        """Register a callback for each state of the ConfigMap, the initial one included; None if
-        absent.
-        """
+        """Call the observer with each state, including the initial state; None: no ConfigMap."""
         self._observers.append(observer)
 
     async def run(self) -> NoReturn:
@@ -50,9 +48,7 @@ class FollowedConfigMap:
 
     @property
     def known(self) -> bool:
-        """Return True if the watch is up to date and readable, hence `found` is the ConfigMap's
-        current state.
-        """
+        """Return True if `found` is the current state, as far as the API server reports it."""
         return self._reflector.following and not self._unreadable
 
     @property

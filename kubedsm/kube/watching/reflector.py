@@ -82,9 +82,7 @@ class ReflectorStatistics:
 
 
 class StaleListError(ClusterError):
-    """Error: a list is older than an already observed resourceVersion, because the server lags
-    behind.
-    """
+    """Error: a list is older than an observed version, because the server lags behind."""
 
 
 @attrs.define(eq=False)
@@ -251,8 +249,7 @@ class Reflector(Generic[T, E]):
         return read_json(f"{self._watched.kind}List", response.body, List)
 
     def _check_age(self, version: str) -> None:
-        """Raise StaleListError for a list older than known versions: absence from a stale list is
-        no deletion.
+        """Raise StaleListError for a list older than known versions: stale lists delete nothing.
 
         After STALE_LISTS stale lists the cluster history was rewound (a restored backup).
         """
@@ -461,9 +458,7 @@ class KnownObjects:
         return known
 
     def keep_only(self, present: Mapping[Key, str]) -> Iterator[Identity]:
-        """Delete and yield stored objects absent from a list; `present`: uid by key, empty matches
-        any.
-        """
+        """Delete and yield objects not in `present` (uid by key; an empty uid matches any)."""
         absent = [
             known
             for key, known in self._known.items()

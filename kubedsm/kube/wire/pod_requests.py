@@ -115,9 +115,7 @@ def _effective_amounts(
 
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
-    """Return the pod-level resource requests without overhead, which replace the containers'
-    requests.
-    """
+    """Return the pod-level requests, which replace the containers', without overhead."""
     at_pod = _pod_level_amounts(parse_amounts(asked, "spec.resources.requests"))
     if not at_pod:
         return {}

@@ -29,8 +29,7 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 def pod_size(requests: Resources, greatest: Resources) -> float:
-    """Return the normalised size of a pod, sqrt(cpu/M_cpu * memory/M_memory), from requests and the
-    greatest allocatable amounts.
+    """Return the normalised pod size sqrt(cpu/M_cpu * memory/M_memory) for resource requests.
 
     Requests count as at least 1 millicore and 1 Mi. greatest: M, the greatest allocatable amounts
     over the edge nodes.
@@ -41,18 +40,14 @@ def pod_size(requests: Resources, greatest: Resources) -> float:
 
 
 def kind_sizes(problem: PlacementProblem) -> list[float]:
-    """Return the normalised pod size of each kind of interchangeable pods, relative to the largest
-    node of the problem.
-    """
+    """Return the normalised pod size of each kind, relative to the largest node of the problem."""
     cpu, memory = problem.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
     return [pod_size(kind.requests, greatest) for kind in problem.kinds]
 
 
 def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> list[int]:
-    """Return the kinds (groups of interchangeable pods) in placement order: descending priority,
-    then increasing size.
-    """
+    """Return the kinds of pods in placement order: descending priority, then increasing size."""
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
@@ -62,14 +57,10 @@ def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> 
 
 
 class Filling:
-    """Placement under construction: pod counts by node and kind, and available capacity, updated
-    for every placed pod.
-    """
+    """Incremental placement: node loads and available capacity, updated for every placed pod."""
 
     def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
-        """Initialise from a placement (array of pod counts, nodes x kinds), or without any placed
-        pods.
-        """
+        """Initialise the incremental placement from loads (nodes x kinds), or without any pods."""
         self.problem = problem
         self.loads = problem.nothing() if loads is None else loads.copy()
         self.room = problem.room_after(self.loads)
@@ -96,14 +87,10 @@ class Filling:
 
 
 class BestFit(Filling):
-    """Best-fit heuristic: each pod goes to the node with least preference penalty, and of these to
-    the fullest.
-    """
+    """Best-fit heuristic: each pod goes to the fullest node with the least preference penalty."""
 
     def place(self, kind: int) -> bool:
-        """Place another pod of the kind on the best-fitting node; return False if no node has
-        capacity.
-        """
+        """Place another pod of the kind on the best-fitting node; return False if no node fits."""
         fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
         if not fits.any():
             return False
@@ -114,9 +101,7 @@ class BestFit(Filling):
 
 
 def best_fit_increasing(problem: PlacementProblem) -> Ints:
-    """Return pod counts (nodes x kinds) after placing pods by the best-fit heuristic, in order of
-    increasing size.
-    """
+    """Return a placement (nodes x kinds) by the best-fit heuristic in order of increasing size."""
     room = BestFit(problem)
     for kind in order_by_size(problem):
         for _ in range(int(problem.counts[kind])):
@@ -131,8 +116,7 @@ _NOWHERE = -1
 def add_by_ejection_chains(
     problem: PlacementProblem, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
-    """Improve a placement (pod counts, nodes x kinds) by ejection chains: place further pods by
-    displacing pods to other nodes.
+    """Return the placement (nodes x kinds) improved by ejection chains that place further pods.
 
     In a chain, a placed pod displaces another pod. The displaced pod goes to another node, where it
     may displace a further pod; the last pod of the chain finds available capacity. A pod of lower
@@ -178,8 +162,7 @@ class _EjectionSearch(Filling):
         return True
 
     def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
-        """Place one pod, displacing at most `chain` pods to other nodes in sequence; return False
-        if impossible.
+        """Place one pod by a chain of at most `chain` displacements; return False if impossible.
 
         avoided: the node that the pod was just displaced from.
         """
@@ -227,8 +210,7 @@ class _EjectionSearch(Filling):
         self.put(kind, node)
 
     def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
-        """Return nodes that could accept the pod after displacing one placed pod, with the kind of
-        the displaced pod.
+        """Return nodes that could accept the pod after displacing one pod, and the displaced kinds.
 
         The smallest displaced pods come first.
         """

@@ -1,5 +1,4 @@
-"""Exact placement by dynamic programming over count vectors (pods placed by kind): Algorithm 8
-(`match`) of the paper.
+"""Exact placement by dynamic programming over count vectors: Algorithm 8 (`match`) of the paper.
 
 The lexicographic objective: most placed pods, then least preference penalty, then least charge,
 then least fragmentation. The paper's programme runs over nodes and *sets* of pods, O(N 3^n).
@@ -39,8 +38,7 @@ _LARGEST_SUM = 2**60
 
 @attrs.frozen(slots=True)
 class Digits:
-    """Place values for adding preference penalties, replica-spread charges and fragmentation into
-    one 64-bit cost, in this lexicographic order.
+    """Place values of the combined cost: preference penalties, then charges, then fragmentation.
 
     The fragmentation of all nodes together (SCALE per node) is less than one charge.
     """
@@ -54,8 +52,7 @@ class Digits:
 
     @classmethod
     def of(cls, problem: PlacementProblem) -> "Digits":
-        """Choose the place values of combined costs for a placement problem, without 64-bit
-        overflow.
+        """Choose place values for a placement problem, without overflow of combined costs.
 
         Fragmentation loses only as many low-order bits as necessary for costs up to _LARGEST_SUM:
         none up to 2^28 pods times nodes times preference penalty without charges.
@@ -79,9 +76,7 @@ def _cost_unit(problem: PlacementProblem, lost: int) -> int:
 
 @attrs.frozen(eq=False)
 class NodeLoads:
-    """Possible loads (pod counts by kind) of each node that are worth considering, in lexicographic
-    order from the empty load.
-    """
+    """Useful loads of each non-empty node, in lexicographic order beginning with the empty load."""
 
     #: node indices, ascending; all other nodes remain empty
     nodes: Ints
@@ -106,8 +101,7 @@ class NodeLoads:
 
 
 def limit_loads(problem: PlacementProblem, digits: Digits) -> Ints:
-    """Return the greatest useful pod count of each kind on each node, shape (nodes, kinds), within
-    available capacity.
+    """Return the greatest useful pod count, shape (nodes, kinds), within available capacity.
 
     The remaining pods leave one of any n nodes empty. Therefore no pod costs more, apart from
     fragmentation, than the first pod on the n-th cheapest of the nodes accepting the kind.
@@ -135,8 +129,7 @@ def list_useful_loads(
     most_loads: int,
     most_sorted: int,
 ) -> NodeLoads | None:
-    """Return the loads (pod counts by kind) of each node that no other load dominates, as input of
-    the dynamic programme.
+    """Return the node loads that are not dominated, as alternatives for the dynamic programme.
 
     most: shape (nodes, kinds), at least the result of `limit_loads`. Dominance rule: of n pods,
     those outside a load occupy at most n - |load| nodes. A load that is avoided by the n - |load| +
@@ -174,9 +167,7 @@ def list_useful_loads(
 
 
 class _Groups(NamedTuple):
-    """Groups of interchangeable nodes, on which equal loads have equal costs, and the possible
-    loads (pod counts by kind) of each group.
-    """
+    """Groups of nodes with identical costs of identical loads, and the loads of each group."""
 
     #: group of each node
     of_nodes: Ints
@@ -226,8 +217,7 @@ def _group_nodes(
 def _enumerate_loads(
     problem: PlacementProblem, nodes: Ints, most: Ints, most_loads: int
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Enumerate every load (pod counts by kind) that fits a node: the node's index, the counts, and
-    the remaining capacity.
+    """Enumerate every fitting load: its node index, pod counts, and remaining capacity.
 
     most: maximum pod counts of each node. Return None above `most_loads`. Loads are extended kind
     by kind within the available capacity, so no sum of resource requests can overflow.
@@ -251,9 +241,7 @@ def _enumerate_loads(
 
 
 def place_values(sizes: Sequence[int]) -> Ints:
-    """Return the mixed-radix place value of each digit of a flat array index (row-major strides);
-    the last is 1.
-    """
+    """Return the mixed-radix place value of each digit of a flat index; the last is 1."""
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
@@ -275,9 +263,7 @@ _SORTED = 64
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """Exact-search limit: maximum table size, computation and time before heuristics or a solver
-    take over.
-    """
+    """Exact-search limit: permitted computation before a heuristic algorithm takes over."""
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -292,8 +278,7 @@ class Bounds:
 
 @attrs.frozen(eq=False)
 class MatchTable:
-    """Dynamic-programming table: the least cost of placing exactly each count vector (numbers of
-    pods by kind).
+    """Dynamic-programming table: the least cost of placing exactly each vector of pod counts.
 
     `layers[i]` contains the cost for the first i nodes with useful loads.
     """
@@ -352,8 +337,7 @@ class MatchTable:
 def build_table(
     problem: PlacementProblem, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
-    """Compute the dynamic-programming table for all feasible numbers of pods by kind; return None
-    above the exact-search limit.
+    """Compute the table of all feasible count vectors; return None above the exact-search limit.
 
     Without a fragmentation measure, placements have no cost.
     """
@@ -387,9 +371,7 @@ def build_table(
 
 
 def _overflow_cells(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
-    """Return the flat indices of table cells beyond the pod-count limits, which pad the axes of the
-    table; None without padding.
-    """
+    """Return the flat cells with an overflowed mixed-radix digit; None without any overflow."""
     if all(size == limit + 1 for size, limit in zip(sizes, limits.tolist(), strict=True)):
         return None
     outside = np.ones(sizes, dtype=np.bool_)
@@ -404,9 +386,7 @@ def _compute_layers(
     outside: Ints | None,
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """Compute the least costs of all count vectors, adding one node at a time; return None after
-    the deadline.
-    """
+    """Compute the layers of the dynamic programme, node by node; return None after the deadline."""
     layer = np.full(1, tried.elsewhere, dtype=np.int64)
     layers = [layer]
     offsets: list[int] = (tried.loads @ strides).tolist()
@@ -446,8 +426,7 @@ def match(
     fragmentation: Fragmentation,
     bounds: Bounds | None = None,
 ) -> Match:
-    """Place the greatest number of pods on the nodes, and among such placements choose the least
-    fragmentation (Algorithm 8).
+    """Place the greatest number of pods, then with the least fragmentation (Algorithm 8).
 
     Above the exact-search limit the placement is best-fit increasing, without a proof of
     optimality:
@@ -469,9 +448,7 @@ def match(
 
 
 def _most_then_cheapest(costs: Ints) -> Ints:
-    """Return the count vector (numbers of pods by kind) with the most pods, then the least cost,
-    from a cost table.
-    """
+    """Return the lexicographically first count vector with the most pods, then the least cost."""
     number = np.where(costs < UNREACHABLE, vector_sums(costs.shape), -1)
     best = np.where(number == number.max(), costs, UNREACHABLE)
     return np.array(np.unravel_index(int(best.argmin()), costs.shape), dtype=np.int64)

@@ -1,5 +1,4 @@
-"""Dynamic programming over nodes: the cheapest sequence of node changes to reach each total change,
-for `suggest` and `reorder_edge`.
+"""Shortest path over states, node by node: dynamic programming for `suggest` and `reorder_edge`.
 
 A state is a vector of integers, such as differences of pod counts. On each node, one of several
 options adds a vector to the state, with a cost. Only enumerated states are permitted, and callers
@@ -25,9 +24,7 @@ _LARGEST_CODE = 2**62
 
 @attrs.frozen(eq=False)
 class Options:
-    """Alternative changes of one node (vectors of pod count changes) with costs; leaving the node
-    unchanged is always possible.
-    """
+    """Alternative changes of one node, as vectors with costs; no change is always an option."""
 
     #: changes x dimensions
     vectors: Ints
@@ -67,8 +64,7 @@ class _Codes:
 
 @attrs.frozen(eq=False)
 class Walk:
-    """Result of the dynamic programme over nodes: the least cost of each total change (state) after
-    each node.
+    """Result of the shortest-path computation: least cost of each state after each node.
 
     `layers[n]` contains the least costs after the first n nodes.
     """
@@ -82,9 +78,7 @@ class Walk:
         return self.layers[-1]
 
     def choices(self, state: int) -> list[Ints | None]:
-        """Reconstruct the change of each node on the cheapest path to the state; None for unchanged
-        nodes.
-        """
+        """Reconstruct each node's change on the shortest path, a vector; None if unchanged."""
         found: list[Ints | None] = []
         index = {vector.tobytes(): at for at, vector in enumerate(self.states)}
         for node in range(len(self.options) - 1, -1, -1):
@@ -104,8 +98,7 @@ class Walk:
 def walk_nodes(
     states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
 ) -> Walk | None:
-    """Compute the least cost of reaching each state (total change of pod counts) by one change per
-    node; None above the limits.
+    """Compute the least cost of every state by shortest paths; return None above the limits.
 
     states: shape (states, dimensions), the zero vector included. ceilings: greatest acceptable cost
     of each state. Among equal costs, the path with the fewest changes on the last nodes is

@@ -1,5 +1,4 @@
-"""Placement problem as arrays: kinds (groups of interchangeable pods), nodes, capacities and
-replica-spread charges.
+"""Placement problem as arrays: kinds of interchangeable pods, nodes, capacities and charges.
 
 Pods of one *kind* are interchangeable for every node: identical resource requests and identical
 feasible nodes. A kind may combine several pod equivalence classes. A set of pods is a vector with
@@ -31,8 +30,7 @@ from kubedsm.plugins.volumes import is_shared_disk
 
 @attrs.frozen(eq=False)
 class Ladders:
-    """Replica-spread charges by node and kind of pods: each additional pod on a node costs at least
-    as much as the previous (a charge ladder).
+    """Convex replica-spread charges: on a node, each additional pod costs at least the previous.
 
     Nodes with identical charges share one ladder of steps.
     """
@@ -52,32 +50,24 @@ class Ladders:
         return totals
 
     def of(self, nodes: Ints, loads: Ints) -> Ints:
-        """Return the total replica-spread charge of given loads: a row of pod counts by kind for
-        each of the given nodes.
-        """
+        """Return the total charge of each load: a row of pod counts for each of the nodes."""
         costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
-        """Return the least total replica-spread charge of 0, 1, ... `count` pods of a kind over the
-        nodes.
-        """
+        """Return the least total charges of 0, 1, ... `count` pods of a kind on the nodes."""
         distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
         return least_totals(self.steps[distinct], times, count)
 
     def greatest(self, counts: Iterable[int]) -> int:
-        """Return an upper bound on the total replica-spread charge, given the number of pods of
-        each kind.
-        """
+        """Return an upper bound on the total charge, given the number of pods of each kind."""
         return sum(
             int(self.steps[:, count - 1].max(initial=0)) * count for count in counts if count
         )
 
 
 def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
-    """Return the least total charge of 0, 1, ... `count` pods, where `times` nodes have each charge
-    ladder (a row of `steps`).
-    """
+    """Return the least total charges of 0, 1, ... `count` pods on nodes with the charge ladders."""
     steps = steps[:, :count]
     order = np.argsort(steps, axis=None, kind="stable")
     repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
@@ -87,9 +77,7 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
 
 
 def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
-    """Return the first node of each distinct array row, and the index of the distinct row for every
-    node.
-    """
+    """Return the first node of each distinct array row, and the distinct row of every node."""
     listed = np.ascontiguousarray(np.hstack(looks))
     if not listed.size:
         return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
@@ -126,9 +114,7 @@ class Rank(NamedTuple):
 
     @property
     def turn(self) -> Turn:
-        """Scheduling turn: pod priority, then overdue count; pods of a greater turn precede any
-        number of pods of a lesser turn.
-        """
+        """Priority with overdue pods: pods with a greater turn precede any number with a lesser."""
         return self.priority, self.overdue
 
 
@@ -137,9 +123,7 @@ NO_RANK = Rank()
 
 @attrs.frozen(eq=False)
 class Kind:
-    """Group of interchangeable pods in scheduling order, with their requests, feasible nodes and
-    preference penalties.
-    """
+    """Interchangeable pods in scheduling order, with requests, feasible nodes and penalties."""
 
     requests: Resources
     pods: tuple[Pod, ...]
@@ -155,9 +139,7 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Group pods without rules between pods into kinds (interchangeable pods) by requests and
-    feasible nodes.
-    """
+    """Group pods into kinds by requests and feasible nodes, without constraints between pods."""
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -168,9 +150,7 @@ def group_kinds(
 
 
 def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Kind, ...]:
-    """Merge pod equivalence classes with identical feasible nodes and requests into kinds of
-    interchangeable pods.
-    """
+    """Merge pod equivalence classes with identical feasible nodes and requests into kinds."""
     merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
     for fitting, rank, members in classes:
         key = (members[0].requests, fitting.tobytes(), rank)
@@ -182,9 +162,7 @@ def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Ki
 
 
 def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Sort kinds of interchangeable pods canonically: by requests, then feasible nodes, then oldest
-    pod.
-    """
+    """Sort kinds canonically: by requests, then feasible node names, then their oldest pods."""
     return tuple(
         sorted(
             listed,
@@ -267,17 +245,13 @@ class PlacementProblem:
 
     @property
     def least_penalties(self) -> Ints:
-        """Least preference penalty of each kind of interchangeable pods on any feasible node; 0
-        without feasible nodes.
-        """
+        """Least preference penalty of each kind on any feasible node; 0 without feasible nodes."""
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
     @property
     def fitting(self) -> Ints:
-        """Number of pods of one kind that fit on each node if no other pods are placed there, shape
-        (nodes, kinds).
-        """
+        """Number of pods of one kind that fit on an otherwise unused node, shape (nodes, kinds)."""
         fitting: Ints = np.minimum(self.most, self.counts)
         for kind, requests in enumerate(self.requests):
             asked = np.flatnonzero(requests)
@@ -288,8 +262,7 @@ class PlacementProblem:
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:
-        """Weight of a pod of each kind in the number of placed pods: more than all pods of lower
-        scheduling turns together.
+        """Weight of a pod of each kind: more than all pods of lower priority together.
 
         None if the total weight would exceed 64 bits.
         """
@@ -315,9 +288,7 @@ class PlacementProblem:
         )
 
     def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
-        """Return each node's replica-spread charge for another pod of the kind, after `there` pods
-        have been placed on the node.
-        """
+        """Return each node's charge for another pod of the kind after `there` arrivals."""
         if self.ladders is None:
             return np.zeros_like(nodes)
         steps, which = self.ladders.steps, self.ladders.which[nodes, kind]
@@ -325,9 +296,7 @@ class PlacementProblem:
         return charges
 
     def worth(self, loads: Ints) -> int:
-        """Return the number of placed pods weighted by priority, of a placement with shape (nodes,
-        kinds).
-        """
+        """Return the number of placed pods, weighted by priority; loads: shape (nodes, kinds)."""
         return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
 
     def nothing(self) -> Ints:
@@ -335,9 +304,7 @@ class PlacementProblem:
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity (nodes x resources) that a placement (pod counts, nodes x
-        kinds) leaves.
-        """
+        """Return the available capacity (nodes x resources) remaining after the placement."""
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
@@ -383,8 +350,7 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Return True if the pods' feasible and preferred nodes depend only on pod class and node, not
-    on other pods.
+    """Determine whether scheduling depends only on pod equivalence class and node.
 
     False if any pod has constraints or preferences about other pods, or is subject to any, or if a
     node has a PreferNoSchedule taint.
@@ -419,8 +385,7 @@ def group_ruled_kinds(
     preferences: bool = True,
     distinguish: bool = False,
 ) -> tuple[Kind, ...]:
-    """Group pods with rules or preferences between pods into kinds (interchangeable pods), in
-    canonical order.
+    """Group pods with constraints or preferences between pods into kinds, in canonical order.
 
     Feasible nodes include those that other pods of the batch may open by affinity or spread
     constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node
@@ -460,9 +425,7 @@ def group_ruled_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Return True if placing other pods of the batch may make further nodes feasible for the pod
-    (affinity, spread).
-    """
+    """Determine whether placing other pods of the batch may open further nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
@@ -476,9 +439,7 @@ def _waits_for_others(
 def _exclusive_nodes(
     candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings
 ) -> Mask:
-    """Return the mask of nodes that accept at most one pod of the candidate's class, because of
-    anti-affinity, ports or volumes.
-    """
+    """Return the nodes that accept at most one pod of the candidate's equivalence class."""
     rules = candidate.rules
     if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()

@@ -1,5 +1,4 @@
-"""Exact migration engine: best change of the pod counts on edge nodes, by dynamic programming over
-count differences.
+"""Exact engine: best change of the edge by dynamic programming over difference vectors.
 
 An item with R departures from edge nodes and C arrivals needs max(R, C) migrations: min(R, C)
 within the edge, and the surplus from or to the cloud. An arrival or departure is a touch, so the
@@ -50,9 +49,7 @@ class TooManyError(Exception):
 
 @attrs.frozen(eq=False)
 class Solution:
-    """Candidate change of pod counts on edge nodes, shape (nodes, items), with its benefit,
-    migrations, spread and fragmentation.
-    """
+    """Candidate change of the edge (nodes x items), with the components of its objective."""
 
     #: N x I
     changes: Ints
@@ -85,8 +82,7 @@ def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
 
 
 def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Enumerate the vectors of pod count changes between bounds, with at most `most` pods, in
-    lexicographic order.
+    """Enumerate count vectors between bounds, with at most `most` pods, in lexicographic order.
 
     None if there are more than `limit`. The zero vector is included.
     """
@@ -105,9 +101,7 @@ def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | N
 
 @attrs.frozen(eq=False)
 class Changes:
-    """Candidate changes of a single edge node: vectors of pod arrivals and departures by item
-    (group of interchangeable pods).
-    """
+    """Candidate changes of one node, as vectors of arrivals and departures by item."""
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -132,8 +126,7 @@ class Changes:
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
     ) -> NDArray[np.bool_]:
-        """Return a mask of shape (nodes, changes): which changes are feasible on each given node,
-        by present pods and capacity.
+        """Return K x X: feasible changes of K nodes, considering present pods and capacity.
 
         present: N x I. free: N x R.
         """
@@ -168,9 +161,7 @@ class Changes:
 
 @attrs.frozen
 class Digits:
-    """Place values for adding touches (arrivals and departures of pods), replica spread and
-    fragmentation into one 64-bit cost.
-    """
+    """Place values of touches, spread and fragmentation in a combined 64-bit cost."""
 
     touch: int
     spread: int
@@ -196,9 +187,7 @@ class Digits:
 
 @attrs.frozen
 class _Solved:
-    """Reachable difference (change in the number of pods at the edge by item), with its benefit and
-    number of pod arrivals and departures.
-    """
+    """Reachable difference of edge pod counts, with its benefit and number of touches."""
 
     net: Gain
     moves: int
@@ -256,23 +245,17 @@ class _Search:
                 yield from self._order_by_spread(list(alike))
 
     def _net(self, differences: Ints, moves: Ints) -> Ints:
-        """Return the net benefit by priority level, after the price of migrations, of differences
-        (indices of edge pod count changes).
-        """
+        """Return the net benefit of differences (indices) after the migrations, by level."""
         worths, awaited = self.worths[differences], self.awaited[differences]
         return self.problem.net_benefits(worths, awaited, moves)
 
     def _allowed(self, differences: Ints) -> Ints:
-        """Return the maximum number of touches (pod arrivals and departures at edge nodes) for each
-        difference (index) within the migration limits.
-        """
+        """Return the maximum number of touches of each difference (index) within the limits."""
         touched, limits = self.changes.touched[differences], self.problem.limits
         return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
 
     def _list_candidates(self) -> tuple[Ints, Ints]:
-        """Return beneficial differences (indices of changed pod counts at the edge) with upper
-        bounds on their benefit by priority level, best first.
-        """
+        """Return beneficial differences (indices) with upper bounds by level, best first."""
         problem, vectors, touched = self.problem, self.changes.vectors, self.changes.touched
         fetched = np.maximum(vectors - problem.waiting, 0)
         # Headroom is reserved for new, pending pods.
@@ -318,9 +301,7 @@ class _Search:
         return possible and problem.cloud.after_leaving(vacated).holds(counts)
 
     def _may_begin(self, difference: Ints, counts: Ints) -> bool:
-        """Return True if some pod can leave the edge or arrive at the edge first, given the
-        capacity available now.
-        """
+        """Determine whether a first departure from the edge or arrival at the edge is feasible."""
         problem = self.problem
         room = np.maximum(problem.free, 0).sum(axis=0)
         fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
@@ -343,9 +324,7 @@ class _Search:
         return [_Solved(tuple(row), *numbers) for row, *numbers in zip(*columns, strict=True)]
 
     def _order_by_spread(self, alike: Sequence[_Solved]) -> Iterator[Solution]:
-        """Yield solved differences with equal benefit and equal numbers of migrations by least
-        replica spread, then fragmentation.
-        """
+        """Yield differences with equal numbers of migrations by least spread and fragmentation."""
         targets = np.array([each.target for each in alike], dtype=np.int64)
         spent = np.array([each.spent for each in alike], dtype=np.int64)
         problem = self.problem
@@ -366,8 +345,7 @@ class _Search:
     def _walk(
         self, targets: Ints, allowed: Ints, digits: Digits | None = None
     ) -> tuple[Ints, Walk]:
-        """Return intermediate states, and cheapest paths over nodes to the target differences
-        within the allowed numbers of touches.
+        """Return states and shortest paths to the target differences within the allowed touches.
 
         digits: the cost is touches, then spread, then fragmentation; None: touches.
         """
@@ -383,8 +361,7 @@ class _Search:
         return states, walked
 
     def _limit_touches(self, targets: Ints, allowed: Ints) -> Ints:
-        """Return, for each intermediate state, the greatest number of touches (pod arrivals and
-        departures) from which a target is still reachable.
+        """Return the greatest useful number of touches of each state, for reachable targets.
 
         allowed: most touches at each target.
         """
@@ -449,8 +426,7 @@ def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
 
 
 def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
-    """Convert the mask of selected changes to the alternatives of each node, as input of the
-    shortest-path computation.
+    """Divide the selected changes into options of each node for the shortest path.
 
     kept: nodes x K, selected vectors. costs: of the selected vectors, row by row.
     """
@@ -481,8 +457,7 @@ def item_weights(problem: EdgeProblem) -> Ints:
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """Return upper bounds on weighted sums of pod count changes over all edge nodes, for pruning
-    unreachable differences.
+    """Return upper bounds on weighted pod differences over all nodes, for pruning by relaxation.
 
     Shape (most + 1, most + 1, weights): by the number of arriving pods, and of departing pods.
     vectors: changes x items. options: nodes x changes, permitted changes next to no change.
@@ -515,8 +490,7 @@ def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, mos
 def filter_reachable(
     differences: Ints, touches: Ints, added: Ints, weighing: Ints
 ) -> NDArray[np.bool_]:
-    """Return the mask of differences (changed pod counts at the edge by item) that the weighted
-    upper bounds do not prove unreachable.
+    """Return a mask of edge count differences that the relaxation does not prove unreachable.
 
     differences: one row of items for each candidate; touches: permitted touches of each candidate.
     """
@@ -529,8 +503,7 @@ def filter_reachable(
 
 
 def bound_gain(problem: EdgeProblem) -> tuple[int, int]:
-    """Return the highest priority level at which migrations could gain QoS, with an upper bound on
-    the gain at this level.
+    """Return the highest priority level with possible gains, and an upper bound on the gain there.
 
     Net, in nano-units, as if pods found capacity on any node.
     """

@@ -1,5 +1,4 @@
-"""Items: groups of interchangeable movable pods of a workload, equal for nodes and for rules
-between pods.
+"""Items: equivalence classes of movable pods of a workload, towards nodes and other pods.
 
 Rules between pods depend on the other migrations. `EdgeRules` has only verdicts of nodes and fixed
 pods, and incompatible pairs of pods; `move_order` validates complete migration sets.
@@ -83,9 +82,7 @@ class EdgeRules:
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
-        """Return the pod's equivalence class with regard to other pods' rules, ignoring requests,
-        nodes and volumes.
-        """
+        """Return the pod's equivalence class towards other pods, without nodes and volumes."""
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
         if pod.pod_class.rules.speaks_of_others:
@@ -93,8 +90,7 @@ class EdgeRules:
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 
     def open_to(self, pod: Pod) -> Mask:
-        """Return the mask of nodes that are feasible for the pod wherever the movable pods may
-        migrate.
+        """Return the nodes with a feasible placement for some positions of the movable pods.
 
         Capacity, affinity and spread constraints are ignored: other pods may migrate there.
         """
@@ -107,8 +103,7 @@ class EdgeRules:
     def clashes(
         self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
     ) -> list[Clash]:
-        """Return pairs of pods (each representing an item) that must not share a node or topology
-        domain, with the nodes concerned.
+        """Return incompatible pairs of items, represented by a pod each, with the concerned nodes.
 
         Nodes with equal topology labels are alike. After the deadline the list is incomplete: every
         migration is checked again.
@@ -177,17 +172,13 @@ Alike = PodClass | EquivalenceClass
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
-    """Sort key of the pods of an item: the youngest pod, which has done the least work, migrates
-    first.
-    """
+    """Sort key of pods of an item: the youngest, with the least work done, moves first."""
     return -pod.created, pod.namespace, pod.name
 
 
 @attrs.frozen(eq=False)
 class Item:
-    """Group of interchangeable movable pods of one workload, on the edge, in the cloud and stranded
-    (pending without feasible node).
-    """
+    """Equivalence class of movable pods of a workload; pods are sorted at the first access."""
 
     #: representative pod
     like: Pod
@@ -241,9 +232,7 @@ class Item:
         return frozenset(pod.uid for pod in (*self.on_edge, *self.in_cloud, *self.stranded))
 
     def leaving(self, node: NodeName, number: int) -> "Item":
-        """Return the item with at most the first `number` pods on the node movable; the node's
-        further pods are fixed.
-        """
+        """Return the item in which at most the first `number` pods of the node are movable."""
         there = [pod for pod in self.outside if pod.node_name == node]
         kept = {pod.uid for pod in (*there[number:], *self.here.get(node, ())[number:])}
         on_edge, in_cloud = (
@@ -252,16 +241,12 @@ class Item:
         return attrs.evolve(self, on_edge=on_edge, in_cloud=in_cloud)
 
     def fetchable(self, number: int) -> Iterator[Pod]:
-        """Yield the item's cloud pods that may be among `number` arrivals at the edge: the first
-        pods of each cloud node.
-        """
+        """Yield the cloud pods among potential arrivals, for `number` arrivals at the edge."""
         for pods in _list_by_node(self.outside).values():
             yield from pods[: max(number - len(self.stranded), 0)]
 
     def fetching(self, number: int) -> Iterator["Item"]:
-        """Yield variants of the item for `number` arrivals at the edge, with every choice of cloud
-        nodes to take pods from.
-        """
+        """Yield variants with other cloud pods first: all ways to take `number` pods from nodes."""
         by_node = _list_by_node(self.outside)
         for names in product(by_node, repeat=max(number - len(self.stranded), 0)):
             losing = Counter(names)
@@ -280,9 +265,7 @@ def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
 
 @attrs.frozen(eq=False)
 class _Group:
-    """Pods of one workload that have the same class and are treated equally by rules between
-    pods.
-    """
+    """Pods of a workload with equal class and equal relevance to rules between pods."""
 
     on_edge: list[Pod] = attrs.field(factory=list)
     in_cloud: list[Pod] = attrs.field(factory=list)
@@ -337,8 +320,7 @@ class EdgePods:
 def _list_stranded(
     snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
 ) -> Iterator[Pod]:
-    """Yield the stranded pods: pending pods without a feasible node. Other pending pods are left to
-    the scheduler.
+    """Yield pending pods without a feasible node; other pending pods await scheduling.
 
     Pods exceeding every node are ignored.
     """
@@ -357,8 +339,7 @@ def _list_stranded(
 def _group_cloud_kinds(
     groups: Mapping[tuple[Workload, Alike], _Group], cloud: NodeRows, rules: EdgeRules | None
 ) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
-    """Group the pods that may run in the cloud into kinds of interchangeable pods; return the
-    kinds, and the kind of each class.
+    """Return the kinds of the pods in the cloud, and the kind of each equivalence class.
 
     Capacity of movable pods in the cloud counts as free. Classes without a cloud node are left out.
     """

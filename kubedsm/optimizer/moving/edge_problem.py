@@ -1,5 +1,4 @@
-"""Migration problem of the edge: movable pods, edge nodes, objective and limits as arrays, the
-input of all migration engines.
+"""Migration problem of the edge as arrays, with its objective and limits, for all engines.
 
 A change of the edge is an integer matrix with a row for each node and a column for each item: the
 number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
@@ -52,9 +51,7 @@ _BLOCK = 2**14
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Replica spread on edge nodes (replicas of a workload sharing a node or zone), and its change
-    by migrations.
-    """
+    """Replica spread of the items' workloads on the edge nodes, and its change by migrations."""
 
     #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
@@ -122,8 +119,7 @@ def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """Migration problem of the edge as arrays over items (groups of interchangeable movable pods),
-    edge nodes and resources.
+    """Migration problem of the edge: items of movable pods, edge nodes and resources as arrays.
 
     Arrays of items are made on first use.
     """
@@ -280,9 +276,7 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Pairs of items whose pods must not share a node or topology domain, with the nodes
-        concerned.
-        """
+        """Incompatible pairs of items, whose pods must not share a node or topology domain."""
         pods = [item.like for item in self.items]
         deadline = self.bounds.deadline
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
@@ -297,9 +291,7 @@ class EdgeProblem:
 
     @cached_property
     def to_fill(self) -> Ints:
-        """Free edge capacity by resource that pods from the cloud may fill, after reserving the
-        configured headroom of CPU and memory.
-        """
+        """Free capacity for cloud pods by resource, beyond the headroom of CPU and memory."""
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
         kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * self.limits.headroom)
@@ -323,9 +315,7 @@ class EdgeProblem:
         return waits or self.worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """Return the total price of the migrations, in nano-units; each pending pod placed offsets
-        the price of all permitted migrations.
-        """
+        """Return the price of the migrations; capacity for a pending pod is worth any price."""
         awaited = sum(move.source is None for move in moves)
         return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
 
@@ -334,8 +324,7 @@ class EdgeProblem:
         return net(sum_gains(self.worths, moves), self.cost(moves))
 
     def gain_arrays(self, vectors: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return, for differences (changed pod counts at the edge by item), QoS gains and benefits
-        by priority level, and placed pending pods.
+        """Return gains and benefits by level, and awaited arrivals, for edge count differences.
 
         Gains and benefits have the shape (differences, levels).
         """
@@ -345,8 +334,7 @@ class EdgeProblem:
         return gains, worths, np.clip(vectors, 0, self.waiting).sum(axis=1)
 
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
-        """Return benefits less the price of `moves` migrations, shape (differences, priority
-        levels).
+        """Return benefits less the price of migrations, shape (differences, priority levels).
 
         The initial placement of a pod is no migration, and its capacity is worth any price.
         """
@@ -397,8 +385,7 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:
-        """Return the number of pods of each cloud kind that leave for the cloud; None if some of
-        these pods fit no cloud node.
+        """Return the departures of each cloud kind; None for departures without a cloud node.
 
         differences: I, negative where pods leave.
         """
@@ -413,9 +400,7 @@ class EdgeProblem:
 
 @attrs.frozen(eq=False)
 class Proposal:
-    """Migrations proposed by a migration engine, before groups of migrations are selected by
-    benefit.
-    """
+    """Migrations proposed by an engine, before migration groups are selected by benefit."""
 
     moves: Moves = ()
     #: nothing better exists within the limits

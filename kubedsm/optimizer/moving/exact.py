@@ -1,5 +1,4 @@
-"""Selection of the best migrations by several engines (an algorithm portfolio): dynamic
-programming, large-neighbourhood search, and an integer programme (MIP).
+"""Portfolio of the engines: exact (dynamic programme), search (large neighbourhoods), and MIP.
 
 An engine takes a problem and yields changes of the edge, best first. The portfolio pairs each
 change with pods, repairs the problem where rules between pods reject migrations, and returns the
@@ -76,9 +75,7 @@ def _search_and_solve(problem: EdgeProblem) -> Proposal:
 
 
 def _limit_to_solvable(problem: EdgeProblem, found: Proposal) -> EdgeProblem:
-    """Restrict the problem to as many workloads as the solver can handle: workloads with found
-    migrations first, then the most urgent.
-    """
+    """Return the problem for all workloads, or for migrated and then most urgent ones."""
     most = MOST_PAIRS // max(1, len(problem.changeable))
     if len(problem.items) <= most:
         return problem
@@ -94,9 +91,7 @@ def _limit_to_solvable(problem: EdgeProblem, found: Proposal) -> EdgeProblem:
 def _certify_value(
     problem: EdgeProblem, found: Proposal, engine: SolvedChanges | None
 ) -> Certificate:
-    """Return the optimality certificate of the found migrations: their value and the least upper
-    bound; an unconfirmed bound proves nothing.
-    """
+    """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
     bounds = [bound_gain(problem)]
     confirmed = True
     seconds, note = 0.0, ""
@@ -142,9 +137,7 @@ def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
 
 
 def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
-    """Yield small subsets of workloads: workloads with the greatest QoS shortfall together with a
-    workload of great surplus.
-    """
+    """Yield subsets: workloads with the greatest shortfall, and with the greatest surplus."""
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (problem.gains.urgency_key(w), w))
     lacking = [w for w in ordered if w in supplied and problem.may_gain(w)]
@@ -154,9 +147,7 @@ def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
 
 
 def _solve_subset(problem: EdgeProblem) -> Proposal:
-    """Return the best migrations for a few workloads; above the exact-search limit, with a lower
-    limit on migrations.
-    """
+    """Return the best result for a few workloads; with fewer migrations above the limit."""
     most = problem.limits.max_moves
     while most and not problem.bounds.deadline.passed:
         limits = attrs.evolve(problem.limits, max_moves=most)
@@ -196,8 +187,7 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
 
 
 def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
-    """Return the problem without the rejected migration: equivalent pods on its node are capped at
-    the number before the rejection.
+    """Return the problem with equivalent migrations capped at the number before the rejection.
 
     Pods are counted on the source for a forbidden departure, else on the target. A target outside
     the edge represents the cloud.
@@ -216,8 +206,7 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
 
 
 def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
-    """Return the best executable solution of the engine, after the price of all migration steps
-    (legs); among equals, the fewest steps.
+    """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
     A better solution rejected by rules between pods is returned as refused. After several solutions
     with unbreakable cycles or excessive legs, restricted problems are solved: without waiting for

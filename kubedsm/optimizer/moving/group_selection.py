@@ -47,9 +47,7 @@ class Selection:
 
 
 def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select the migration groups whose benefit exceeds their cost; if there are none, try
-    migrations that reduce edge fragmentation.
-    """
+    """Select migration groups by benefit; without any, try defragmenting migrations."""
     selected = _select_allowed(snapshot, problem, moves)
     limits = problem.limits
     if selected.moves or not limits.defragment:
@@ -83,8 +81,7 @@ def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> S
 
 
 def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> Selection:
-    """Drop migration groups, the least worthwhile first, until the benefit of each remaining group
-    exceeds its cost.
+    """Drop groups, the least worthwhile first, until all remaining are worthwhile.
 
     Groups are dropped individually: the benefit of a group depends on the others.
     """
@@ -148,9 +145,7 @@ def _reject_gain(
     everything: Iterable[Move],
     others: Iterable[Move],
 ) -> Reason | None:
-    """Return the reason why a migration group's benefit does not exceed its cost; None if
-    worthwhile.
-    """
+    """Return why the benefit of a group does not exceed its cost; None if worthwhile."""
     if leading_gain(gain) <= LEAST_GAIN or not is_worthwhile(
         sum_gains(problem.gains, group), group
     ):

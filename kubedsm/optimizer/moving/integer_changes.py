@@ -1,5 +1,4 @@
-"""Integer programme for the best migrations to and from the edge, for the solver above the
-exact-search limit.
+"""Best change of the edge as an integer programme, for the solver above the exact-search limit.
 
 Variables count, for each item, the pods coming to and leaving each node. QoS gained by a workload
 is a sum of consecutive steps, a variable for each additional pod on the edge, for arbitrary
@@ -28,9 +27,7 @@ from kubedsm.optimizer.programming.programme import (
 
 
 class ChangesProgramme:
-    """Integer programme (MIP) for migrations of the edge: builds constraints and objectives, and
-    converts solutions back.
-    """
+    """Integer programme for migrations of the edge, and the meaning of its variables."""
 
     def __init__(self, problem: EdgeProblem) -> None:
         self._rows = Rows()
@@ -81,8 +78,7 @@ class ChangesProgramme:
         return weights
 
     def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
-        """Return the objective weight of each variable for the QoS gain at a priority level, less
-        migration prices, and a constant term.
+        """Return objective weights of the net gains at a priority level, and the constant term.
 
         Capacity for a pending pod is worth any price.
         """
@@ -119,9 +115,7 @@ class ChangesProgramme:
         rows.add((made, 1), most=len(made) - 1)
 
     def _list_acting(self) -> Ints:
-        """Return the edge nodes to include: of equivalent nodes, only as many as migrations are
-        permitted.
-        """
+        """Return the nodes to change; of equivalent nodes as many as permitted migrations."""
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
@@ -135,9 +129,7 @@ class ChangesProgramme:
         return np.array(kept, dtype=np.int64)
 
     def _add_touches(self) -> tuple[Ints, Ints]:
-        """Add variables for the numbers of pods arriving at and leaving each edge node, two arrays
-        of shape (nodes, items).
-        """
+        """Add variables for pods coming to and leaving each node, shape (nodes, items)."""
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
@@ -235,9 +227,7 @@ class ChangesProgramme:
             self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
     def _add_steps(self, items: list[int]) -> tuple[int, Ints]:
-        """Add QoS variables to the programme: one for each additional pod of a workload at the
-        edge, used in sequence.
-        """
+        """Add QoS variables: one for each further edge pod of a workload, in sequence."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         lowest = -min(int(self._away[items].sum()), most)
         highest = min(int(problem.supply[items].sum()), most)
@@ -268,9 +258,7 @@ class ChangesProgramme:
                     rows.add(taken, left, most=max(room, 0))
 
     def _add_vacated(self) -> list[tuple[int, int, Ints]]:
-        """Add variables for pods leaving cloud nodes; return, for each, the cloud node, the
-        variable, and the capacity released per pod.
-        """
+        """Return cloud nodes, variables for pods leaving them, and the capacity of a pod."""
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
@@ -311,8 +299,7 @@ class SolvedChanges:
         self.proven = True
 
     def __call__(self, problem: EdgeProblem) -> Iterator[Solution]:
-        """Yield beneficial pod count changes of edge nodes, best first; none contains all of a
-        change yielded before.
+        """Yield beneficial changes, best first, without supersets of previous changes.
 
         A change without proof of optimality is the last.
         """
@@ -344,9 +331,7 @@ class SolvedChanges:
     def _maximise_levels(
         self, made: ChangesProgramme, problem: EdgeProblem, levels: Sequence[int]
     ) -> tuple[Found, Certificate]:
-        """Maximise the QoS gain at each priority level in descending order, then minimise the
-        number of migrations.
-        """
+        """Maximise the gain of each priority level in order, then minimise migrations."""
         worths, price = problem.worths, problem.price
         leading, beside = made.gain_weights(worths, levels[0], price)
         gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]

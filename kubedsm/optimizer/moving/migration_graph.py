@@ -1,5 +1,4 @@
-"""Migration graph: dependencies between migrations by capacity, with topological order, connected
-groups and cycles.
+"""Migration graph: dependencies between migrations, topological order, groups and cycles.
 
 A migration occupies capacity on the target from the start, and on the source until the old pod is
 deleted. With sufficient capacity on the target it starts immediately, and otherwise waits for the
@@ -63,8 +62,7 @@ class Order:
         return {uid: needed | self.waits.get(uid, _NONE) for uid, needed in self.needs.items()}
 
     def legs(self, moves: Sequence[Move]) -> tuple[Leg, ...]:
-        """Return the migration steps (legs) of the given migrations in topological order, ties by
-        name.
+        """Return the legs of some of the migrations in topological order, ties by name.
 
         Migrations are left out by groups, so no leg needs capacity that no leg frees.
         """
@@ -78,8 +76,7 @@ class Order:
 
 
 def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Uid] = ()) -> Any:
-    """Return the directed graph with an edge from each migration to every migration that waits for
-    its completion.
+    """Return the directed graph with an edge from every needed migration to the waiting one.
 
     stopping: migrations with a stopover: their departure is immediate, without dependants.
     """
@@ -94,9 +91,7 @@ def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Ui
 
 
 def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
-    """Return the migrations that do not wait for a cycle, in topological generations (Kahn's
-    algorithm).
-    """
+    """Return the migrations independent of cycles, by topological generations (Kahn)."""
     import networkx as nx
 
     startable = set[Uid]()
@@ -107,9 +102,7 @@ def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
 
 
 def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] = ()) -> list[Move]:
-    """Return the migrations that wait for each other in cycles (strongly connected components),
-    smallest pods first.
-    """
+    """Return the migrations in cycles, the strongly connected components; smallest pods first."""
     import networkx as nx
 
     graph = _dependency_graph(needs, stopping)
@@ -122,8 +115,7 @@ def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] =
 
 
 def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
-    """Yield sets of migrations that, with a stopover in the cloud, break all cycles: the smallest
-    sets first, then the smallest pods.
+    """Yield sets of migrations whose stopovers break all cycles: the fewest, the smallest first.
 
     Only migrations within the edge stop over.
     """
@@ -138,9 +130,7 @@ def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
 def break_cycles_greedily(
     moves: Sequence[Move], needs: Needs, find_stopover: FindStopover
 ) -> tuple[dict[Uid, NodeName], set[Uid]]:
-    """Break cycles by giving stopovers to the smallest pods in cycles; return the stopovers, and
-    the migrations able to start.
-    """
+    """Assign stopovers to the smallest cyclic pods; return stopovers and startable migrations."""
     stopovers: dict[Uid, NodeName] = {}
     while len(stopovers) < _STOPOVERS:
         for move in _list_cyclic(moves, needs, stopovers):
@@ -154,8 +144,7 @@ def break_cycles_greedily(
 
 
 def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs:
-    """Return, for each migration, the migrations that must finish first because they release the
-    capacity required.
+    """Return the prerequisites of each migration: departures releasing the required capacity.
 
     Available capacity is assigned to migrations inside the edge first, whose departures release
     capacity, and then to the smallest. Every other migration waits for all departures from the
@@ -187,8 +176,7 @@ def _find_least_needs(
     room: dict[NodeName, Resources],
     leaving: Mapping[NodeName, set[Uid]],
 ) -> Needs:
-    """Return, for each migration, the migrations to wait for, if every migration starts as early as
-    capacity permits.
+    """Return the prerequisites for migrations starting as early as capacity permits.
 
     Of two migrations with a common target, the later waits for all prerequisites of the earlier:
     capacity is sufficient in any order. Migrations without a possible start are dropped.

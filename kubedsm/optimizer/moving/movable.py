@@ -68,9 +68,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
 
 
 def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
-    """Extend a function that returns why a pod must not migrate: also reject cloud pods of
-    workloads capped at the edge.
-    """
+    """Extend an eligibility function: reject also cloud pods of workloads capped at the edge."""
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)

@@ -62,8 +62,7 @@ class Impasse:
 def order_migrations(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> Order | Impasse:
-    """Return an execution order that violates no rule between pods, as the migrations each
-    migration waits for; or the impasse.
+    """Return a feasible order under the rules, as dependencies between migrations.
 
     In a cycle, the smallest pod accepted by the cloud makes a stopover there.
     """
@@ -102,8 +101,7 @@ def order_migrations(
 def drop_rejected(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
-    """Return the execution order of the migrations that rules between pods permit, and why each
-    other migration is impossible.
+    """Return the migrations permitted by rules between pods, and the impasses of the others.
 
     A rejected pod from the cloud is redirected to another currently feasible edge node.
     """
@@ -134,9 +132,7 @@ def _is_upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
 def _find_breach(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules, moves: Moves
 ) -> Impasse:
-    """Return the first migration that permanently violates a rule between pods; states: before each
-    migration, and at the end.
-    """
+    """Return the first permanent violation; states: before each migration, and at the end."""
     kept = (at for at, state in enumerate(states[:-1]) if not _is_upset(state, done, before))
     sound = max(kept, default=0)
     move = done[sound]
@@ -149,9 +145,7 @@ def _find_breach(
 def _find_mended(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules
 ) -> Iterator[tuple[Uid, Uid]]:
-    """Yield pairs of consecutive migrations between which a rule between pods is violated only
-    temporarily.
-    """
+    """Yield consecutive migrations between which a rule between pods is temporarily violated."""
     for at, (one, other) in enumerate(pairwise(done), start=1):
         if _is_upset(states[at], done, before):
             yield one.pod.uid, other.pod.uid
@@ -163,9 +157,7 @@ def _park_cyclic(
     needs: Needs,
     room: Mapping[NodeName, Resources],
 ) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
-    """Yield ways to break all cycles of waiting migrations by stopovers: the cluster state,
-    stopover nodes, and remaining cloud capacity.
-    """
+    """Yield the rules and the remaining cloud capacity after stopovers breaking all cycles."""
     for chosen in break_cycles(moves, needs):
         state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
         for move in chosen:

@@ -27,8 +27,7 @@ _Place = tuple[Pod, NodeName]
 
 
 def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
-    """Yield sets of migrations that realise the pod count changes (nodes x items), with different
-    assignments of pods to nodes.
+    """Yield the migrations for changes, N x I, with different assignments of pods to places.
 
     Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
     from the cloud, or goes to the cloud. Without sufficient cloud capacity nothing is yielded.
@@ -44,9 +43,7 @@ def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Mov
 def _vary_fetched(
     problem: EdgeProblem, differences: Ints, *, waiting: bool
 ) -> Iterator[tuple[Item, ...]]:
-    """Yield the items (groups of interchangeable pods); if cloud capacity must be released first,
-    also with other cloud pods chosen.
-    """
+    """Yield the items; if cloud capacity is waited for, also with other cloud pods first."""
     yield problem.items
     if not waiting:
         return
@@ -162,8 +159,7 @@ _RULED_WAYS = 3
 
 
 def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
-    """Return the migrations, with the fewest stopovers, for the pod count changes (nodes x items);
-    or why rules between pods allow no order.
+    """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
 
     None if the cloud cannot hold the pods going or stopping over there.
     """

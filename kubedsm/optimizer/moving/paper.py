@@ -36,8 +36,7 @@ from kubedsm.optimizer.moving.pairing import pair_moves
 
 
 def suggest(problem: EdgeProblem) -> Proposal:
-    """Algorithm 2: suggest migrations of pods to the edge, and migrations within the edge that make
-    capacity.
+    """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
 
     First the migrations within the edge with the least remaining fragmentation, then as many
     selected candidates as possible; all subject to rules between pods.
@@ -68,8 +67,7 @@ class MigrationDecision:
 
 
 def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> MigrationDecision:
-    """Algorithm 3 with migration: return the change of the edge with the greatest QoS, then fewest
-    migrations.
+    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
 
     The paper tries every subset and reorders the edge for each. QoS depends on counts only:
     counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
@@ -88,8 +86,7 @@ def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -
 
 
 def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
-    """Algorithm 4: select pods in the cloud to migrate to the edge, by priority, then by QoS gain
-    relative to pod size.
+    """Algorithm 4: pick cloud pods for the edge by priority, then by QoS gain relative to size.
 
     Return the picked pods by item. Scores are updated after every pick, up to MC2E picks, or until
     there are too many subsets. A pod fits into the aggregate free capacity of all edge nodes (by
@@ -146,8 +143,7 @@ class FreeEdge:
     room: Ints
 
     def count_needed(self, needs: Ints) -> Ints:
-        """Return how many pods must leave the edge, in this order, to release each of the required
-        amounts of capacity.
+        """Return how many pods must leave the edge for each requirement, shape (needs, resources).
 
         The number of all pods plus one if all are not sufficient.
         """
@@ -160,8 +156,7 @@ class FreeEdge:
 
 
 def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
-    """Algorithm 5: order the movable pods on the edge for leaving by priority, then by QoS lost
-    relative to pod size.
+    """Algorithm 5: order the movable pods by priority, then by QoS lost relative to size.
 
     Scores are updated after every pick; ties go to the first item in canonical order. A pod
     without cloud capacity, after previous departures, remains. The order is independent of the
@@ -199,8 +194,7 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
 
 
 def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> Ints | None:
-    """Algorithm 6: return pod count changes (nodes x items) by migrations within the edge that
-    minimise fragmentation.
+    """Algorithm 6: return migrations within the edge (nodes x items) of least fragmentation.
 
     The paper tries every choice of pods and every order. A dynamic programme over nodes is
     equivalent: states are the placed less the removed pods of each item, and the touches. Up to
@@ -241,9 +235,7 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
 
 
 def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: FreeEdge) -> Ints:
-    """applyDecision: return the pod count changes on edge nodes (nodes x items) after departures,
-    reordering within the edge, and `match`.
-    """
+    """applyDecision: return the change (nodes x items) of departures, reordering and match."""
     changes = np.zeros_like(problem.present)
     for item, name in freeing.departures[: decision.freed]:
         changes[problem.rows[name], item] -= 1

@@ -1,6 +1,4 @@
-"""Explanations why the most beneficial pods outside the edge stay there after a migration
-suggestion.
-"""
+"""Explanations for the best pods remaining outside the edge after a suggestion."""
 
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, reduce
@@ -50,8 +48,7 @@ class StayReasons:
     _known: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict, init=False)
 
     def list_reasons(self, gains: Gains, named: Container[Uid]) -> Iterator[NotTaken]:
-        """Yield the pods outside the edge with the greatest QoS gain relative to size, with the
-        reason why each stays.
+        """Yield other pods with the greatest QoS gain relative to size, with explanations.
 
         Pods with equal reasons are yielded once.
         """
@@ -67,9 +64,7 @@ class StayReasons:
                 yield NotTaken(pod, said or self._explain_pod(pod))
 
     def _next_best(self, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
-        """Yield groups of interchangeable pods that would gain QoS at the edge, by decreasing gain
-        relative to size.
-        """
+        """Yield lists of beneficial unnamed pods, by decreasing gain relative to size."""
         greatest = greatest_allocatable(self.problem.nodes)
         more: dict[Workload, int] = {}
         for workload in gains.shares:
@@ -89,9 +84,7 @@ class StayReasons:
             yield [pod for pod in useful[score] if pod.uid not in named]
 
     def _gain_one_more(self, gains: Gains, workload: Workload) -> int:
-        """Return the QoS gained by one more pod of the workload at the edge, after the suggested
-        migrations.
-        """
+        """Return the gain by another pod of the workload on the edge, after the migrations."""
         done = self._changes.get(workload, 0)
         return gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
 
@@ -100,9 +93,7 @@ class StayReasons:
         return count_edge_changes(self.moves)
 
     def _list_fixed(self) -> Iterator[Pod]:
-        """Yield this scheduler's pods outside the edge that must not be migrated and count
-        for QoS.
-        """
+        """Yield immovable pods of this scheduler outside the edge, as far as QoS counts them."""
         for pod in self.problem.others:
             on_edge = self.snapshot.placed.get(pod.uid) in self.problem.rows
             if pod.counts_for_qos and not on_edge:
@@ -131,9 +122,7 @@ class StayReasons:
         return self._explain_limits(pod) or self._explain_full(short)
 
     def _explain_limits(self, pod: Pod) -> Reason | None:
-        """Return the migration price or migration limit that keeps the pod outside the edge; None
-        if neither does.
-        """
+        """Return the price or the limit preventing a migration to the edge; None without any."""
         limits, fixed = self.problem.limits, pod.node_name is not None
         if limits.price and fixed:
             worth = self._gain_one_more(self.problem.worths, pod.workload) / NANO

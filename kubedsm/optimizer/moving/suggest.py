@@ -125,9 +125,7 @@ def _select_proposal(
     *,
     exact: bool,
 ) -> Suggestion:
-    """Select the worthwhile migrations of an engine's proposal; wished: gains without the caps of
-    workloads slower at the edge.
-    """
+    """Return the worthwhile migrations; wished: gains without caps of slower edges."""
     selected = select_groups(snapshot, problem, proposal.moves)
     moves = selected.moves
     dropped = list(selected.dropped)

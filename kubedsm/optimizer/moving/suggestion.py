@@ -1,6 +1,4 @@
-"""Migration suggestion as a value: migrations, their steps (legs), scores before and after, and
-reasons why pods stay.
-"""
+"""Suggestions as values: migrations, legs, scores before and after, and reasons of pods to stay."""
 
 import enum
 import hashlib
@@ -164,23 +162,17 @@ def count_stopovers(moves: Iterable[Move]) -> int:
 
 
 def count_legs(moves: Collection[Move]) -> int:
-    """Return the number of migration steps (legs), including first placements: two for a migration
-    with a stopover.
-    """
+    """Return how many times a pod gets another node: twice for a migration with a stopover."""
     return len(moves) + count_stopovers(moves)
 
 
 def count_migrations(moves: Iterable[Move]) -> int:
-    """Return the number of migrations of running pods; first placements of pending pods do not
-    count.
-    """
+    """Return how many of the pods run already: pods that get their first node do not count."""
     return sum(move.source is not None for move in moves)
 
 
 def count_disruptions(moves: Collection[Move]) -> int:
-    """Return the number of migration steps (legs) of running pods; each step costs the migration
-    price.
-    """
+    """Return how many legs of running pods there are: every one costs the migration price."""
     return count_migrations(moves) + count_stopovers(moves)
 
 
@@ -328,9 +320,7 @@ class Suggestion:
 
     @property
     def may_pay_later(self) -> bool:
-        """True if a migration was rejected for its price, and may become worthwhile once its gain
-        is expected to last longer.
-        """
+        """True if a rejected migration is worth more the longer its gain is expected to last."""
         return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
 
 

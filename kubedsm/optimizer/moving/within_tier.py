@@ -1,5 +1,4 @@
-"""Migrations within a tier that keep edge shares: separating replicas on a single node, and
-balancing measured load.
+"""Migrations within a tier, without changed edge shares: spreading workloads, balancing load.
 
 Spreading: if all pods of a workload are on a single node and another node of the tier has capacity,
 a pod is migrated: a node failure must not terminate the entire workload. Balancing: the load-aware
@@ -58,9 +57,7 @@ class OneMore:
         )
 
     def list_targets(self, pod: Pod) -> list[Node]:
-        """Return the other nodes of the pod's tier that accept the pod with no greater preference
-        penalty.
-        """
+        """Return the other nodes of the tier that accept the pod at no greater penalty."""
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.is_allowed(source.tier):
             return []
@@ -121,9 +118,7 @@ def find_concentrated(
 
 
 def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
-    """Return the workloads whose Ready pods may all be on a single node, by replica counts alone: a
-    quick preselection.
-    """
+    """Return the workloads possibly concentrated on a single node, by replica counts alone."""
     standing = snapshot.census.standing
     suspects = {
         workload
@@ -135,9 +130,7 @@ def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
 
 
 def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
-    """Yield one migration to another node for each workload on a single node, in order of priority,
-    weight and number of pods.
-    """
+    """Yield one spreading migration a workload: by priority, by weight, by number of pods."""
     at_risk = find_concentrated(one_more.snapshot) if one_more.is_allowed(Tier.CLOUD) else {}
 
     def turn(workload: Workload) -> tuple[int, float, int, Workload]:
@@ -157,9 +150,7 @@ def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> 
 
 
 def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
-    """Return the migration of the pod to another node, preferably in another zone, at the least
-    cost; None without a target.
-    """
+    """Return the migration to a different zone if possible, and then with the least cost."""
     snapshot, room = one_more.snapshot, one_more.room
     source, targets = snapshot.nodes[snapshot.placed[pod.uid]], one_more.list_targets(pod)
     if source.tier is None or not targets:
@@ -183,8 +174,7 @@ _LEAST = 1e-3
 
 
 def balance_load(one_more: OneMore, goal: LoadGoal) -> Move | None:
-    """Return a migration within a tier that balances measured load; None if none is worthwhile, or
-    after the deadline.
+    """Return the balancing migration; None if no migration is worthwhile, or after the deadline.
 
     one_more: without other migrations.
     """
@@ -234,9 +224,7 @@ def _list_balancing(
 
 
 def _is_harmless(one_more: OneMore, move: Move) -> bool:
-    """Return True if the migration moves the pod next to no more replicas and does not fragment the
-    edge.
-    """
+    """Return whether the migration keeps replicas apart and does not fragment the edge."""
     snapshot, source, target = one_more.snapshot, move.source, move.target
     if source is None:
         return False
@@ -256,9 +244,7 @@ def _is_harmless(one_more: OneMore, move: Move) -> bool:
 
 
 def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
-    """Return True if the load-balancing migration is still worthwhile by the current
-    measurements.
-    """
+    """Return whether a balancing migration is still worthwhile by current measurements."""
     samples = Samples.of(goal, snapshot) if goal is not None and goal.move else None
     source = snapshot.placed.get(move.pod.uid)
     if samples is None or source is None or move.target not in snapshot.index.positions:
@@ -269,9 +255,7 @@ def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -
 
 @attrs.frozen(eq=False)
 class Samples:
-    """Two consecutive measurements of node load, both of which must justify a load-balancing
-    migration.
-    """
+    """Two consecutive load measurements, with scores of nodes for balancing migrations."""
 
     goal: LoadGoal
     now: Loads
@@ -306,9 +290,7 @@ class Samples:
                 yield position
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """Return the improvement of load scores by migrating the pod to each node; 0 for nodes that
-        are no target.
-        """
+        """Return the score improvement by migrating the pod to each node; 0 for forbidden nodes."""
         name = self.now.nodes.names[source]
         if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
             return np.zeros(len(self.known))
@@ -321,9 +303,7 @@ class Samples:
         )
 
     def _gains_of_both(self, pod: Pod, source: int) -> Floats:
-        """Return the improvement of the load scores of source and target together, for each
-        possible target node.
-        """
+        """Return the combined score improvement of source and target, for each target node."""
         now, own = self.now, self.now.own
         left = np.maximum(now.used[source] - now.estimate_use(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)

@@ -1,5 +1,4 @@
-"""Capacity packing: plans of evictions, migrations and placements over the whole cluster that place
-unschedulable pods.
+"""Capacity packing: migration plans for the whole cluster that place unschedulable pods.
 
 After "Optimising Kubernetes pod placement with constraint programming", extended by edge shares and
 by plans without gaps (the paper evicts first). Lexicographic objective: most placed pods by
@@ -51,9 +50,7 @@ Refused = tuple[tuple[Pod, NodeName], ...]
 
 @attrs.frozen(eq=False)
 class Plan:
-    """Packing plan: first evictions, then migration steps (legs), then placement of pending
-    pods.
-    """
+    """Packing plan: evictions first, then migration legs, then placement of pending pods."""
 
     moves: Moves = ()
     legs: tuple[Leg, ...] = ()
@@ -63,8 +60,7 @@ class Plan:
 
 
 def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
-    """Return the feasible part of a packing plan from the current placement to the given loads (pod
-    counts, nodes x kinds).
+    """Return the feasible part of a plan from the current placement to the given loads.
 
     gaps: all migrating pods leave before any replacement starts.
     """
@@ -75,9 +71,7 @@ def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
 
 
 def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
-    """Remove evictions and migrations that release no capacity for pending pods from the plan,
-    until the deadline.
-    """
+    """Remove disruptions that release no capacity for pending pods, until the deadline."""
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
     for pod in gone:
@@ -96,9 +90,7 @@ def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
 
 
 def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid]) -> Plan | None:
-    """Return the plan without evictions and migrations of the given pods; None if other parts of
-    the plan depend on them.
-    """
+    """Return the plan without the given disruptions; None if placements depend on them."""
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
     fewer = _make_feasible(problem, moves, plan.awaited, evicted)
@@ -109,9 +101,7 @@ def _drop_disruptions(problem: ClusterProblem, plan: Plan, gone: Container[Uid])
 def _make_feasible(
     problem: ClusterProblem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
 ) -> Plan:
-    """Return the part of the packing plan that available capacity and the order of migrations
-    permit.
-    """
+    """Return the feasible part of the plan, by available capacity and migration order."""
     refused: Refused = ()
     free = dict(problem.snapshot.free)
     for pod in evicted:
@@ -146,9 +136,7 @@ def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
 
 
 def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
-    """Assign individual pods to the loads (pod counts, nodes x kinds); return migrations,
-    placements of pending pods, and evicted pods.
-    """
+    """Assign pods to the loads; return migrating pods, placed pending pods, and unplaced pods."""
     moves: list[Move] = []
     awaited: list[Move] = []
     evicted: list[Pod] = []
@@ -198,8 +186,7 @@ def _order_startable(
 
 
 def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeName | None:
-    """Reserve capacity for a migration's stopover on the node with the most spare capacity; return
-    the node, or None.
+    """Reserve stopover capacity on the node with the most spare capacity; return the node.
 
     spare: shape (nodes, resources), capacity available next to all arriving pods.
     """
@@ -213,9 +200,7 @@ def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeN
 
 
 def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves:
-    """Place pending pods in the capacity available after the migrations, preferably as the packing
-    intended.
-    """
+    """Place pending pods in the available capacity, first as intended by the packing."""
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(
@@ -236,9 +221,7 @@ def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves
 
 @attrs.frozen(slots=True)
 class Part:
-    """Independent part of a packing plan: migration steps (legs), evictions, and the pending pods
-    that they serve.
-    """
+    """Independent part of a packing plan: migration legs, evictions and pending pods."""
 
     legs: tuple[Leg, ...]
     awaited: tuple[Move, ...]
@@ -253,9 +236,7 @@ class Part:
 def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
-    """Divide a packing plan into independent parts, which share no nodes and no dependencies
-    between migration steps (legs).
-    """
+    """Divide a packing into independent parts, without common nodes or dependencies of legs."""
     legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
     by_name = {leg.name: leg for leg in legs}
     linked = [
@@ -272,8 +253,7 @@ def split_parts(
 
 
 def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
-    """Return the unschedulable pods for which the nodes' free capacity suffices in total, but on no
-    single node.
+    """Return the unschedulable pods for which capacity exists, but fragmented over nodes.
 
     An otherwise empty feasible node would accept the pod, and the available capacity of all
     feasible nodes together is sufficient. Migrations do not increase this sum.
@@ -307,8 +287,7 @@ _TRIES, _EVEN = 4, 0.5
 
 @attrs.frozen(slots=True)
 class Packed:
-    """Result of capacity packing: evictions, migration steps (legs) and placements of pending pods,
-    with optimality certificates.
+    """Result of capacity packing: evictions, migration legs and placements of pending pods.
 
     Empty unless more pods are placed. Evictions come first, then the legs in any order that
     respects their dependencies, then the pending pods.
@@ -402,9 +381,7 @@ def _search_loads(
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Improve the packing plan by local search and the solver; return placements that rules between
-    pods rejected.
-    """
+    """Improve the plan by local search and solver; return placements rejected by constraints."""
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -433,15 +410,11 @@ class _Choice:
         return self._problem.count_placed(after) >= self._problem.count_placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
-        """Convert the loads (pod counts, nodes x kinds) to a plan, kept if best; return the
-        placements rejected by rules between pods.
-        """
+        """Evaluate the loads as a plan, keeping the better plan; return rejected placements."""
         return self._offer_plan(loads).refused
 
     def _offer_plan(self, loads: Ints) -> Plan:
-        """Convert the loads to a plan and return the plan; keep the plan if it places more pods
-        than now and is the best so far.
-        """
+        """Return the plan of the loads, recorded if it is the best plan placing more pods."""
         problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
         after = count_loads_after(problem, plan)
         if problem.count_placed(after) > problem.count_placed(problem.old) and (

@@ -85,9 +85,7 @@ class Search:
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
-        """Improve the packing until the deadline: first place more pods, then migrate fewer
-        pods.
-        """
+        """Improve the placement until the deadline: place more pods, then migrate fewer."""
         packing = deadline.part(1 - _RESTORING)
         for _ in range(self._rounds):
             if packing.passed or not self._out:
@@ -99,9 +97,7 @@ class Search:
             self._accept_result(self._repack(restoring=True), self._rate_moves)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
-        """Place more pods by successive small changes with few migrations; the function `takes`
-        accepts or rejects each change.
-        """
+        """Place more pods by steps of few migrations; `takes` accepts or rejects each step."""
         for _ in range(self._rounds):
             if deadline.passed or not self._out:
                 break
@@ -113,9 +109,7 @@ class Search:
                     self._on, self._spare_room, self._out = before
 
     def _repack(self, *, restoring: bool) -> "_Found | None":
-        """Empty random nodes and refill them; return the resulting placement, or None if a running
-        pod would lose its node.
-        """
+        """Return the result of refilling random nodes; None if a running pod would be unplaced."""
         rows = self._draw_rows()
         kept, pool = self._take_out(rows, restoring=restoring)
         waiting: list[int] = []
@@ -128,9 +122,7 @@ class Search:
         return found if self._keeps_running(found.out) else None
 
     def _accept_result(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
-        """Adopt the changed placement unless its objective value is worse than the current
-        placement's.
-        """
+        """Accept the neighbouring placement unless it is worse than the current placement."""
         if found is None:
             return
         was, now = self._count_tiers(self._out), self._count_tiers(found.out)
@@ -226,9 +218,7 @@ class Search:
         *,
         homing: bool,
     ) -> int | None:
-        """Return the position of the best-fitting node for the pod, randomised; `homing` prefers
-        the pod's former node.
-        """
+        """Return the best-fitting node, randomised; `homing` prefers the pod's former node."""
         asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):

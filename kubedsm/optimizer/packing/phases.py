@@ -32,8 +32,7 @@ _MIXES = 9
 
 
 def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int, ...]:
-    """Return an upper bound on the number of placed pods of each priority tier, given the placed
-    pods of higher tiers.
+    """Return upper bounds on placed pods of each tier, given the pods of preceding tiers.
 
     The relaxation combines all nodes into one, considers single resources and sums of two
     resources, and places the smallest pods first. placed: pods of each tier in a known placement.
@@ -83,9 +82,7 @@ _LEAST_DISTURBANCE = 2
 
 @attrs.frozen(eq=False)
 class _Steps:
-    """QoS variables of one workload in the packing's integer programme (MIP): one for each
-    additional pod at the edge.
-    """
+    """Edge pods of a workload in the programme, one variable for each additional pod."""
 
     level: int
     #: edge nodes and kinds of the workload, of the N x S loads
@@ -107,9 +104,7 @@ class Phases:
         tier_share: float = 0.6,
         order: GoalOrder = "placed first",
     ) -> None:
-        """Build the integer programme; tier_share: fraction of the time budget divided equally
-        among the goals.
-        """
+        """Build the programme; tier_share: part of the time budget divided equally among goals."""
         self._problem, self._tier_share, self._order = problem, tier_share, order
         old = problem.old
         rows = Rows()
@@ -124,8 +119,7 @@ class Phases:
         self._programme: Programme = rows.programme()
 
     def solve_goals(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
-        """Maximise the packing goals lexicographically; return the best loads (pod counts, nodes x
-        kinds), and the certificates.
+        """Maximise the goals lexicographically; return the best loads, and the certificates.
 
         The result is never worse than the hint.
         """
@@ -197,9 +191,7 @@ class Phases:
                 yield _Steps(gains.level[workload], cells, steps, np.diff(scores))
 
     def goals(self, loads: Ints) -> list[Goal]:
-        """Return the packing goals in lexicographic order, with upper bounds derived from the pods
-        that `loads` places.
-        """
+        """Return the goals in lexicographic order, bounded by the pods that `loads` places."""
         placed = self._problem.count_placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
@@ -240,9 +232,7 @@ class Phases:
         ]
 
     def _keeping_goal(self, tier: int | None, placed: Sequence[int]) -> Goal:
-        """Return goal m2, which rewards running pods that stay on their node or at least migrate,
-        for one priority tier or all.
-        """
+        """Return goal m2 (remaining and migrating pods) of one or all tiers, without constants."""
         tiers, weights = self._problem.tiers, self._zero_weights()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
         weights[self._kept] = 1 if tier is None else tiers[self._loose] == tier
@@ -255,9 +245,7 @@ class Phases:
         )
 
     def _must_disturb(self, placed: Sequence[int]) -> bool:
-        """Return True if placing the given numbers of pods by priority tier requires a migration or
-        an eviction.
-        """
+        """Determine whether placing the given pods of each tier requires any disruption."""
         problem = self._problem
         had = problem.old.sum(axis=0)
         free = problem.free - problem.old @ problem.requests

@@ -1,6 +1,4 @@
-"""Packing problem: running movable pods and pending pods of the whole cluster as one placement
-problem.
-"""
+"""Packing problem: movable and pending pods of the whole cluster as one placement problem."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
@@ -126,16 +124,12 @@ class ClusterProblem(PlacementProblem):
         return asks
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
-        """Convert the free capacity of nodes to an array, shape (nodes, resources), keeping
-        negative amounts.
-        """
+        """Return available capacity as an array (nodes x resources), including negative amounts."""
         listed = [free[name] for name in self.names]
         return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the capacity (nodes x resources) that a placement (pod counts, nodes x kinds)
-        leaves available; may be negative.
-        """
+        """Return the available capacity (nodes x resources) with the loads; may be negative."""
         room: Ints = self._free - (loads - self.old) @ self.requests
         return room
 
@@ -152,9 +146,7 @@ class ClusterProblem(PlacementProblem):
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem in which rejecting nodes accept no additional pods of the kind they
-        rejected.
-        """
+        """Return the problem without additional pods of rejected kinds on the rejecting nodes."""
         most = self.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -226,9 +218,7 @@ def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
 
 
 def _count_fitting(problem: PlacementProblem, room: Ints, old: Ints) -> Ints:
-    """Return how many pods of each kind fit on each otherwise empty node, and at least as many as
-    run there.
-    """
+    """Return how many pods of one kind fit on each node, at least the running pods."""
     asked = np.maximum(problem.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]
     fits[:, problem.requests == 0] = np.iinfo(np.int64).max

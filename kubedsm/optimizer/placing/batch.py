@@ -1,5 +1,4 @@
-"""Batch of pending pods: data shared by all placement algorithms, single-pod placement, and
-one-pod-at-a-time scheduling.
+"""Batch of pods to be placed: shared data, single-pod placement, and one-pod-at-a-time scheduling.
 
 A single pod goes to the edge if this gains QoS. At equal QoS it goes to the edge if it joins fewer
 replicas there, or equally many with less fragmentation. One pod at a time, in scheduling order,
@@ -100,8 +99,7 @@ def choose_node(
     company: Ints,
     penalties: Ints,
 ) -> tuple[int, int] | None:
-    """Return the position of the node chosen for a single pod, and the fragmentation that the pod
-    adds to the edge; None without a feasible node.
+    """Return the position of the chosen node for a single pod, and the added fragmentation.
 
     open_to: mask of nodes accepting the pod. added: fragmentation that the pod adds to each edge
     row.
@@ -127,9 +125,7 @@ def choose_node(
 def _least_allocated(
     requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
 ) -> int | None:
-    """Return the position of the candidate node with the highest LeastAllocated score; all
-    candidates have sufficient capacity.
-    """
+    """Return the position of the least allocated candidate node; all have sufficient capacity."""
     if not len(nodes.positions):
         return None
     basic = ("cpu", "memory")
@@ -141,9 +137,7 @@ def _least_allocated(
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
-    """Return why another node would reject a running pod that leaves its current node; None if the
-    node would accept the pod.
-    """
+    """Return why another node would reject a pod leaving its current node; None if accepted."""
     if is_plain(snapshot, [pod]):
         return rejection(pod.pod_class, node, snapshot.free[node.name])
     return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)
@@ -151,9 +145,7 @@ def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection |
 
 @attrs.frozen(eq=False)
 class Batch:
-    """Batch of pending pods to be placed together, with the snapshot, objective and limits of the
-    placement decision.
-    """
+    """Batch of pending pods with the snapshot, objective and limits of the placement decision."""
 
     snapshot: Snapshot
     #: in serving order
@@ -182,8 +174,7 @@ class Batch:
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """Choose the nodes of a batch without affinity or other rules between pods; of a large
-        cloud, only a sample of nodes is examined.
+        """Choose nodes for pods without constraints between pods, sampling a large cloud.
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
@@ -203,9 +194,7 @@ class Batch:
         return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
     def _sample_cloud(self, sampling: Sampling) -> tuple[LookedAt | None, NodeRows]:
-        """Return the window of sampled cloud nodes and the nodes themselves; the window is None if
-        all cloud nodes are examined.
-        """
+        """Return the window of cloud nodes for the batch, and its nodes; None for all nodes."""
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
         looked_at = sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
@@ -215,9 +204,7 @@ class Batch:
     def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
     ) -> tuple[ReplicaLadders | None, PlacementProblem]:
-        """Return the replica-spread charges on nodes of both tiers (charge ladders), and the
-        placement problem of the cloud.
-        """
+        """Return the replica ladders of both tiers, and the placement problem of the cloud."""
         if self.spread is None:
             return None, PlacementProblem.of(batch_kinds, cloud)
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
@@ -247,9 +234,7 @@ class Batch:
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
 
     def gain_at_edge(self, workload: Workload, more: int) -> int:
-        """Return the QoS gained by one more pod of the workload at the edge, after `more`
-        additional pods.
-        """
+        """Return the QoS gained by one more edge pod of the workload, after `more` others."""
         share = self.shares.get(workload, Share())
         then = Share(share.edge + more, share.total)
         return self.objective.gain(then, self.qos_targets(workload))
@@ -267,9 +252,7 @@ class Batch:
         return shares_after(self.shares, more)
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
-        """Return the objective values of the bindings: numbers of placed pods by scheduling turn,
-        then QoS by priority level.
-        """
+        """Return the objective before penalties: placed pods by turn, then QoS by level."""
         placed, worth = self.by_turn(bindings), self.by_level(bindings)
         return (
             [placed[turn] for turn in sorted(placed, reverse=True)],
@@ -322,9 +305,7 @@ class Batch:
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
-        """Return the optimality proof that needs no search: goal `placed` if all pods are placed,
-        goal `qos` if all are on the edge.
-        """
+        """Return the proof without search: all pods are placed, or all are on the edge."""
         on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
         placed, qos = len(bindings) == len(self.pods), on_edge == len(self.pods)
         return attrs.evolve(NO_PROOF, placed=placed, qos=qos)
@@ -451,9 +432,7 @@ def _added_fragmentation(
 
 
 def _room_left(edge: NodeRows) -> Callable[[Positions], Ints]:
-    """Return the fraction of capacity left free on each edge node, used in place of fragmentation
-    for large request mixes.
-    """
+    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
     basic = ("cpu", "memory")
 
     def rate_rows(rows: Positions) -> Ints:

@@ -1,5 +1,4 @@
-"""Integer programme (MIP) for placing a batch above the exact-search limit, with upper bounds and
-independent parts.
+"""Integer programme of a batch above the exact-search limit, with bounds and independent parts.
 
 The lexicographic goals are those of `make_decision`: placed pods by turn, QoS by level, evenness
 by level, preference penalties. Variables count the pods of each kind on each node. Additional
@@ -40,9 +39,7 @@ _ROUNDED = 2
 
 @attrs.frozen(eq=False)
 class IntegerChoice:
-    """Integer programme (MIP) for the placement of a batch, with the meaning of its variables and
-    its goals.
-    """
+    """Integer programme for the placement of a batch, with its variables and goals."""
 
     members: Sequence[Demand]
     programme: Programme
@@ -134,8 +131,7 @@ def build_programme(
 
 
 def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
-    """Add integer variables for pod counts by node and kind, with constraint rows for the capacity
-    of each node; return the variables.
+    """Add integer variables for the loads (nodes x kinds), with rows for the node capacity.
 
     upper: maximum number of pods of each kind on each node.
     """
@@ -149,9 +145,7 @@ def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
 
 
 def _add_steps(rows: Rows, scores: Ints) -> Ints:
-    """Add a QoS variable for each additional pod of a workload at the edge, used in sequence if the
-    gains are not concave.
-    """
+    """Add a QoS variable for each additional edge pod, ordered if gains are not concave."""
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
         rows.add_chain(steps)
@@ -209,8 +203,7 @@ _FLOAT_ERROR = 0.01
 def upper_bounds(
     edge: PlacementProblem, cloud: PlacementProblem, members: Sequence[Demand], objective: Objective
 ) -> dict[tuple[str, str], int]:
-    """Return upper bounds on placed pods by scheduling turn, and on QoS by priority level
-    (fractional knapsack relaxation).
+    """Return upper bounds on placed pods by turn and QoS by level (fractional knapsack relaxation).
 
     The relaxation combines all nodes accepting a kind, splits pods, and considers only the scarcest
     resource.
@@ -240,16 +233,13 @@ def upper_bounds(
 
 
 def _capacity_of(problem: PlacementProblem, kinds: Mask) -> Ints:
-    """Return the total available capacity, by resource, of the nodes that accept any of the given
-    kinds of pods.
-    """
+    """Return the available capacity of each resource on nodes accepting any of the kinds."""
     room: Ints = problem.free[problem.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
 def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
-    """Return an upper bound on the total gain of placing pods within a total capacity (fractional
-    knapsack).
+    """Return an upper bound on the total gain of pods within the capacity (fractional knapsack).
 
     Gains, sizes (pods x resources) and capacity (resources) are arrays.
     """
@@ -284,8 +274,7 @@ def choose_by_solver(
     first: Placement,
     bounds: Bounds,
 ) -> Chosen:
-    """Return the best placement of a batch found by heuristics and then by the integer-programming
-    solver.
+    """Return the best placement found by heuristics and the integer-programming solver.
 
     first: a quickly constructed placement to start from.
     """
@@ -305,8 +294,7 @@ def choose_by_solver(
 def _settled_evenness(
     goals: Sequence[Goal], members: Sequence[Demand], objective: Objective, values: Ints
 ) -> dict[tuple[str, str], int]:
-    """Return the evenness goals already decided, with values: priority levels in which every
-    workload reaches its greatest QoS.
+    """Return the evenness of each level in which every workload has its greatest QoS.
 
     Evenness changes only where QoS does: no other placement of that QoS is more even. So batches
     that find room for all need no solver.
@@ -321,9 +309,7 @@ def _settled_evenness(
 
 
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
-    """Convert the solver's variable values to a placement, with cloud pods spread over nodes if
-    possible.
-    """
+    """Convert solver values to a placement; cloud pods are spread over nodes if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.problem.penalties
     if cloud.endless is not None or (
@@ -334,9 +320,7 @@ def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes:
 
 
 def derive_proof(certificates: Iterable[Certificate]) -> Proof:
-    """Derive the proof of a placement decision from the solver's optimality certificates, given the
-    order of the goals.
-    """
+    """Return the proof implied by optimality certificates; penalties rank after evenness."""
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(
         NO_PROOF,
@@ -350,9 +334,7 @@ Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chose
 
 
 def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """Divide a batch into independent parts, each an array of kinds of pods sharing no nodes or
-    workloads with other parts.
-    """
+    """Return the independent parts of a batch, each an array of kinds without shared nodes."""
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
     )
@@ -403,9 +385,7 @@ Amounts = Mapping[tuple[str, str], int]
 
 
 def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
-    """Return the value of each goal by name: numbers of placed pods by scheduling turn, and QoS by
-    priority level.
-    """
+    """Return goal values by goal name: placed pods by turn, and QoS by priority level."""
     found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
     found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
     return found

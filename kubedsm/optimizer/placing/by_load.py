@@ -25,9 +25,7 @@ from kubedsm.plugins.feasibility import Feasibility, is_worse
 
 @attrs.define(eq=False)
 class _Rules:
-    """Rules between pods (affinity, spread) during load balancing, checked when each pod arrives
-    and in the final state.
-    """
+    """Constraints between pods during load balancing, at arrival and in the final state."""
 
     #: with pods before, with all pods, and with all but the current one
     come: Feasibility
@@ -42,9 +40,7 @@ class _Rules:
         return cls(come, every, every)
 
     def open_to(self, binding: Binding) -> Mask | None:
-        """Return the mask of nodes that accept the decided pod; None if its decided node no longer
-        accepts the pod.
-        """
+        """Return the nodes accepting the pod; None if the pod's own node no longer accepts it."""
         pod = binding.pod
         if self.come.rejection(pod, binding.node):
             return None
@@ -52,9 +48,7 @@ class _Rules:
         return self.others.taking(pod) & self.come.taking(pod)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
-        """Place the pod on the node; if rules of other pods would be violated, change nothing and
-        return False.
-        """
+        """Place the pod on the node; return False, without changes, if rules of others break."""
         pod = binding.pod
         if node != binding.node:
             moved = self.others.with_pod(pod, node)
@@ -75,8 +69,7 @@ def balance_by_load(
     spread: bool = True,
     closed: Collection[NodeName] = (),
 ) -> Decision:
-    """Return the placement decision with pods reassigned, within their tiers, to nodes with lower
-    measured load.
+    """Return the decision with its pods reassigned within their tiers by measured load.
 
     The decision is unchanged without measurements, after the deadline, or if the reassignment would
     make an unschedulable pod schedulable. spread: whether replicas are kept apart.
@@ -156,9 +149,7 @@ class _Dealing:
         return cls(loads, rules, apart, tiers)
 
     def place(self, binding: Binding) -> NodeName | None:
-        """Choose the node with the best load score, less preference penalty, for the decided pod;
-        None if its decided node no longer accepts the pod.
-        """
+        """Choose the least loaded node for the pod; None if its node no longer accepts it."""
         pod, names = binding.pod, self.loads.nodes.names
         open_to = self.rules.open_to(binding)
         if open_to is None:
@@ -183,9 +174,7 @@ class _Dealing:
         return node
 
     def _no_less_apart(self, pod: Pod, here: int) -> Mask:
-        """Return the mask of nodes where the pod joins no more replicas of its workload than on the
-        decided node.
-        """
+        """Return the nodes where the pod joins no more replicas than on its current node."""
         index = self.loads.nodes
         if self.spread is None or not has_default_spread(pod):
             return index.every()

@@ -1,5 +1,4 @@
-"""Placement of pods in the cloud tier: LeastAllocated, exact search for the remaining pods, and
-sampling of nodes.
+"""Cloud placement: least allocation, exact search for the remaining pods, and node sampling.
 
 The paper assumes one cloud node of unlimited capacity; here cloud nodes have finite capacity.
 A large cloud is sampled like kube-scheduler's percentageOfNodesToScore, but per batch.
@@ -65,8 +64,7 @@ class Sampling:
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
-        """Return the smallest window of cloud nodes that contains enough feasible nodes for each
-        kind of pods.
+        """Return the smallest window of cloud nodes with sufficient feasible nodes for each kind.
 
         None represents the whole cloud. taking: feasible nodes of each kind, as masks. Kinds
         without any feasible cloud node are ignored.
@@ -117,8 +115,7 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 
 
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
-    """Return pod counts (nodes x kinds) after placing up to the given numbers of pods on the least
-    allocated cloud nodes.
+    """Return a least-allocated placement (nodes x kinds) of up to the given pod counts.
 
     Pods are placed by priority, then by decreasing size. Nodes compare by least preference penalty,
     least charge, least allocation, fewest arrivals, and position. Neither penalties nor charges
@@ -132,9 +129,7 @@ def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
 
 
 def _relax_packing(problem: PlacementProblem) -> Iterator[PlacementProblem]:
-    """Enumerate relaxed placement problems: without replica-spread charges, then also without
-    preference penalties.
-    """
+    """Enumerate relaxed placement problems: without charges, then also without penalties."""
     if problem.ladders:
         problem = attrs.evolve(problem, ladders=None)
         yield problem
@@ -154,9 +149,7 @@ def _spread_out(problem: PlacementProblem, counts: Ints) -> Ints:
 def _spread_kind(
     problem: PlacementProblem, kind: int, number: int, room: Ints, came: Ints, loads: Ints
 ) -> None:
-    """Place `number` pods of one kind on the least allocated nodes; update capacity, arrivals and
-    pod counts in place.
-    """
+    """Place pods of one kind by least allocation; update capacity, arrivals and loads."""
     requests: list[int] = problem.requests[kind].tolist()
     # Only the chosen node changes: the heap stays valid.
     best = _first_choices(problem, kind, number, room, came)
@@ -203,9 +196,7 @@ def _sums_over(parts: Iterable[Ints]) -> Ints:
 
 
 def cap_placement(loads: Ints, counts: Ints) -> Ints:
-    """Reduce a placement (pod counts, nodes x kinds) to at most `counts` pods of each kind,
-    removing pods from the last nodes first.
-    """
+    """Return the placement reduced to the pod counts of each kind, from the last nodes first."""
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
     return kept
@@ -244,8 +235,7 @@ class CloudRoom:
 
     @property
     def endless(self) -> Ints | None:
-        """Number of pods of each kind that the cloud accepts, if all pods with a feasible cloud
-        node fit at the same time.
+        """Number of cloud pods of each kind, if capacity is sufficient for all feasible pods.
 
         None if the capacity of the cloud limits the placement.
         """
@@ -259,8 +249,7 @@ class CloudRoom:
         return self.table is not None or self.endless is not None
 
     def capacity(self, limits: Ints) -> Ints:
-        """Return, for each vector of pod counts on the edge, the weighted number of remaining pods
-        that the cloud can place.
+        """Return the weighted number of remaining pods in the cloud, for each edge count vector.
 
         limits: greatest edge count of each kind; the result has shape limits + 1.
         """
@@ -281,32 +270,24 @@ class CloudRoom:
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
 
     def least_penalties(self, limits: Ints) -> Ints:
-        """Return, for each vector of pod counts on the edge, a lower bound on the preference
-        penalties of the pods in the cloud.
-        """
+        """Return a lower bound on preference penalties in the cloud, for each edge count vector."""
         least = self.problem.least_penalties
         on_edge = tuple((limits + 1).tolist())
         return int(least @ self.problem.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
-        """Return, for each vector of pod counts on the edge, a lower bound on the replica-spread
-        charges of the pods in the cloud.
-        """
+        """Return a lower bound on replica charges in the cloud, for each edge count vector."""
         return _sums_over(
             self._least_charges_of(kind)[int(self.problem.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
     def least_charged(self, counts: Ints) -> int:
-        """Return a lower bound on the replica-spread charges in the cloud, given the number of pods
-        of each kind there.
-        """
+        """Return a lower bound on the replica charges of cloud pods, given counts by kind."""
         return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
     def _least_charges_of(self, kind: int) -> Ints:
-        """Return the least replica-spread charges of 0, 1, ... pods of a kind in the cloud,
-        ignoring capacity.
-        """
+        """Return the least charges of 0, 1, ... cloud pods of a kind, irrespective of capacity."""
         count = int(self.problem.counts[kind])
         nodes = np.flatnonzero(self.problem.feasible[:, kind])
         if self.problem.ladders is None or not len(nodes):
@@ -314,9 +295,7 @@ class CloudRoom:
         return self.problem.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """Return pod counts (cloud nodes x kinds) that place as many of the given pods as capacity
-        permits.
-        """
+        """Return a cloud placement (nodes x kinds) of as many of the pods as capacity permits."""
         everything = bool((counts == self.problem.counts).all())
         spread = self.whole if everything else place_least_allocated(self.problem, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -335,23 +314,17 @@ class CloudRoom:
 
     @staticmethod
     def _weigh_vectors(table: MatchTable) -> Ints:
-        """Return the weighted number of pods of each vector of pod counts in the table; -1 for
-        vectors that do not fit.
-        """
+        """Return the weighted pod count of each feasible cloud vector; -1 for the others."""
         costs = table.costs()
         sums = vector_sums(costs.shape, table.problem.weights)
         return np.where(costs < UNREACHABLE, sums, -1)
 
 
 class CloudHold:
-    """Cached test of whether the cloud has capacity for given numbers of pods that leave the
-    edge.
-    """
+    """Cached feasibility test: whether the cloud has capacity for pods leaving the edge."""
 
     def __init__(self, packing: PlacementProblem, bounds: Bounds) -> None:
-        """Prepare the test; packing: placement problem of the cloud nodes, with the maximum number
-        of leaving pods of each kind.
-        """
+        """Prepare the test; packing: cloud nodes, and the maximum departures of each kind."""
         self.packing = packing
         self._bounds = bounds
         self._known: dict[bytes, Ints | None] = {}
@@ -388,9 +361,7 @@ class CloudHold:
         return held
 
     def after_leaving(self, room: Ints) -> "CloudHold":
-        """Return the same test with additional cloud capacity (nodes x resources), released by pods
-        leaving the cloud.
-        """
+        """Return the feasibility test with additional capacity (nodes x resources) released."""
         key = room.tobytes()
         if key not in self._vacated:
             free = self.packing.free + room
@@ -398,9 +369,7 @@ class CloudHold:
         return self._vacated[key]
 
     def loads(self, counts: Ints) -> Ints | None:
-        """Return pod counts (cloud nodes x kinds) that place all the given pods; None without
-        sufficient capacity.
-        """
+        """Return a complete cloud placement of the pod counts; None without sufficient capacity."""
         if not counts.any():
             return self.packing.nothing()
         key = counts.tobytes()

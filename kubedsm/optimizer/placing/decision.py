@@ -1,5 +1,4 @@
-"""Decision between edge and cloud for a batch of pods: Algorithm 3 (`makeDecision`) without
-migration.
+"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the search limit.
 
 QoS depends on the number of edge pods of each workload, and capacity on the number of each kind.
 Therefore the selection is among count vectors. `match` provides the feasible vectors with their
@@ -101,9 +100,7 @@ class Decision:
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Chosen nodes of a batch's pods on the edge and in the cloud; all other pods of the batch are
-    unschedulable.
-    """
+    """Target nodes of a batch on the edge and in the cloud; all other pods are unschedulable."""
 
     edge: Targets
     cloud: Targets
@@ -170,9 +167,7 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Choose how many pods of each kind go to each node: by exact tables, by independent parts, or
-    else by heuristics and solver.
-    """
+    """Choose the placement as pod counts: by exact tables, independent parts, or the fallback."""
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
@@ -200,8 +195,7 @@ def _spread_out(
     proof: Proof,
     deadline: Deadline,
 ) -> Proof:
-    """Separate replicas of workloads on the nodes of both tiers by local search; return the updated
-    optimality proof.
+    """Improve the replica spread of both tiers by local search; return the updated proof.
 
     ladders: lower bound on the charges of each tier, if the placement is proven optimal.
     """
@@ -234,9 +228,7 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 def split_by_pick(
     problem: PlacementProblem, picks: Picks
 ) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Divide the pods of each kind into pods for the edge, as picked by workload, and remaining
-    pods.
-    """
+    """Divide the pods of each kind into the pods picked for the edge and the remaining pods."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

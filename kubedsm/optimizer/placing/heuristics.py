@@ -1,5 +1,4 @@
-"""Heuristics for placing a batch above the exact-search limit: greedy, best fit, and ejection
-chains.
+"""Placement heuristics above the exact-search limit: greedy, best fit, and ejection chains.
 
 Each heuristic fills edge and cloud as one problem. Then ejection chains place further pods, and
 cloud pods with the greatest gain fill available edge capacity. One heuristic is kube-scheduler's
@@ -35,13 +34,10 @@ _Candidate = tuple[int, int, float, int, int, int]
 
 
 class DrawnIn:
-    """Edge placement rebuilt from an earlier placement: keeps pods already there, and admits pods
-    placed in the cloud.
-    """
+    """Edge placement under construction: retains placed pods and admits pods from elsewhere."""
 
     def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
-        """Initialise from a best-fit placement on the edge, in which `there` pods of each kind are
-        already placed.
+        """Initialise from a best-fit placement with `there` pods of each kind already placed.
 
         elsewhere: maximum number of additional pods of each kind.
         """
@@ -54,9 +50,7 @@ class DrawnIn:
         return self._room.loads
 
     def keep(self, kind: int) -> bool:
-        """Keep one pod of the kind that is already placed on the edge; return False if none
-        remains.
-        """
+        """Retain one placed pod of the kind on the edge; return False if none remains."""
         if self._there[kind]:
             self._there[kind] -= 1
             return True
@@ -74,8 +68,7 @@ class DrawnIn:
 def pick_greedily(
     edge: PlacementProblem, members: Sequence[Demand], room: BestFit | DrawnIn
 ) -> Picks:
-    """Select pods for the edge by priority, then by QoS gain relative to size, and place them;
-    return counts by workload and kind.
+    """Pick edge pods greedily by priority, then by QoS gain relative to size, and place them.
 
     Gains and sizes are updated after every pick. A pod counts the steepest average gain of itself
     and additional pods of its workload, so that targets without partial credit are met pod by pod.
@@ -114,9 +107,7 @@ def pick_greedily(
 
 
 def steepest_slopes(values: Sequence[int]) -> list[float]:
-    """Return, for each index, the steepest slope from its value to any later value (slopes of the
-    concave envelope).
-    """
+    """Return the steepest slope from each value to a later value (concave envelope)."""
 
     def slope(start: int, end: int) -> float:
         return (values[end] - values[start]) / (end - start)
@@ -137,9 +128,7 @@ _CHAIN, _TRIES = 3, 1000
 
 @attrs.frozen(eq=False)
 class Placement:
-    """Placement of a batch as counts: pods at the edge by workload and kind, and pods by node and
-    kind in both tiers.
-    """
+    """Placement of a batch by counts: edge pods by workload and kind, and loads of both tiers."""
 
     #: edge pods by workload and kind
     picks: Picks
@@ -163,9 +152,7 @@ def best_by_heuristics(
     first: Placement,
     deadline: Deadline,
 ) -> Placement:
-    """Return the best placement of the batch found by the heuristics before the deadline; at least
-    `first`, completed.
-    """
+    """Return the best placement found by the heuristics; `first`, completed, after the deadline."""
     left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
     in_cloud = _fill_up(cloud, first.in_cloud, left)
     left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
@@ -200,9 +187,7 @@ def best_by_heuristics(
 
 
 def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -> Iterator[Ints]:
-    """Enumerate alternative placements (nodes x kinds) of the batch by different heuristics;
-    number: count of edge nodes, listed first.
-    """
+    """Enumerate alternative placements of edge and cloud; number: count of edge nodes."""
     if not deadline.passed:
         yield best_fit_increasing(whole)
     if not deadline.passed:
@@ -210,8 +195,7 @@ def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -
 
 
 def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
-    """Place each pod in scheduling order on the node with the highest LeastAllocated plus
-    BalancedAllocation score.
+    """Place each pod in scheduling order on the node with kube-scheduler's highest resource score.
 
     Edge nodes are preferred; number: count of edge nodes, which precede cloud nodes.
     """
@@ -237,9 +221,7 @@ def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
 
 
 def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
-    """Return kube-scheduler's LeastAllocated plus BalancedAllocation scores, from node sizes,
-    available capacity and requests.
-    """
+    """Return LeastAllocated plus BalancedAllocation scores, for kinds and available capacity."""
     used = size - room[..., :2]
     then = used + requested[..., :2]
     balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
@@ -272,9 +254,7 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
 
 
 def _fill_up(problem: PlacementProblem, loads: Ints, counts: Ints) -> Ints:
-    """Return the placement with up to `counts` additional pods of each kind, as far as capacity
-    permits.
-    """
+    """Return the placement with additional pods of each kind, as far as capacity permits."""
     room = BestFit(problem, loads)
     for kind in order_by_size(problem):
         for _ in range(int(counts[kind])):

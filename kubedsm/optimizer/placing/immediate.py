@@ -44,9 +44,7 @@ def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid,
 
 
 def _count_overdue(pod: Pod, now: float, patience: float) -> int:
-    """Return how often the patience, doubled each time, has passed since the pod was created; 0 if
-    unknown.
-    """
+    """Return the number of doublings of the patience since pod creation; 0 if unknown."""
     if not pod.created or now - pod.created <= patience:
         return 0
     return 1 + int(math.log2((now - pod.created) / patience))
@@ -57,8 +55,7 @@ _CLASSES = 8
 
 
 def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
-    """Return True if the pending pods can be placed now, because pods arriving later would not
-    compete for the same capacity.
+    """Determine whether pending pods can be placed now, without competition from later pods.
 
     All pods find sufficient capacity on the edge, for up to `batch` pods; or the edge cannot hold
     the pods, and the cloud has sufficient capacity. Replicas of a single workload are

@@ -82,9 +82,7 @@ class PreemptionSearch:
 
     @cached_property
     def _feasibility(self) -> Feasibility | None:
-        """Filter results under rules between pods of the whole cluster; None if there are no such
-        rules.
-        """
+        """Constraints between pods of the whole cluster; None without such constraints."""
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
         concerned = any(pod.pod_class.rules.speaks_of_others for pod in pods)
         return Feasibility.of(self.snapshot) if concerned else None
@@ -97,9 +95,7 @@ class PreemptionSearch:
         return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """Return a node that will accept the pod without evictions once its terminating pods are
-        deleted; None if there is none.
-        """
+        """Return a node accepting the pod without evictions, after terminating pods are deleted."""
         for node in self._possible_nodes():
             if not self._has_room(node, ()):
                 continue
@@ -129,9 +125,7 @@ class PreemptionSearch:
         return min(candidates, key=self._cost_key, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """Return the preemption on the given node: the pods to evict, possibly none; None if
-        impossible.
-        """
+        """Return the preemption on the given node, possibly without victims; None if impossible."""
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None
@@ -155,9 +149,7 @@ class PreemptionSearch:
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
     def _possible_nodes(self) -> Iterator[Node]:
-        """Enumerate the nodes that would accept the pod if they were empty, most preferred
-        first.
-        """
+        """Enumerate candidate nodes that would accept the pod if empty, most preferred first."""
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
@@ -194,9 +186,7 @@ class PreemptionSearch:
         return not shortages(self.pod.requests, free)
 
     def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """Return the Filter results without the given pods, for the one node alone where this
-        suffices.
-        """
+        """Return the constraints without the given pods, restricted to the node if sufficient."""
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
@@ -214,9 +204,7 @@ class PreemptionSearch:
         )
 
     def _protected_uids(self, pods: Iterable[Pod]) -> set[Uid]:
-        """Return the pods whose eviction would violate a PodDisruptionBudget; evictions in the
-        given order use up the budgets.
-        """
+        """Return the pods whose eviction exceeds a disruption budget, most important pods first."""
         left = [budget.allowed for budget in self.budgets]
         protected = set()
         for pod in pods:
@@ -245,9 +233,7 @@ class PreemptionSearch:
 def makes_room(
     snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
 ) -> bool:
-    """Return True if evicting the victims still releases sufficient capacity for the pod, ignoring
-    rules between pods.
-    """
+    """Determine whether the preemption still releases sufficient capacity, ignoring constraints."""
     gone = {victim.uid for victim in found.victims}
     here = {uid for uid, node in snapshot.placed.items() if node == found.node}
     if found.node not in snapshot.nodes or not gone <= here:

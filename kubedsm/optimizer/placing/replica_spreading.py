@@ -1,5 +1,4 @@
-"""Replica spreading: keeps replicas of a workload on different nodes and zones, by charges in
-`match` and by assigning pods to nodes.
+"""Replica spreading: charge ladders for `match`, assignment of replicas to nodes, and lower bounds.
 
 Each arriving pod costs the number of replicas of its workload on the node, and in the zone.
 Sorted, these costs of the pods of one kind are a ladder. `DealtTier` assigns replicas to the
@@ -35,8 +34,7 @@ _FAR = 2**40
 
 @attrs.frozen(eq=False)
 class Transport:
-    """Assignment of pods (groups of replicas) to places on nodes as a transportation problem:
-    min-cost flow by cycle cancelling.
+    """Transportation problem of replica groups and nodes: min-cost flow by cycle cancelling.
 
     First each group in turn fills the nodes with the fewest replicas of its workload. Then
     exchanges along negative cycles reduce the cost until no negative cycle remains. The result is
@@ -66,9 +64,7 @@ class Transport:
         return in_zones
 
     def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
-        """Return the numbers of pods (groups x places) that fill all slots at the least spread
-        cost.
-        """
+        """Return the assignment (groups x places) that fills all slots with least spread cost."""
         shares = self._fill_greedily(sizes, slots)
         cost = self._total_cost(shares)
         while cost and (circled := self._cancel_cycle(shares)) is not None:
@@ -111,9 +107,7 @@ class Transport:
         return int(joined + pairs)
 
     def _cancel_cycle(self, shares: Ints) -> Ints | None:
-        """Return the assignment improved along one negative-cost cycle; None if no such cycle
-        exists, so the assignment is optimal.
-        """
+        """Return the assignment after cancelling one negative cycle; None if none exists."""
         shape = len(self.zones), len(self.zones)
         cheapest = np.full(shape, _FAR, dtype=np.int64)
         who = np.zeros(shape, dtype=np.int64)
@@ -137,9 +131,7 @@ class Transport:
 
 
 def _find_negative_cycle(costs: Ints) -> list[int] | None:
-    """Return places along a cycle of negative total cost in the matrix of exchange costs
-    (Bellman-Ford); None without any.
-    """
+    """Return places along a negative cycle of the cost matrix (Bellman-Ford), or None."""
     number = len(costs)
     reached = np.zeros(number, dtype=np.int64)
     # From where each was reached; beyond the last place is the beginning.
@@ -165,9 +157,7 @@ def _find_negative_cycle(costs: Ints) -> list[int] | None:
 
 @attrs.frozen(eq=False)
 class Crowds:
-    """Existing replicas of workloads before a batch is placed; nodes with equal replica counts on
-    node and in zone form one crowd.
-    """
+    """Existing replicas of a kind's workloads by node and zone, before the batch is placed."""
 
     #: column of each spread workload
     columns: Mapping[Workload, int]
@@ -202,9 +192,7 @@ class Crowds:
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
-        """Return a lower bound on the spread cost of `number` more pods of the workload, ignoring
-        capacity.
-        """
+        """Return a lower bound on the spread cost of `number` more pods, ignoring capacity."""
         column = self.columns[workload]
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
@@ -213,9 +201,7 @@ class Crowds:
 
 @attrs.frozen(eq=False)
 class ReplicaLadders:
-    """Replica-spread charges (rising with each additional pod: charge ladders) of each kind of pods
-    on the nodes of both tiers.
-    """
+    """Replica-spread charges of a batch: charge ladders of each kind on nodes of both tiers."""
 
     #: of all nodes of an index
     ladders: Ladders
@@ -251,9 +237,7 @@ class ReplicaLadders:
 
 
 def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
-    """Return the charge of each additional pod on the nodes of each crowd; pods with own spread
-    constraints cost nothing.
-    """
+    """Return the charge ladder of each crowd; pods with own spread constraints cost nothing."""
     counts = np.array(sizes, dtype=np.int64)
     nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
     steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
@@ -267,9 +251,7 @@ def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int
 def _find_crowds(
     workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
 ) -> tuple[Ints, Ints]:
-    """Group nodes by equal replica counts; return the counts (crowds x workloads), and the crowd
-    index of each node.
-    """
+    """Return distinct replica counts (crowds x workloads), and the crowd index of each node."""
     zone, at = nodes.zone, nodes.positions
     none: Counter[Any] = Counter()
     on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
@@ -333,9 +315,7 @@ class DealtTier:
         chosen: Sequence[Sequence[Pod]],
         spread: ReplicaSpread,
     ) -> "DealtTier":
-        """Assign the chosen pods of each kind to nodes as the loads require, and add the pods to
-        the replica counts.
-        """
+        """Assign the chosen pods of each kind to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
@@ -419,9 +399,7 @@ class DealtTier:
         return moves
 
     def _even_out(self, group: _Group, room: Ints) -> int:
-        """Reassign pods of one group to nodes with fewer replicas and no greater preference
-        penalty; return their number.
-        """
+        """Reassign pods of one group to nodes with fewer replicas and no greater penalty."""
         (kind, workload), problem, places = group, self.problem, self.places[group]
         if workload is None or not self._is_crowded(workload, places):
             return 0
@@ -450,9 +428,7 @@ class DealtTier:
         return moves
 
     def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
-        """Return False if zone counts show that no pod of the workload could join fewer replicas
-        elsewhere.
-        """
+        """Determine from zone counts whether any pod of the workload could join fewer replicas."""
         spread, in_zone = self.spread, self.spread.in_zone[workload]
         least = min(in_zone[zone] for zone in self.zones)
         for name in map(self._name_of, nodes):
@@ -465,8 +441,7 @@ class DealtTier:
 def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Return two flags: the replica spread of the batch is optimal, and the charge ladders alone
-    prove this.
+    """Determine whether the replica spread is optimal, and whether the ladders alone prove this.
 
     bounds: lower bound on the spread cost of each tier from its ladders.
     """
@@ -483,9 +458,7 @@ def is_optimally_spread(
 
 
 def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
-    """Return a lower bound on the spread cost of a tier, as if each workload had all capacity to
-    itself.
-    """
+    """Return the spread cost of a tier if each workload had all capacity: a lower bound."""
     positions, feasible = tier.problem.rows.positions, tier.problem.feasible
     times = [
         crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
@@ -497,9 +470,7 @@ def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
 
 
 def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
-    """Yield the number of replicas of each workload of the batch, with the number of zones
-    available.
-    """
+    """Enumerate the replica count of each workload of the batch, with the number of zones."""
     found: list[tuple[set[Zone], Counter[Workload]]] = []
     for tier in tiers:
         numbers: Counter[Workload] = Counter()
@@ -514,8 +485,6 @@ def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
 
 
 def _even_pairs(number: int, domains: int) -> int:
-    """Return the least number of replica pairs sharing a domain, for `number` replicas in `domains`
-    domains.
-    """
+    """Return the least number of replica pairs for `number` replicas in the domains."""
     each, more = divmod(number, domains)
     return more * pairs(each + 1) + (domains - more) * pairs(each)

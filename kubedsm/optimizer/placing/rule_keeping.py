@@ -31,9 +31,7 @@ _DOMAINS = 8
 
 @attrs.frozen(slots=True)
 class _Start:
-    """Start of another placement attempt for a batch: planned nodes, and an affinity group assigned
-    to a topology domain.
-    """
+    """Restart of a batch: planned nodes, and an affinity group assigned to a topology domain."""
 
     #: intended nodes
     wanted: Mapping[Uid, NodeName]
@@ -49,17 +47,14 @@ def restart_batch(
     most: Container[Uid],
     begin: Callable[[], Settling],
 ) -> Settling:
-    """Place the batch again in different ways; return the attempt with the most placed pods by
-    scheduling turn.
+    """Return the best of the batch and its restarts, by number of placed pods in turn order.
 
     wanted: planned nodes. most: upper bound on placed pods.
     begin: constructor of an empty batch where subsequent pods may violate preceding constraints.
     """
 
     def count_served(placed: Container[Uid]) -> list[int]:
-        """Return the numbers of placed pods by scheduling turn, greatest turn first, for comparing
-        attempts.
-        """
+        """Return the number of placed pods by turn, greatest turn first; greater is better."""
         number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 
@@ -78,9 +73,7 @@ def restart_batch(
 def _restart_rounds(
     start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
 ) -> Iterator[Settling]:
-    """Yield placement attempts for the batch, each starting with the pods that were unschedulable
-    in the previous attempt.
-    """
+    """Enumerate restarted placements, each beginning with the previously unschedulable pods."""
     first: set[Uid] = set()
     for _ in range(_ROUNDS):
         tried = begin()
@@ -103,9 +96,7 @@ def _restart_rounds(
 
 
 def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
-    """Return the planned nodes of pods, exchanged among identical pods: the oldest pods get the
-    nodes filled first.
-    """
+    """Return planned nodes with identical pods exchanged: oldest pods take the first nodes."""
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
         alike[batch.open.like(pod)].append(pod)
@@ -118,9 +109,7 @@ def _list_starts(
     wanted: Mapping[Uid, NodeName],
     begin: Callable[[], Settling],
 ) -> Iterator[_Start]:
-    """Yield starts of placement attempts: as planned, without plan, and with affinity groups
-    assigned to each topology domain.
-    """
+    """Enumerate restarts: as planned, without plan, and with affinity groups in each domain."""
     yield _Start(wanted)
     yield _Start({})
     out = [pod for pod in ordered if pod.uid not in batch.placed]
@@ -140,9 +129,7 @@ def _list_starts(
 
 
 def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return the feasible domains of a topology key as node masks, by decreasing free CPU, ties by
-    free CPU on edge nodes.
-    """
+    """Return the feasible domains of a topology key, by decreasing free CPU; edge CPU first."""
     column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
     openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
     open_to = np.any(openable, axis=0)
@@ -241,9 +228,7 @@ def keep_rules(
 def _settle_levels(
     batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
-    """Place the pods, one priority level after another, under rules between pods; raise
-    OutOfTimeError after the deadline.
-    """
+    """Place pods level by level under the constraints; raise OutOfTimeError after the deadline."""
     for level in levels:
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)

@@ -1,5 +1,4 @@
-"""Placement of a batch with rules between pods (affinity, spread, ports), by repair and by an
-integer programme.
+"""Decision on a batch with constraints between pods, including an integer programme.
 
 The first placement ignores constraints between pods of the batch, and is then repaired. If the
 repair changes the placement, the solver decides with constraints as rows. Every placement in which
@@ -72,9 +71,7 @@ class RuleRows:
 
     @classmethod
     def of(cls, feasibility: Feasibility, edge: PlacementProblem, cloud: PlacementProblem) -> Self:
-        """Construct the constraint rows from the placement problems of edge and cloud, which have
-        the same kinds of pods.
-        """
+        """Construct the constraint rows from edge and cloud problems with the same kinds."""
         problems = edge, cloud
         return cls(
             feasibility.scene,
@@ -86,15 +83,11 @@ class RuleRows:
 
     @property
     def lenient(self) -> bool:
-        """True if pods without a spread constraint count for the spread of other pods, and may
-        violate it by arriving later.
-        """
+        """True if pods without a spread constraint may violate others' spread by arriving later."""
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
     def add(self, rows: Rows, y: Ints) -> None:
-        """Add the rules between pods to the programme; y: variables for pod counts, shape (nodes,
-        kinds).
-        """
+        """Add the constraints to the programme; y: pod-count variables, shape (nodes, kinds)."""
         rules: Iterable[_Apart | _Even | _Together]
         rules = *self._list_apart(), *self._list_even(), *self._list_together()
         for rule in rules:
@@ -173,9 +166,7 @@ class RuleRows:
 
 @attrs.frozen(eq=False)
 class _Apart:
-    """Constraint rows for anti-affinity, ports and disks: pods with the rule share no topology
-    domain with pods it covers.
-    """
+    """Anti-affinity, host ports and disks: holders share no topology domain with covered pods."""
 
     #: N
     codes: Codes
@@ -204,9 +195,7 @@ class _Apart:
 
 @attrs.frozen(eq=False)
 class _Even:
-    """Constraint rows for topology spread: domains used by pods with the rule have a limited number
-    of pods it covers.
-    """
+    """Topology spread: domains with constraint holders have a limited number of covered pods."""
 
     max_skew: int
     domains: Domains
@@ -242,9 +231,7 @@ class _Even:
 
 @attrs.frozen(eq=False)
 class _Together:
-    """Constraint rows for pod affinity: pods with the rule share a topology domain with pods it
-    covers, or start a new group.
-    """
+    """Pod affinity: holders share a topology domain with covered pods, or start a new group."""
 
     terms: tuple[PodAffinityTerm, ...]
     holders: _Kinds
@@ -283,8 +270,7 @@ def _by_domain(codes: Codes) -> Iterator[Positions]:
 def sample_classes(
     problem: PlacementProblem, likes: Iterable[EquivalenceClass], scene: Scene, few: int
 ) -> Mask:
-    """Return the mask of up to `few` nodes of each node class, to reduce the size of the integer
-    programme.
+    """Return sampled nodes, up to `few` of each node class, to reduce the integer programme.
 
     Nodes of a class are equivalent for the batch: identical pods, capacity and topology domains.
     """
@@ -317,9 +303,7 @@ def _count_before(sort: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class Attempt:
-    """Attempt to place a batch: the nodes chosen, and the placement left after repair under rules
-    between pods.
-    """
+    """Candidate placement of a batch, with the part permitted by constraints between pods."""
 
     choice: Choice
     kept: Kept
@@ -339,9 +323,7 @@ def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> 
 
 
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
-    """Convert pod counts (nodes x kinds) to values of all variables of the programme; None if
-    infeasible.
-    """
+    """Return the values of all programme variables for the loads; None if infeasible."""
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None
@@ -357,9 +339,7 @@ _MANY = 2_000
 
 
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
-    """Decide on a batch with rules between pods; set_aside: unschedulable pods larger than any
-    node.
-    """
+    """Decide on a batch with constraints between pods; set_aside: pods larger than any node."""
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
@@ -396,8 +376,7 @@ class _Ruled:
     feasibility: Feasibility
 
     def first_choice(self) -> tuple[Choice, bool]:
-        """Choose nodes as if there were no rules between pods; return the choice, and True if
-        preference penalties were ignored.
+        """Choose nodes without constraints between pods; also return if penalties were ignored.
 
         Preference penalties increase the number of kinds, so the exact-search limit is exceeded
         sooner.
@@ -415,9 +394,7 @@ class _Ruled:
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
     def group_kinds(self, **how: bool) -> tuple[Kind, ...]:
-        """Group the pods of the batch into kinds of pods interchangeable under rules between pods
-        (see `group_ruled_kinds`).
-        """
+        """Group the batch into kinds with constraints between pods (see `group_ruled_kinds`)."""
         batch = self.batch
         surroundings = batch.snapshot.surroundings
         return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
@@ -439,9 +416,7 @@ class _Ruled:
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """Yield alternative placements of the batch: by the solver on sampled nodes, then by
-        repeated repair in other orders.
-        """
+        """Yield alternative placements: by the solver on sampled nodes, then by restarts."""
         batch_kinds = self.group_kinds(distinguish=True)
         rows = self.batch.edge + self.batch.cloud
         whole = PlacementProblem.of(batch_kinds, rows)
@@ -468,8 +443,7 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        """Yield placements by the solver restricted to the given nodes, starting from a previous
-        placement.
+        """Enumerate solver placements on the given nodes, starting from a previous placement.
 
         The first satisfies all constraints in the final state. If kube-scheduler is more lenient,
         the second satisfies the constraints of each pod at arrival only.
@@ -497,9 +471,7 @@ class _Ruled:
         also: Also,
         begun: Kept,
     ) -> Choice | None:
-        """Return the placement found by the solver, no worse than the start solution; None without
-        a result.
-        """
+        """Return the solver's choice, no worse than the start solution; None without a result."""
         batch = self.batch
         members = list_demands(edge, batch.shares, batch.qos_targets, batch.objective)
         made = build_programme(edge, cloud, members, batch.objective, also)
@@ -523,17 +495,13 @@ class _Ruled:
         return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
-        """Sort key of placement attempts: number of placed pods, then satisfied rules between pods,
-        then QoS.
-        """
+        """Sort key of attempts: satisfied constraints before QoS, unless time is exceeded."""
         placed, worth = self.batch.standing(self.bindings(attempt.kept))
         sound = attempt.kept.sound and attempt.choice.proof.qos
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
-        """Return the optimality proof of an attempt; bounding: choices whose objective value is an
-        upper bound.
-        """
+        """Return the proof of optimality; bounding: choices with the greatest possible value."""
         bindings = self.bindings(attempt.kept)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
@@ -546,9 +514,7 @@ class _Ruled:
         return proof
 
     def one_at_a_time(self) -> Kept:
-        """Return the placement by one-pod-at-a-time scheduling as in kube-scheduler; no decision is
-        worse.
-        """
+        """Return the placement by one-pod-at-a-time scheduling, the lower bound for decisions."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
         out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
         return Kept(

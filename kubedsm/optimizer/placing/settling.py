@@ -1,5 +1,4 @@
-"""Placement of pods one after another under rules between pods (affinity, spread), with repair of
-violated rules.
+"""Sequential placement under constraints between pods, with repair of violated constraints.
 
 kube-scheduler permits subsequent pods to violate spread constraints or affinity of preceding pods.
 Here the constraints of all pods of a batch are satisfied in the final state.
@@ -26,8 +25,7 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """Nodes that rules between pods permit for each pod equivalence class, ignoring capacity and
-    spread.
+    """Nodes permitted by the constraints of each equivalence class, ignoring capacity and spread.
 
     Constraints of a class are reevaluated only after placements that concern the class.
     """
@@ -67,9 +65,7 @@ class OpenNodes:
         return self._known
 
     def of(self, pod: Pod) -> Mask:
-        """Return the mask of nodes that rules between pods permit for the pod; shared, not to be
-        modified.
-        """
+        """Return the nodes permitted for the pod, as a shared mask that must not be modified."""
         like = self._likes[pod.uid]
         mask, seen = self._masks.get(like, (None, 0))
         steps = self._steps[seen:]
@@ -79,9 +75,7 @@ class OpenNodes:
         return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
-        """Return the pod's preference penalty at each given node position; None if no placement can
-        make the penalties differ.
-        """
+        """Return the preference penalty of each node position; None if permanently identical."""
         like = self._likes[pod.uid]
         if like not in self._indifferent:
             self._indifferent[like] = self._known.indifferent(pod, self._wishes)
@@ -98,9 +92,7 @@ class OpenNodes:
         self._steps.append((pod, node, False))
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
-        """Return True if placing or removing a pod of one class may change the nodes permitted for
-        another class.
-        """
+        """Determine whether placing or removing the pod may change the nodes of another class."""
         pair = comer, like
         if pair not in self._concerning:
             theirs, own = comer.rules, like.rules
@@ -118,9 +110,7 @@ class OpenNodes:
 
 
 def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
-    """Return the resources that pods may be unable to share: host ports, volume claims and
-    disks.
-    """
+    """Return the exclusive resources of a pod: host ports, volume claims and disks."""
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
@@ -232,15 +222,11 @@ class Settling:
         )
 
     def _keeps_away(self, pod: Pod) -> bool:
-        """Return True if the pod must stay off nodes where it would violate rules of pods already
-        placed.
-        """
+        """Determine whether the pod remains unplaced to protect the constraints of other pods."""
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place the pods on any permitted nodes, repeating while each placement may permit further
-        nodes (affinity).
-        """
+        """Place the pods on any permitted node, repeatedly while placements open further nodes."""
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -252,9 +238,7 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Reassign pods from the cloud to free edge capacity if QoS gains and no placed pod's rules
-        select the pods.
-        """
+        """Reassign cloud pods to free edge capacity for QoS, unless constraints depend on them."""
         looks = {
             look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
         }
@@ -270,9 +254,7 @@ class Settling:
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod once, in scheduling order, on its planned node or else the best node:
-        fallback after the deadline.
-        """
+        """Place each pod once, on its planned node or the best node: deadline fallback."""
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
@@ -307,8 +289,7 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Reassign or remove placed pods until no rule between pods is violated; return True if any
-        pod was removed.
+        """Move or remove pods until all constraints are satisfied; return True if any was removed.
 
         Pods of a lesser turn yield to pods whose constraints they violated. If none can yield, the
         pod with the violated constraint is removed.
@@ -339,9 +320,7 @@ class Settling:
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
-        """Forbid the pod the topology domain of its node, because the other pod's rules are
-        violated there.
-        """
+        """Exclude the pod from the topology domain of its node, in favour of the other pod."""
         at = self.nodes.positions[self.placed[pod.uid][1]]
         near = self.nodes.every()
         for key in _topology_keys(broken.pod_class.rules):
@@ -375,9 +354,7 @@ class Settling:
         return None
 
     def _find_culprit(self, broken: Pod) -> Pod | None:
-        """Return the last placed pod of a lesser scheduling turn that the given pod's violated
-        rules select; None if there is none.
-        """
+        """Return the last pod of a lesser turn affected by the given pod's constraints."""
         looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
@@ -387,9 +364,7 @@ class Settling:
         return None
 
     def _put_in_order(self) -> bool:
-        """Place all pods again, each permitted on arrival; return True if any pod remains
-        unplaced.
-        """
+        """Place all pods again in a permitted order; return True if any pod remains unplaced."""
         waiting = list(self.placed.values())
         for pod, _ in waiting:
             self._take_out(pod)
@@ -449,9 +424,7 @@ class Settling:
         return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
-        """Return the mask of nodes that accept the pod in addition to the placed pods; None if
-        there are none.
-        """
+        """Return the nodes accepting the pod next to the placed pods; None if there are none."""
         like = self.open.like(pod)
         if like in self.nowhere:
             return None
@@ -493,9 +466,7 @@ def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """Return the topology keys (node labels) of affinity and spread rules, which pods arriving
-    later may violate.
-    """
+    """Return topology keys (node labels) whose constraints arriving pods may violate."""
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

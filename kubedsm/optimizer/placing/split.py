@@ -1,5 +1,4 @@
-"""Optimal distribution of edge capacity among workloads: (max, +) convolution over vectors of pod
-counts.
+"""Optimal distribution of edge pods among workloads: (max, +) convolution over count vectors.
 
 QoS is a sum over workloads, and each term depends only on the number of edge pods of the workload.
 Therefore a table over count vectors replaces the 2^n subsets of a batch. Components of kinds
@@ -37,9 +36,7 @@ Picks = dict[tuple[Workload, int], int]
 
 @attrs.frozen(eq=False)
 class Demand:
-    """Workload of a batch: its pending pods by kind, and its QoS for each number of pods at the
-    edge.
-    """
+    """Workload of the batch with its pods by kind, and its QoS by number of edge pods."""
 
     workload: Workload
     #: S, pods of each kind
@@ -53,16 +50,12 @@ class Demand:
     level: int
 
     def scores(self, objective: Objective) -> Ints:
-        """Return the workload's QoS in nano-units for each number of pods at the edge, without the
-        evenness tie-breaker.
-        """
+        """Return the workload's QoS by number of edge pods, in nano-units, without unevenness."""
         prospect = self.prospect
         return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
     def wants(self, number: int) -> bool:
-        """Return True if `number` of the workload's pending pods may go to the edge without
-        exceeding its cap.
-        """
+        """Determine whether the objective prefers `number` of the workload's pods on the edge."""
         most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 
@@ -107,9 +100,7 @@ def list_demands(
 
 @attrs.frozen(eq=False)
 class _Component:
-    """Kinds of pods connected by common workloads, with the best QoS for each count vector (numbers
-    of pods at the edge by kind).
-    """
+    """Kinds connected by common workloads, with the best QoS of each count vector."""
 
     kinds: tuple[int, ...]
     members: tuple[Demand, ...]
@@ -121,9 +112,7 @@ class _Component:
         return self.members[0].level
 
     def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
-        """Yield the numbers of pods at the edge by workload and kind that give a count vector its
-        best QoS.
-        """
+        """Yield the edge pods by workload and kind for a count vector; ties favour the first."""
         left = tuple(vector)
         for index in range(len(self.members) - 1, -1, -1):
             member = self.members[index]
@@ -141,27 +130,21 @@ class _Component:
 def _list_takes(
     member: Demand, kinds: Sequence[int], most: Iterable[int]
 ) -> Iterable[tuple[int, ...]]:
-    """Return all vectors of a workload's pod counts by kind within the limits, in lexicographic
-    order.
-    """
+    """Return all count vectors of a workload's pods within the limits, fewest pods first."""
     greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
     return product(*(range(n + 1) for n in greatest))
 
 
 @attrs.frozen(eq=False)
 class Split:
-    """Optimal QoS for each count vector (numbers of a batch's pods at the edge by kind), summed
-    over independent components.
-    """
+    """Optimal QoS of each count vector of a batch, as a sum over independent components."""
 
     components: tuple[_Component, ...]
     #: S
     limits: tuple[int, ...]
 
     def best(self, among: Bools) -> Bools:
-        """Return the mask of count vectors with the greatest QoS by priority level, then the most
-        even edge shares.
-        """
+        """Return the count vectors with the greatest QoS by level, then the most even shares."""
         values = self.values()
         rounding = sum(len(component.members) for component in self.components)
         for unlike in (EVENNESS + rounding, rounding):
@@ -170,9 +153,7 @@ class Split:
         return among
 
     def values(self) -> list[Ints]:
-        """Return, for each priority level from the highest, the greatest QoS of every count vector
-        (pods at the edge by kind).
-        """
+        """Return the greatest QoS of every count vector, by level, greatest level first."""
         found: dict[int, Ints] = {}
         for component in sorted(self.components, key=lambda c: -c.level):
             grid = component.layers[-1]
@@ -195,8 +176,7 @@ class Split:
 
 
 def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
-    """Compute the optimal distribution among workloads for every count vector (pods at the edge by
-    kind) up to the limits.
+    """Compute the optimal distribution among workloads for every count vector up to the limits.
 
     Return None above the exact-search limit.
     """
@@ -222,9 +202,7 @@ def _convolve(
     shape: tuple[int, ...],
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """Compute the best QoS by count vector, adding one workload at a time ((max, +) convolution);
-    None after the deadline.
-    """
+    """Compute the (max, +) convolution of workload scores, by layers; None after the deadline."""
     layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
     layer[(0,) * len(shape)] = 0
     layers = [layer]

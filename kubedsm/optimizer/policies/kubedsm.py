@@ -130,8 +130,7 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
-        """Decide on a batch as if the leaving pods, such as migrating pods, had already left the
-        edge.
+        """Decide as if the leaving pods had left the edge, anticipating released capacity.
 
         Return the placement decision, and the pods that must wait for the release. With constraints
         between pods no pod waits, because leaving pods still count for constraints.

@@ -1,5 +1,4 @@
-"""Lexicographic optimisation: maximises goals in order, each among the optima of the preceding
-goals.
+"""Lexicographic optimisation: each goal is maximised among the optima of the preceding goals.
 
 Each level is one solver call. The value becomes a constraint (a row) for the subsequent levels.
 (Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming".)
@@ -125,9 +124,7 @@ def describe_unproven(certificates: Iterable[Certificate]) -> str:
 
 @attrs.frozen(eq=False)
 class Found:
-    """Result of lexicographic optimisation: the best variable values, and an optimality certificate
-    for each goal.
-    """
+    """Result of lexicographic optimisation: the best values, and a certificate per goal."""
 
     #: V; None if nothing was found, nor hinted at
     values: Ints | None
@@ -175,9 +172,7 @@ def maximise_in_order(
 
 
 class _Level:
-    """State of maximising one goal: the best verified solution so far, and the known upper
-    bounds.
-    """
+    """Goal under optimisation: the best verified solution, and the known upper bounds."""
 
     def __init__(
         self, programme: Programme, goal: Goal, deadline: Deadline, best: Ints | None
@@ -228,9 +223,7 @@ class _Level:
             self._claimed = solved.bound
 
     def _is_refuted(self, solved: Solved) -> bool:
-        """Adopt the solver's solution if better; return True if exact verification refutes the
-        solver's claim.
-        """
+        """Record a better solution; return True if verification refutes the solver's claim."""
         if solved.status is Status.INFEASIBLE:
             return self.best is not None
         optimal = solved.status is Status.OPTIMAL
@@ -280,9 +273,7 @@ def _rounding_error(goal: Goal) -> int:
 
 
 def _revalue(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
-    """Update the certificate of a goal for the final variable values, which later goals may have
-    improved.
-    """
+    """Reevaluate the certificate of a goal for the final values, which may have improved."""
     value, bound = int(goal.weights @ values), certificate.bound
     status, note = certificate.status, certificate.note
     if bound is not None and value > bound + _rounding_error(goal):

@@ -53,8 +53,7 @@ class Programme:
         return bool((sums >= self.least).all() and (sums <= self.most).all())
 
     def dual_bound(self, goal: Ints, multipliers: Floats) -> int:
-        """Return an upper bound on the objective goal @ values by weak duality from multipliers, in
-        exact integer arithmetic.
+        """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
 
         multipliers: one per row, from the solver's linear relaxation. Arbitrary multipliers give a
         valid bound, so the solver need not be trusted. Complexity: O(entries).
@@ -105,9 +104,7 @@ class Rows:
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """Add integer variables with the given upper bounds; return the variable numbers as an
-        array of the same shape.
-        """
+        """Add variables with upper bounds; return the variable numbers in the same shape."""
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
@@ -136,9 +133,7 @@ class Rows:
         self.add_each(np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
-        """Add one constraint row for each row of a matrix of variables, with an upper bound for
-        each.
-        """
+        """Add one constraint row for each line of the variable matrix, with upper bounds."""
         self._columns.append(columns.ravel())
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)
@@ -203,8 +198,7 @@ class Solver(Protocol):
         *,
         plain: bool = False,
     ) -> Solved:
-        """Return variable values that maximise goal @ values, or the best values found before the
-        deadline.
+        """Return values that maximise goal @ values, or the best found before the deadline.
 
         goal: integer coefficients of the variables. hint: a start solution, preferably feasible.
         plain: disable presolve, symmetry detection and other shortcuts, for an independent second
