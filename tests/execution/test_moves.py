@@ -55,14 +55,21 @@ async def test_a_move_whose_old_pod_is_slow_to_go_counts_in_its_own_namespace_on
     assert [each.plan_id for each, *_ in moves.admit_starts()] == ["bank"]
 
 
-async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
-    mirror, ended = ClusterMirror(), []
+def begun_group(ended):
+    """Return the migrations and the plan of a group of two, web and api, that has begun."""
+    mirror = ClusterMirror()
     for name in ("web", "api"):
         mirror.apply(PodApplied(running(name)))
     orders = [MoveOrder(f"p/{name}", name, "e1", MoveMode.SURGE, 10.0) for name in ("web", "api")]
     moves = migrations(mirror, ended)
     moves.add("p", group_of(orders, mirror))
     plan, _ = advance(migration_plan("p", orders), Begun(), 0.0)
+    return moves, plan
+
+
+async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
+    ended = []
+    moves, plan = begun_group(ended)
     plan, effects = advance(plan, CallRefused(0, "its owner is rolling out"), 0.0)
     assert {step.state for step in effects} == {StepState.FAILED, StepState.CANCELLED}
     for step in effects:
@@ -71,13 +78,8 @@ async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
 
 
 async def test_moves_that_end_together_are_all_told_of():
-    mirror, ended = ClusterMirror(), []
-    for name in ("web", "api"):
-        mirror.apply(PodApplied(running(name)))
-    orders = [MoveOrder(f"p/{name}", name, "e1", MoveMode.SURGE, 10.0) for name in ("web", "api")]
-    moves = migrations(mirror, ended)
-    moves.add("p", group_of(orders, mirror))
-    plan, _ = advance(migration_plan("p", orders), Begun(), 0.0)
+    ended = []
+    moves, plan = begun_group(ended)
     plan, effects = advance(plan, Abandoned("a bug"), 0.0)
     assert plan.finished
     for step in effects:

@@ -19,15 +19,10 @@ _current: dict[str, int] = {}
 def drawn(seeds):
     """Yield the seeds of this run, of all that the test names."""
     test = _running_test()
-    for seed in [*_known_counterexamples(test), *_choose(seeds)]:
+    for seed in [*_known_counterexamples(test), *drawn_cases(seeds)]:
         _current[test] = seed
         yield seed
     del _current[test]
-
-
-def drawn_cases(seeds):
-    """Return the seeds of this run, for `parametrize`."""
-    return _choose(seeds)
 
 
 def last_seed(test):
@@ -42,7 +37,8 @@ def keep_counterexample(test, seed):
     COUNTEREXAMPLES.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
 
 
-def _choose(seeds):
+def drawn_cases(seeds):
+    """Return the seeds of this run without known counterexamples, for `parametrize`."""
     base = os.environ.get(LONG)
     if base is None:
         # One of each three, not always the same one: tests often draw by the parity of a seed.

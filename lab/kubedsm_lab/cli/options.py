@@ -11,7 +11,7 @@ def parse_executor(_: click.Context, __: click.Parameter, value: str | None) -> 
     """Parse the address of a Dask scheduler."""
     if value is None:
         return None
-    name, address = value.split("=", 1) if "=" in value else ("", "")
+    name, _separator, address = value.partition("=")
     if name != "dask" or "://" not in address:
         raise click.BadParameter(f"{value!r} is not dask=ADDRESS, such as dask=tcp://10.0.0.1:8786")
     return address
