@@ -9,8 +9,6 @@ pods, tiers, Lease and rights of the tests have names of their own. All changes 
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -21,7 +19,7 @@ import requests
 import yaml
 
 from support.manifests import BASE, MANIFESTS, documents
-from support.processes import PATIENCE, Server, kubedsm
+from support.processes import PATIENCE, Process, Server, kubedsm
 
 pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
 
@@ -199,7 +197,7 @@ class Administrator:
         return path
 
 
-class Scheduler:
+class Scheduler(Process):
     """`kubedsm run` with the shipped rights; its log is a file."""
 
     def __init__(self, cluster, kubeconfig, log, *options):
@@ -211,9 +209,7 @@ class Scheduler:
             *options,
         )
         with log.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kubedsm", *map(str, arguments)], stdout=out, stderr=out
-            )
+            super().__init__(*arguments, stdout=out)
 
     def logged(self, event):
         """Return the first line about this event; None before there is one."""
@@ -222,10 +218,6 @@ class Scheduler:
                 if (given := json.loads(line))["event"] == event:
                     return given
         return None
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        self.process.wait(PATIENCE)
 
 
 def renamed(given, namespace):
@@ -305,7 +297,7 @@ def scheduler(cluster):
     first = Scheduler(cluster, kubeconfig, cluster.folder / "first.log", "--page")
     cluster.until(lambda: first.logged("synced"), "the scheduler has read the cluster")
     yield first
-    first.stop()
+    first.stop(signal.SIGTERM)
 
 
 def test_pods_are_placed_in_the_tiers_that_are_there(cluster, scheduler):
@@ -435,7 +427,7 @@ def test_a_standby_takes_over_from_a_killed_leader(cluster, scheduler):
         )
         cluster.deploy("after-the-kill", 2)
     finally:
-        second.stop()
+        second.stop(signal.SIGTERM)
     assert cluster.get("Lease", "kubedsm")["spec"].get("holderIdentity") in ("", None)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from distributed import Client
 
-from support.processes import PATIENCE, free_port, kubedsm
+from support.processes import PATIENCE, Process, free_port, kubedsm
 
 pytestmark = pytest.mark.http
 
@@ -53,33 +53,27 @@ def test_results_are_those_of_processes_also_if_a_worker_is_lost(cluster):
     assert expected.returncode == 0, expected.stderr
     done = kubedsm(*REPLAY, "--executor", f"dask={address}", timeout=600)
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
-    running = subprocess.Popen(
-        [sys.executable, "-m", "kubedsm", *REPLAY, "--executor", f"dask={address}"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with Client(address, timeout=PATIENCE) as client:
+    with (
+        Process(*REPLAY, "--executor", f"dask={address}") as running,
+        Client(address, timeout=PATIENCE) as client,
+    ):
         until(lambda: sum(map(len, client.processing().values())) >= 2)
         first.send_signal(signal.SIGKILL)
-    out, _ = running.communicate(timeout=600)
-    assert out == expected.stdout
+        out, _ = running.process.communicate(timeout=600)
+        assert out == expected.stdout
 
 
 @pytest.mark.long
 def test_an_interrupt_ends_the_command_and_cancels_its_runs(cluster):
     address, _, _ = cluster
     many = ("replay", "1.5-.4", "--policies", "kubedsm", "--seeds", "40")
-    running = subprocess.Popen(
-        [sys.executable, "-m", "kubedsm", *many, "--executor", f"dask={address}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with Client(address, timeout=PATIENCE) as client:
+    with (
+        Process(*many, "--executor", f"dask={address}") as running,
+        Client(address, timeout=PATIENCE) as client,
+    ):
         until(lambda: any(client.processing().values()))
-        running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=PATIENCE)
-        assert running.returncode not in (0, None)
+        code, _, err = running.stop(signal.SIGINT)
+        assert code not in (0, None)
         assert "Traceback" not in err
         until(lambda: not any(client.processing().values()))
 

@@ -25,10 +25,10 @@ def kubedsm(*arguments, timeout=60, **options):
 class Process:
     """Command that serves until it is terminated."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, stdout=subprocess.PIPE):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kubedsm", *map(str, arguments)],
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
