@@ -300,33 +300,28 @@ def scheduler(cluster):
     first.stop(signal.SIGTERM)
 
 
-def test_pods_are_placed_in_the_tiers_that_are_there(cluster, scheduler):
+@pytest.fixture(scope="module")
+def placed(cluster, scheduler):
+    """Deploy web while no node is edge; return the nodes of its pods."""
     cluster.deploy("web", 4)
-    assert cluster.edge not in cluster.ready("web")
-    cluster.until(lambda: "Scheduled" in cluster.reasons(), "an Event tells of a bind")
+    return cluster.ready("web")
 
 
-def test_a_changed_qos_factor_migrates_pods_one_for_one(cluster, scheduler):
-    """Half of the pods are to be on the edge, and half of them go there."""
+@pytest.fixture(scope="module")
+def migrated(cluster, scheduler, placed):
+    """Have half of the pods of web migrated to the edge; return its numbers of Ready pods."""
     cluster.label(cluster.edge, "edge")
-    fewest = []
+    ready = []
 
     def half_migrated():
         nodes = cluster.ready("web")
-        fewest.append(len(nodes))
+        ready.append(len(nodes))
         return len(nodes) == 4 and nodes.count(cluster.edge) == 2
 
     cluster.configure({cluster.key("web"): {"qos": 5}})
     cluster.until(lambda: scheduler.logged("configuration refused"), "a factor of 5 is refused")
     cluster.configure({cluster.key("web"): {"qos": 0.5}})
     cluster.until(half_migrated, "2 of 4 pods are on the edge")
-    name = f"{cluster.namespace}/kubedsm"
-    where = ("--kubeconfig", scheduler.kubeconfig, "--configmap", name)
-    shown = kubedsm("config", "show", *where, "-o", "json")
-    origin = json.loads(shown.stdout)["from"]["suggester.period"]
-    assert origin.startswith(f"ConfigMap {name}, config.yaml:")
-    assert min(fewest) == 4
-    cluster.until(lambda: "Migrated" in cluster.reasons(), "an Event tells of a migration")
     cluster.until(
         lambda: (
             not any(
@@ -335,9 +330,27 @@ def test_a_changed_qos_factor_migrates_pods_one_for_one(cluster, scheduler):
         ),
         "no label of a migration is left",
     )
+    cluster.until(lambda: len(cluster.list("Pod")) == 4, "the pods that migrated are gone")
+    return ready
 
 
-def test_a_migration_without_a_replacement_is_rolled_back(cluster, scheduler):
+def test_pods_are_placed_in_the_tiers_that_are_there(cluster, placed):
+    assert cluster.edge not in placed
+    cluster.until(lambda: "Scheduled" in cluster.reasons(), "an Event tells of a bind")
+
+
+def test_a_changed_qos_factor_migrates_pods_one_for_one(cluster, scheduler, migrated):
+    """Half of the pods are to be on the edge, and half of them go there."""
+    name = f"{cluster.namespace}/kubedsm"
+    where = ("--kubeconfig", scheduler.kubeconfig, "--configmap", name)
+    shown = kubedsm("config", "show", *where, "-o", "json")
+    origin = json.loads(shown.stdout)["from"]["suggester.period"]
+    assert origin.startswith(f"ConfigMap {name}, config.yaml:")
+    assert min(migrated) == 4
+    cluster.until(lambda: "Migrated" in cluster.reasons(), "an Event tells of a migration")
+
+
+def test_a_migration_without_a_replacement_is_rolled_back(cluster, migrated):
     """A quota forbids the replacement: the old pod stays, and is its ReplicaSet's again."""
     full = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "4"}}}
     cluster.create("ResourceQuota", full)
@@ -360,7 +373,7 @@ def test_a_migration_without_a_replacement_is_rolled_back(cluster, scheduler):
     cluster.delete("ResourceQuota", "full")
 
 
-def test_explain_and_the_page_know_the_pods(cluster, scheduler):
+def test_explain_and_the_page_know_the_pods(cluster, scheduler, placed):
     address = scheduler.logged("connected")["page"]
     name = cluster.list("Pod")[0]["metadata"]["name"]
     page = requests.get(address, timeout=30)
@@ -374,7 +387,7 @@ def test_explain_and_the_page_know_the_pods(cluster, scheduler):
     assert name in done.stdout
 
 
-def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, scheduler):
+def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, migrated):
     text = (MANIFESTS / "components" / "guarded-patches" / "policy.yaml").read_text()
     ours = text.replace("spec.schedulerName == 'kubedsm'", f"spec.schedulerName == '{SCHEDULER}'")
     assert ours != text
