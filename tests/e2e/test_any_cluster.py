@@ -6,195 +6,25 @@ nodes without taints; hollow nodes are enough. A scheduler that runs there alrea
 pods, tiers, Lease and rights of the tests have names of their own. All changes are undone.
 """
 
-import asyncio
 import json
 import signal
-import time
 import uuid
 from contextlib import contextmanager, suppress
 
-import kubernetes_asyncio
 import pytest
 import requests
 import yaml
 
+from support.administrator import MERGE, SCHEDULER, TIER, Administrator
 from support.manifests import BASE, MANIFESTS, documents
-from support.processes import PATIENCE, Process, Server, kubedsm
+from support.processes import Process, Server, kubedsm
 
 pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
 
-SCHEDULER = "kubedsm-e2e"
-TIER = "e2e.kubedsm.io/tier"
-POLICY = "ValidatingAdmissionPolicy"
-MERGE = "application/merge-patch+json"
 QUICK_LEASE = (
     *("--leader-elect-lease-duration", "10s", "--leader-elect-renew-deadline", "8s"),
     *("--leader-elect-retry-period", "1s"),
 )
-#: group by kind
-GROUPS = {
-    "": ("Namespace", "Node", "ConfigMap", "Pod", "ResourceQuota", "ServiceAccount"),
-    "events.k8s.io": ("Event",),
-    "apps": ("Deployment",),
-    "coordination.k8s.io": ("Lease",),
-    "rbac.authorization.k8s.io": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
-    "admissionregistration.k8s.io": (POLICY, f"{POLICY}Binding"),
-}
-BASES = {kind: f"/apis/{group}/v1" for group, kinds in GROUPS.items() for kind in kinds}
-
-
-class Administrator:
-    """Client of the API server with the rights of a kubeconfig, in a namespace for the tests."""
-
-    def __init__(self, kubeconfig, context, folder, namespace, image):
-        configuration = kubernetes_asyncio.client.Configuration()
-        asyncio.run(
-            kubernetes_asyncio.config.load_kube_config(
-                str(kubeconfig), context, configuration, persist_config=False
-            )
-        )
-        self.url, self.namespace, self.image = configuration.host, namespace, image
-        self.folder, self.ca = folder, configuration.ssl_ca_cert
-        self.session = requests.Session()
-        # not the session's: an environment's REQUESTS_CA_BUNDLE would come before it
-        self.verify = self.ca or configuration.verify_ssl
-        if configuration.cert_file:
-            self.session.cert = (configuration.cert_file, configuration.key_file)
-        for header in configuration.api_key.values():
-            self.session.headers["Authorization"] = header
-
-    def request(self, method, path, body=None, content_type="application/json", token=None):
-        headers = {"Content-Type": content_type}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        data = None if body is None else json.dumps(body)
-        return self.session.request(
-            method, self.url + path, data=data, headers=headers, timeout=30, verify=self.verify
-        )
-
-    def call(self, method, path, body=None, content_type="application/json"):
-        response = self.request(method, path, body, content_type)
-        assert response.ok, f"{method} {path}: {response.status_code} {response.text}"
-        return response.json()
-
-    def path(self, kind, name=""):
-        base = BASES[kind].replace("/apis//", "/api/")
-        if not kind.startswith(("Namespace", "Node", "Cluster", POLICY)):
-            base += f"/namespaces/{self.namespace}"
-        plural = f"{kind.lower()}s" if kind[-1] != "y" else f"{kind.lower()[:-1]}ies"
-        return f"{base}/{plural}/{name}".rstrip("/")
-
-    def create(self, kind, given):
-        return self.call("POST", self.path(kind), given)
-
-    def patch(self, kind, name, change):
-        return self.call("PATCH", self.path(kind, name), change, MERGE)
-
-    def delete(self, kind, name):
-        response = self.request(
-            "DELETE", self.path(kind, name), {"propagationPolicy": "Background"}
-        )
-        assert response.ok or response.status_code == 404, response.text
-
-    def get(self, kind, name):
-        return self.call("GET", self.path(kind, name))
-
-    def list(self, kind):
-        return self.call("GET", self.path(kind))["items"]
-
-    def until(self, condition, aim):
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain until {aim}"
-            time.sleep(0.1)
-
-    def configure(self, services, **migration):
-        document = {
-            "schedulerName": SCHEDULER,
-            "tiers": {"label": [TIER]},
-            "suggester": {"period": "1s"},
-            "migration": {"price": "5s", "drainDelay": "1s", **migration},
-            "services": {"*": {"qos": 0}, **services},
-        }
-        given = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": yaml.dump(document)}}
-        if self.request("GET", self.path("ConfigMap", "kubedsm")).ok:
-            self.patch("ConfigMap", "kubedsm", given)
-        else:
-            self.create("ConfigMap", given)
-
-    def key(self, workload):
-        return f"{self.namespace}/{workload}"
-
-    def label(self, node, tier):
-        self.patch("Node", node, {"metadata": {"labels": {TIER: tier}}})
-
-    def deploy(self, name, replicas):
-        labels = {"app": name}
-        requests = {"cpu": "10m", "memory": "16Mi"}
-        container = {"name": "c", "image": self.image, "resources": {"requests": requests}}
-        spec = {
-            "schedulerName": SCHEDULER,
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-        }
-        self.create(
-            "Deployment",
-            {
-                "metadata": {"name": name},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": {"metadata": {"labels": labels}, "spec": spec},
-                },
-            },
-        )
-        self.until(
-            lambda: len(self.ready(name)) == replicas, f"{replicas} pods of {name} are Ready"
-        )
-
-    def ready(self, app):
-        """Nodes of the Ready pods with this label, also of those that are being migrated."""
-        return [
-            pod["spec"]["nodeName"]
-            for pod in self.list("Pod")
-            if pod["metadata"].get("labels", {}).get("app") == app
-            and "deletionTimestamp" not in pod["metadata"]
-            and any(
-                (condition["type"], condition["status"]) == ("Ready", "True")
-                for condition in pod["status"].get("conditions", ())
-            )
-        ]
-
-    def reasons(self):
-        return {event["reason"] for event in self.list("Event")}
-
-    def token(self):
-        self.until(
-            lambda: self.request("GET", self.path("ServiceAccount", "kubedsm")).ok,
-            "the ServiceAccount exists",
-        )
-        wanted = {"spec": {"expirationSeconds": 3600}}
-        return self.call("POST", self.path("ServiceAccount", "kubedsm/token"), wanted)["status"][
-            "token"
-        ]
-
-    def kubeconfig_for(self, token):
-        """Write the kubeconfig of an account that has this token."""
-        cluster = {"server": self.url}
-        if self.ca:
-            cluster["certificate-authority"] = str(self.ca)
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "c",
-        }
-        path = self.folder / f"kubeconfig-{uuid.uuid4()}"
-        path.write_text(yaml.dump(document))
-        path.chmod(0o600)
-        return path
 
 
 class Scheduler(Process):
