@@ -110,17 +110,17 @@ class KubeDSM:
             default_spread=self.default_spread,
             sampling=Sampling(percentage, start) if percentage < WHOLE_CLOUD else None,
         )
-        if self.load is None:
-            return decision
-        return balance_by_load(
-            decision,
-            snapshot,
-            self.load,
-            self.measure,
-            deadline,
-            spread=self.default_spread,
-            closed=leaving,
-        )
+        if self.load is not None:
+            decision = balance_by_load(
+                decision,
+                snapshot,
+                self.load,
+                self.measure,
+                deadline,
+                spread=self.default_spread,
+                closed=leaving,
+            )
+        return attrs.evolve(decision, out_of_time=deadline.meter.out_of_time)
 
     def decide_ahead(
         self,
@@ -200,7 +200,7 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
     ) -> Suggestion:
-        return suggest(
+        found = suggest(
             snapshot,
             self.qos_targets_in(snapshot),
             self.objective,
@@ -212,6 +212,7 @@ class KubeDSM:
             lasting=lasting,
             load=self.load,
         )
+        return attrs.evolve(found, out_of_time=deadline.meter.out_of_time)
 
     def pack_pods(
         self,
@@ -225,7 +226,7 @@ class KubeDSM:
         """Return a plan of migrations and evictions that makes more of the unschedulable pods
         schedulable.
         """
-        return pack_cluster(
+        packed = pack_cluster(
             snapshot,
             self.qos_targets_in(snapshot),
             self.objective,
@@ -234,3 +235,4 @@ class KubeDSM:
             tier_share=tier_share,
             allow_evictions=allow_evictions,
         )
+        return attrs.evolve(packed, out_of_time=deadline.meter.out_of_time)
