@@ -50,10 +50,10 @@ async def read_targets(
     if names_cluster or not names_scheduler(kubeconfig, context):
         async with connect_cluster(kubeconfig, context) as cluster:
             if await find_scheduler(server, cluster) is None:
-                raise click.ClickException(f"no scheduler of {cluster.server} answers at {server}")
+                raise click.ClickException(f"no scheduler of {cluster.server} responds at {server}")
     targets = await promises_at(server)
     if targets is None:
-        raise click.ClickException(f"no running scheduler answers at {server}")
+        raise click.ClickException(f"no running scheduler responds at {server}")
     return targets
 
 

@@ -131,7 +131,7 @@ async def _get(server: str, what: str, form: type[T], **query: str) -> T | None:
         ):
             body, status = await answer.read(), answer.status
     except aiohttp.SocketTimeoutError:
-        raise SilentError(f"what listens at {server} has said nothing for {SILENCE:g} s") from None
+        raise SilentError(f"{server} has not responded for {SILENCE:g} s") from None
     except (aiohttp.ClientError, OSError):
         return None
     if status == HTTPStatus.BAD_REQUEST:

@@ -72,7 +72,9 @@ class Diagnostics:
         except AddressUnavailableError as error:
             if self._required:
                 raise
-            log.warning("no diagnostics", address=f"{LOOPBACK}:{self._port}", error=str(error))
+            log.warning(
+                "diagnostics port unavailable", address=f"{LOOPBACK}:{self._port}", error=str(error)
+            )
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -120,8 +120,8 @@ def test_what_breaks_a_promise(good, promises, changes):
     [
         (b'{"event": "synced", "level": "info"}', True),
         (b'{"event": "bind refused", "level": "warning"}', True),
-        (b'{"event": "caught", "level": "error"}', False),
-        (b'{"event": "caught", "level": "critical"}', False),
+        (b'{"event": "internal error", "level": "error"}', False),
+        (b'{"event": "internal error", "level": "critical"}', False),
         (b'{"event": "odd", "level": "warning", "exception": []}', False),
         (b"Traceback (most recent call last):\n", False),
         (b"  + Exception Group Traceback (most recent call last):\n", False),

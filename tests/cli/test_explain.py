@@ -245,7 +245,7 @@ def test_a_node_that_takes_no_more_volumes(explain):
     assert said["nodes"][0]["rule"] == "NodeVolumeLimits"
     assert said["message"] == "0/1 nodes are available: 1 node(s) exceed max volume count."
     assert said["nodes"][0]["change"] == (
-        "take a pod with volumes of the same CSI driver from the node"
+        "migrate a pod with volumes of the same CSI driver off the node"
     )
     (said,) = explained(explain, "a", items=items)
     assert said["chosen"] == "e1"

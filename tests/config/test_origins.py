@@ -104,8 +104,11 @@ NOTHING = "matches no workload that has pods"
         ("bathc/*", f"{NOTHING}; did you mean batch/*?"),
         ("*/vidoe", f"{NOTHING}; did you mean */video?"),
         ("shop/cart", NOTHING),
-        ("legacy/*", "matches only pods that are not ours: they need schedulerName: kubedsm"),
-        ("legacy/theirs", "matches only pods that are not ours: they need schedulerName: kubedsm"),
+        ("legacy/*", "matches only pods of other schedulers: they need schedulerName: kubedsm"),
+        (
+            "legacy/theirs",
+            "matches only pods of other schedulers: they need schedulerName: kubedsm",
+        ),
     ],
 )
 def test_a_key_of_services_that_matches_nothing_is_told_with_the_nearest_that_does(key, said):

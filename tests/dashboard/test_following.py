@@ -91,7 +91,7 @@ async def test_a_token_is_asked_for_and_taken(tmp_path):
     path = tmp_path / "token"
     path.write_text("secret")
     app = page(stream(), Access(token=TokenFile(path)))
-    assert await refused(app) == "URL asks for a token: give it with --token-file"
+    assert await refused(app) == "URL requires a token: pass --token-file"
     assert await refused(page(stream(), Access(token=TokenFile(path))), "x") == (
         "URL takes another token"
     )

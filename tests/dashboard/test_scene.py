@@ -180,7 +180,7 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             assert (row["edge"], row["missing"]) == (0, 1)
             assert viewer.status["troubles"] == [
                 (
-                    "No node is edge, so every pod goes to the cloud: kubectl label node NAME"
+                    "No node is edge, so all pods go to the cloud: kubectl label node NAME"
                     " kubedsm.io/tier=edge."
                 )
             ]

@@ -190,7 +190,10 @@ def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
         port = first.url.rpartition(":")[2]
         with Explaining(server, port) as second:
             warning, connected = second.said
-            assert (warning["level"], warning["event"]) == ("warning", "no diagnostics")
+            assert (warning["level"], warning["event"]) == (
+                "warning",
+                "diagnostics port unavailable",
+            )
             assert warning["address"] == f"127.0.0.1:{port}"
             assert connected["diagnostics"] == "none"
         code, _, err = first.stop(signal.SIGTERM)

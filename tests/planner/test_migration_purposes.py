@@ -43,12 +43,12 @@ CASES = {
     ),
     "beside another group": (
         why(DOWN_B, attrs.evolve(UP_A, group=1)),
-        "+0.000 QoS points per migration",
+        "QoS score +0.000 per migration",
     ),
     "inside the edge": (why(INSIDE), "to join fragments of free edge capacity"),
     "spread": (
         why(attrs.evolve(INSIDE, rebalances=True)),
-        "so that no single node holds all of default/b",
+        "to spread default/b over nodes",
     ),
 }
 

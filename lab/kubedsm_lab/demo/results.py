@@ -11,7 +11,7 @@ from kubedsm_lab.demo.frame import Frame
 #: commands and their purpose
 TRY_NEXT = (
     ("kubedsm replay 1.5-.4", "six schedulers on the paper's load, side by side"),
-    ("kubedsm suggest", "what would be moved on your own cluster; moves nothing"),
+    ("kubedsm suggest", "what would be moved on your own cluster; does not migrate"),
 )
 
 

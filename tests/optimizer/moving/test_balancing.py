@@ -69,7 +69,7 @@ def test_the_pod_that_gains_most_on_the_most_uneven_node_of_four_resources():
     assert (move.pod.name, move.source, move.target) == ("large", "n0", "n1")
     here, there = (100 * (1 - pstdev(r)) for r in ([0.5, 0, 0.2, 0], [0.4, 0.4, 0.2, 0.2]))
     assert move.load_scores == pytest.approx((here, there), abs=1e-5)
-    assert move.purpose == "so that load is more even: score 80 -> 90"
+    assert move.purpose == "to balance load: score 80 -> 90"
     assert [leg.needs for leg in found.legs] == [frozenset()]
     assert (found.after.qos, found.after.shares) == (found.before.qos, found.before.shares)
 

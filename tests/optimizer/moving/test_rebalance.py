@@ -1,4 +1,4 @@
-"""One move a suggestion so that no single node holds all of a workload, and no more than that."""
+"""One move a suggestion to spread a workload, and no more than that."""
 
 import random
 from collections import Counter
@@ -71,7 +71,7 @@ def test_the_youngest_of_three_on_one_node_goes_to_another():
     assert told(found) == {("a-2", "e1", "e2", "edge-to-edge")}
     [move] = found.moves
     assert move.rebalances
-    assert move.purpose == "so that no single node holds all of shop/a"
+    assert move.purpose == "to spread shop/a over nodes"
     assert [leg.needs for leg in found.legs] == [frozenset()]
     assert found.proven
 

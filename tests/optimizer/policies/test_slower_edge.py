@@ -143,7 +143,7 @@ def test_one_that_waits_is_told_the_same():
 
 
 def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
-    """A large one could leave, and a small one come, so that there is room for more beside it."""
+    """A large one could leave, and a small one come, to free capacity for more beside it."""
     shot = two_tiers(
         running("web-0", "web", resources(4), on="e1"),
         running("web-1", "web", resources(1), on="c1"),
