@@ -202,8 +202,8 @@ class Explainer:
     def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.census.shares.get(pod.workload, Share())
-        promise = self._policy.qos_targets_in(snapshot)(pod.workload)
-        won = self._policy.objective.gain(share, promise) / NANO
+        qos_target = self._policy.qos_targets_in(snapshot)(pod.workload)
+        won = self._policy.objective.gain(share, qos_target) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = fragmentation.added(pod.requests, edge, snapshot.free)

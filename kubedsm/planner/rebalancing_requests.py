@@ -221,10 +221,10 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    shares, promises = snapshot.census.shares, policy.qos_targets_in(snapshot)
+    shares, qos_targets = snapshot.census.shares, policy.qos_targets_in(snapshot)
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
-        quality(shares, promises, policy.objective),
+        quality(shares, qos_targets, policy.objective),
         shares,
         fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
     )

@@ -204,7 +204,7 @@ def test_the_table_says_it_too(explain):
         (("node/n9",), "there is no node n9"),
         (("deploy/cart",), "there is no workload deployment/cart"),
         (("-n", "shop", "other/a"), "other/a is not in namespace shop"),
-        (("migration/plan-1/a",), "only the scheduler that decided it knows migration plan-1/a"),
+        (("migration/plan-1/a",), "only the scheduler that decided migration plan-1/a can explain it"),
         (("nobody",), "there is no pod nobody"),
         (("twice",), "several pods are called twice: other/twice, shop/twice"),
         (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),

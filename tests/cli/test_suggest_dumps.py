@@ -56,7 +56,7 @@ def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
         "from": "c1",
         "to": "e1",
         "kind": "cloud-to-edge",
-        "purpose": f"{gain:+.3f} of QoS score per migration",
+        "purpose": f"QoS score {gain:+.3f} per migration",
         "group": 0,
         "mode": "surge",
     }

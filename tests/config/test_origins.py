@@ -47,7 +47,7 @@ def test_the_effective_document_means_the_same():
         again = load(msgspec.yaml.encode(whole.effective), "again")
         for name in ("cart", "other"):
             workload = Workload("shop", "Deployment", name)
-            assert again.promise(workload) == whole.configuration.promise(workload)
+            assert again.qos_target(workload) == whole.configuration.qos_target(workload)
 
 
 def test_every_mistake_is_told_once():
@@ -127,8 +127,8 @@ def test_of_many_keys_the_first_are_told_and_the_others_counted():
     ("nodes", "said"),
     [
         ((EDGE, CLOUD), []),
-        ((EDGE,), [f"no node is cloud, so what the edge does not take waits: {LABEL}=cloud"]),
-        ((CLOUD,), [f"no node is edge, so every pod goes to the cloud: {LABEL}=edge"]),
+        ((EDGE,), [f"no node is cloud, so pods without capacity at the edge stay pending: {LABEL}=cloud"]),
+        ((CLOUD,), [f"no node is edge, so all pods go to the cloud: {LABEL}=edge"]),
         ((node("n1", "other"),), [f"no node is edge or cloud, so no pod is placed: {LABEL}=edge"]),
     ],
 )

@@ -108,8 +108,8 @@ def moved(**fields):
     return msgspec.structs.replace(MOVE, **fields)
 
 
-def workload(edge, promise, missing=0):
-    return WorkloadRow("Deployment", edge, 4, promise, 1.0, missing=missing)
+def workload(edge, qos_target, missing=0):
+    return WorkloadRow("Deployment", edge, 4, qos_target, 1.0, missing=missing)
 
 
 def pod(created, message, *rules):
@@ -138,7 +138,7 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
     }
     rows = {"status": {"now": status}, "moves": moves, "pods": pods, "workloads": {}}
     async with told(rows) as url, browser.page(url) as page:
-        await expect(page.get_by_role("list", name="What is wrong")).to_contain_text("north is cut")
+        await expect(page.get_by_role("list", name="What is wrong")).to_contain_text("north is partitioned")
         await expect(page.get_by_text("standby; other-host leads")).to_be_visible()
         await expect(page).to_have_title("trouble, migrating 1 - KubeDSM")
         await expect(page.get_by_role("status")).to_have_text("moving 1 of 1")

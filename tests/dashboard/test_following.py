@@ -83,7 +83,7 @@ async def test_one_without_a_page_or_of_another_version_is_told_apart():
     app = web.Application()
     app.add_routes([web.get("/page/stream", told)])
     assert "is not understood: it may be another version" in await refused(app)
-    with pytest.raises(NotShownError, match=f"nothing answers at {NOWHERE}: start a scheduler"):
+    with pytest.raises(NotShownError, match=f"no response from {NOWHERE}: start a scheduler"):
         await anext(follow(NOWHERE, None, Impatient()))
 
 

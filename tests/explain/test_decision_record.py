@@ -205,7 +205,9 @@ async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
         assert move["gain"] > 0
         [of_new] = explanations(world, name_of(new))
         assert (of_new["chosen"], of_new["moves"]) == ("e1", [move])
-        assert of_new["summary"].startswith(f"in place of {name_of(old)} on c1: cloud-to-edge, QoS score +")
+        assert of_new["summary"].startswith(
+            f"in place of {name_of(old)} on c1: cloud-to-edge, QoS score +"
+        )
         [edge] = [n for n in of_new["nodes"] if n["node"] == "e1"]
         assert edge["feasible"]
         [of_old] = explanations(world, name_of(old))

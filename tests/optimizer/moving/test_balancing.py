@@ -35,8 +35,8 @@ CPU, MEMORY = Usage(1000.0, 0.0), Usage(0.0, float(GIB))
 BOTH = [edge("n0"), edge("n1")]
 
 
-def suggested(shot, goal=GOAL, limits=LIMITS, promise=CONTENT, **more):
-    return suggest(shot, lambda _: promise, Objective(beta=0.0), limits, load=goal, **more)
+def suggested(shot, goal=GOAL, limits=LIMITS, qos_target=CONTENT, **more):
+    return suggest(shot, lambda _: qos_target, Objective(beta=0.0), limits, load=goal, **more)
 
 
 def moved(shot, *args, **more):
@@ -105,7 +105,7 @@ def test_only_if_nothing_else_is_to_be_moved():
     both = snapshot([edge("n0"), edge("n1"), cloud("away")], [*shot.pods.values(), far])
     uses = {**shot.measured.workloads, far.workload: Usage(0.0, 0.0)}
     both = twice(both, uses)
-    [move] = suggested(both, promise=QosTarget()).moves
+    [move] = suggested(both, qos_target=QosTarget()).moves
     assert (move.pod.name, move.load_scores) == ("far", None)
     assert moved(both) == [("c1", "n0", "n1", "edge-to-edge")]
     pair = [running(f"p{n}", "pair", resources(), "n1") for n in range(2)]
