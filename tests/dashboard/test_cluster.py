@@ -119,7 +119,7 @@ def pod(created, message, *rules):
 async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
     status = StatusRow(
         "moving 1 of 1, 4 s",
-        ("Site north is cut off.",),
+        ("Site north is partitioned.",),
         role="standby",
         leader="other-host",
         paused=True,

@@ -86,14 +86,14 @@ CASES = {
         ALONE, moves(having(OVER, state="rolled back", reason="overdue")), {},
         "migration rolled back: shop/cart-a from cloud-1 to edge-1 (overdue)",
     ),
-    "a site that is cut off": (
-        ALONE, there(nodes=dict.fromkeys(("n1", "n2"), having(NODE, state="cut off"))),
+    "a site that is partitioned": (
+        ALONE, there(nodes=dict.fromkeys(("n1", "n2"), having(NODE, state="partitioned"))),
         {Tier.CLOUD: 1},
-        "site north (n1, n2) is cut off: its pods are left alone",
+        "site north (n1, n2) is partitioned: its pods are left alone",
     ),
-    "a site that is back": (
-        ALONE, there(nodes={"n1": having(NODE, state="settling")}), {},
-        "site north is back, and left alone for its stabilisation period",
+    "a site that is reachable again": (
+        ALONE, there(nodes={"n1": having(NODE, state="stabilising")}), {},
+        "site north is reachable again; its stabilisation period has begun",
     ),
     "new pods": (
         ALONE, QUIET, {Tier.EDGE: 4, Tier.CLOUD: 1},
@@ -153,7 +153,7 @@ def node(state, site=""):
 TROUBLES = {
     "nothing": (told(nodes={"e1": PLAIN}), []),
     "what is as it should be": (
-        told(nodes={"e1": node("cordoned"), "e2": node("settling", "north")}),
+        told(nodes={"e1": node("cordoned"), "e2": node("stabilising", "north")}),
         [],
     ),
     "nodes": (
@@ -161,8 +161,8 @@ TROUBLES = {
         ["Node e3 is unreachable.", "2 nodes are not ready: e1, e2."],
     ),
     "a site": (
-        told(nodes={name: node("cut off", "north") for name in ("e2", "e1")}),
-        ["Site north is cut off (e1, e2): its pods are left alone."],
+        told(nodes={name: node("partitioned", "north") for name in ("e2", "e1")}),
+        ["Site north is partitioned (e1, e2): its pods are left alone."],
     ),
     "pods": (
         told(waiting={"shop/cart-a": LATE, "shop/cart-b": LATE}),

@@ -316,19 +316,19 @@ async def test_a_site_that_is_cut_off_is_told_as_one_thing():
             world.cluster.disconnect(*NORTH)
             await asyncio.sleep(GRACE + 15)
             viewer.look()
-            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"cut off"}
-            said = "site north (n1, n2) is cut off: its pods are left alone"
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"partitioned"}
+            said = "site north (n1, n2) is partitioned: its pods are left alone"
             assert viewer.status["headline"] == said
             world.cluster.reconnect(*NORTH)
             await asyncio.sleep(20)
             viewer.look()
-            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"settling"}
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"stabilising"}
             assert "troubles" not in viewer.status
             await asyncio.sleep(SETTLE)
             viewer.look()
             assert viewer.news("state") == [
-                "site north is cut off: pods on n1, n2 are left alone",
-                "site north is back: n1, n2",
+                "site north is partitioned: pods on n1, n2 are left alone",
+                "site north is reachable again: n1, n2",
                 "node n1 accepts pods again",
                 "node n2 accepts pods again",
             ]

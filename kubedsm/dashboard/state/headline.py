@@ -89,10 +89,10 @@ def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[st
 
 
 def _describe_away(nodes: Mapping[str, NodeRow]) -> str:
-    for site, names in nodes_by_site(nodes, "cut off").items():
-        return f"site {site} ({named(sorted(names))}) is cut off: its pods are left alone"
-    for site in nodes_by_site(nodes, "settling"):
-        return f"site {site} is back, and left alone for its stabilisation period"
+    for site, names in nodes_by_site(nodes, "partitioned").items():
+        return f"site {site} ({named(sorted(names))}) is partitioned: its pods are left alone"
+    for site in nodes_by_site(nodes, "stabilising"):
+        return f"site {site} is reachable again; its stabilisation period has begun"
     return ""
 
 

@@ -38,8 +38,8 @@ def troubles(
 
 
 def _node_troubles(there: Scenery) -> Iterator[str]:
-    for site, names in nodes_by_site(there.nodes, "cut off").items():
-        yield f"Site {site} is cut off ({named(sorted(names))}): its pods are left alone."
+    for site, names in nodes_by_site(there.nodes, "partitioned").items():
+        yield f"Site {site} is partitioned ({named(sorted(names))}): its pods are left alone."
     for state in ("unreachable", "not ready"):
         names = sorted(name for name, node in there.nodes.items() if node.state == state)
         if len(names) == 1:
