@@ -159,7 +159,8 @@ class MigrationRequests:
         if not asked:
             now = self.migrator.proposed
             instead = f"the current proposal is {now.id}" if now else "there is no current proposal"
-            await self._refuse_request(found, request, "stale", f"the proposal is stale; {instead}")
+            why = f"proposal {request.proposal} is unknown or outdated; {instead}"
+            await self._refuse_request(found, request, "stale", why)
             return
         taken = RequestAnswer(request.id, "taken", f"{counted(len(asked), 'migration')} requested")
         if not await self._write_answer(found, taken):

@@ -127,7 +127,10 @@ def test_of_many_keys_the_first_are_told_and_the_others_counted():
     ("nodes", "said"),
     [
         ((EDGE, CLOUD), []),
-        ((EDGE,), [f"no node is cloud, so pods without capacity at the edge stay pending: {LABEL}=cloud"]),
+        (
+            (EDGE,),
+            [f"no node is cloud, so pods without capacity at the edge stay pending: {LABEL}=cloud"],
+        ),
         ((CLOUD,), [f"no node is edge, so all pods go to the cloud: {LABEL}=edge"]),
         ((node("n1", "other"),), [f"no node is edge or cloud, so no pod is placed: {LABEL}=edge"]),
     ],

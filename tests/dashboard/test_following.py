@@ -74,7 +74,7 @@ async def test_a_stream_that_ends_in_good_order_is_no_absence(monkeypatch):
 
 async def test_one_without_a_page_or_of_another_version_is_told_apart():
     assert await refused(web.Application()) == (
-        "what answers at URL shows no page: a scheduler does with `kubedsm run --page`"
+        "URL serves no page: start the scheduler with `kubedsm run --page`"
     )
 
     async def told(_):
@@ -93,7 +93,7 @@ async def test_a_token_is_asked_for_and_taken(tmp_path):
     app = page(stream(), Access(token=TokenFile(path)))
     assert await refused(app) == "URL requires a token: pass --token-file"
     assert await refused(page(stream(), Access(token=TokenFile(path))), "x") == (
-        "URL takes another token"
+        "URL does not accept this token"
     )
     async with served(page(stream(), Access(token=TokenFile(path)))) as url:
         followed = follow(url, "secret", Impatient())

@@ -144,7 +144,7 @@ async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cord
             row = viewer["nodes"]["e1"]
             assert (row["state"], row["cordoned"]) == ("unreachable", True)
             assert row["since"] == viewer.messages[-1]["at"]
-            assert viewer.status["troubles"] == ["Node e1 is unreachable."]
+            assert viewer.status["notices"] == ["Node e1 is unreachable."]
             world.cluster.reconnect("e1")
             cordon(world, "e1", cordoned=False)
             await asyncio.sleep(60)
@@ -182,8 +182,13 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
                 (
                     "No node is edge, so all pods go to the cloud: kubectl label node NAME"
                     " kubedsm.io/tier=edge."
-                )
+                ),
+                (
+                    "1 of 1 service is below its edge target; worst default/web: 0 of 2 pods,"
+                    " target 50%; 0 of 0 cores and 0 of 0 Gi free at the edge."
+                ),
             ]
+            assert viewer.status["state"] == "degraded"
 
 
 class Refuses:
