@@ -48,7 +48,9 @@ class Service:
 
     qos: float | None = setting(None, number(0, 1))
     #: seconds
-    latency_target: float | None = setting(None, duration("0s", "1m"))
+    latency_target: float | None = setting(
+        None, duration("0s", "1m", instead="; a share of its pods is qos, such as 0.5")
+    )
     weight: float | None = setting(None, number(0, 1000))
     mode: Mode | None = setting(None, MODE)
     #: requests/s

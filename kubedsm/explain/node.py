@@ -37,8 +37,8 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 
 #: worst reason for accepting no pods; empty without reason. Cut off: the site is partitioned, and
-#: pods are ignored; settling: the site is in the stabilisation period
-NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
+#: pods are ignored; stabilising: the site is in the stabilisation period
+NodeState = Literal["", "cordoned", "stabilising", "not ready", "unreachable", "partitioned"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -53,15 +53,15 @@ _TIERS = {
 
 
 def node_state(node: Node, away: Away) -> NodeState:
-    if any(node.name in nodes for nodes in away.cut.values()):
-        return "cut off"
+    if any(node.name in nodes for nodes in away.partitioned.values()):
+        return "partitioned"
     taints = {taint.key for taint in node.taints}
     if _UNREACHABLE in taints:
         return "unreachable"
     if _NOT_READY in taints:
         return "not ready"
-    if any(node.name in nodes for nodes in away.unsteady.values()):
-        return "settling"
+    if any(node.name in nodes for nodes in away.stabilising.values()):
+        return "stabilising"
     return "cordoned" if node.unschedulable else ""
 
 

@@ -156,7 +156,8 @@ REFUSALS: dict[str | bytes, str] = {
     "batch: {size: 0x" + "f" * 6000 + "}": "batch.size: a huge number is not between 1 and 10000",
     "batch: 5ms": "batch: '5ms' is not a mapping of keys to values",
     "suggester: {period: 0s}": "suggester.period: 0s is not between 10ms and 24h",
-    "suggester: {mode: on}": "suggester.mode: true is not apply, suggest or off",
+    "suggester: {mode: on}": "suggester.mode: true is not apply, suggest or off; YAML reads a"
+    " bare on or yes as true: quote it, such as 'off'",
     "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",
