@@ -221,7 +221,8 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    shares, qos_targets = snapshot.census.shares, policy.qos_targets_in(snapshot)
+    snapshot, qos_targets = policy.resolve(snapshot)
+    shares = snapshot.census.shares
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
         quality(shares, qos_targets, policy.objective),
