@@ -42,7 +42,7 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.node_index import NodeIndex, Room
+from kubedsm.model.node_index import FreeCapacity, NodeIndex
 from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings, key_of
@@ -134,7 +134,7 @@ class ClusterMirror:
         self._tally = Tally(scheduler_name)
         #: index, None after a node changed; published capacity, and nodes changed since
         self._index: NodeIndex | None = None
-        self._room: Room | None = None
+        self._room: FreeCapacity | None = None
         self._refilled: set[NodeName] = set()
         #: published residents, and former states of pods changed since
         self._residents: Residents | None = None
@@ -473,7 +473,7 @@ class ClusterMirror:
             self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
-            self._room = Room(self._index, self._free)
+            self._room = FreeCapacity(self._index, self._free)
         elif self._refilled:
             self._room = self._room.now(self._free, self._refilled)
         self._refilled.clear()

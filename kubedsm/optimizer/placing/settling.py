@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import Column, Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import Column, FreeCapacity, Ints, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
@@ -142,7 +142,7 @@ class Settling:
 
     nodes: NodeIndex
     #: available capacity with the placed pods
-    room: Room
+    room: FreeCapacity
     #: constraints with the placed pods, spread aside
     open: OpenNodes
     skews: Skews
