@@ -115,10 +115,10 @@ class MismatchWarnings:
         for key in due[:TOLD]:
             self._told[key] = True
             if key in self._matched:
-                log.info("service matches nothing any more", key=key)
+                log.info("service no longer matches", key=key)
                 continue
             wrong.append(why_unmatched(key, snapshot))
-            log.warning("service matches nothing", error=wrong[-1])
+            log.warning("service without match", error=wrong[-1])
             await self.clock.sleep(0)  # the search for similar names takes time
         if wrong:
             self.on_unmatched("; ".join(wrong))
@@ -159,11 +159,14 @@ def _note_comparison(workload: Workload, sample: Measured) -> Note:
         for tier, where in ((Tier.EDGE, "at the edge"), (Tier.CLOUD, "in the cloud"))
         if tier in answers
     )
-    reason, text = "EdgeFasterAgain", f"Requests take {times}: the edge is filled as promised"
+    reason, text = (
+        "EdgeFasterAgain",
+        f"Requests take {times}: the edge share follows the QoS target",
+    )
     if workload in sample.slower:
         reason = "EdgeSlower"
-        text = f"Requests take {times}: no more pods are brought to the edge"
+        text = f"Requests take {times}: no more pods are migrated to the edge"
     elif len(answers) < len(Tier):
         reason = "EdgeNotCompared"
-        text = "It is no longer measured: the edge is filled as promised"
+        text = "Response times are no longer measured: the edge share follows the QoS target"
     return Note(reason, text, warning=workload in sample.slower, action="Comparing")

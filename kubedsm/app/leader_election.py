@@ -158,7 +158,7 @@ class Elector:
             if self.holder and seen not in (None, self._seen):
                 raise NotLeadingError(f"{self.holder} holds the lease {self._name}, and renews it")
             if seen is None:
-                tell(f"{self.holder} holds the lease {self._name}: looking whether it is alive")
+                tell(f"{self.holder} holds the lease {self._name}: checking whether it is alive")
             seen = self._seen
             await self._clock.sleep(min(wait, self._times.retry_period))
         try:

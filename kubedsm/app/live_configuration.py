@@ -64,7 +64,7 @@ class ConfigurationNews:
             return self._log_refusal(before)
         if changed or before:
             log.info(
-                "configuration taken",
+                "configuration applied",
                 generation=self.configuration.generation,
                 changed=in_a_line(changed) or "nothing",
                 source=source,

@@ -39,9 +39,9 @@ BUDGET = 10.0
 BYTES, BYTES_EACH = 4 * 2**20, 768
 #: staleness limit of a measurement, in periods
 STALE = 3
-NOTHING = "nothing there; with an empty query it is not asked for"
+NOTHING = "no series; an empty query disables it"
 _LOAD_KNOWN = "All Prometheus queries return data again"
-ELSEWHERE = "no series is of a node or pod of this cluster"
+ELSEWHERE = "no series belongs to a node or pod of this cluster"
 #: causes, and queries of each cause, in a message
 _MOST_SHOWN = 3
 
@@ -133,7 +133,7 @@ def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, s
     """Classify a query result by the nodes or pods that it matches; return (None, "") if usable."""
     used, doubled = reading.used[name], reading.doubled[name]
     if doubled:
-        why = f"not used: {doubled} that have several series"
+        why = f"not used: {doubled} with several series"
         return "partial" if used else "empty", why
     return (None, "") if used else ("empty", ELSEWHERE)
 

@@ -40,7 +40,7 @@ class PauseSwitch:
         """
         if not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
-            self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
+            self.said.log(log.warning, "pause switch unknown, migrations paused", why)
         return self.is_set
 
     @property
@@ -55,7 +55,9 @@ class PauseSwitch:
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)
         if is_on is None and found is not None and now != before:
-            why = f"{KEY}: {shown(now)} is neither true nor false; nothing is moved until it is"
+            why = (
+                f"{KEY}: {shown(now)} is neither true nor false; migrations are paused until it is"
+            )
             log.warning("pause switch refused", error=why, config_map=str(self.config_map.name))
             self.on_refused(found, why)
         elif is_on is not was_on:

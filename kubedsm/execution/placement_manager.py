@@ -457,6 +457,8 @@ class PlacementManager:
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))
             return
-        log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
+        log.info(
+            "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
+        )
         settle = checked.min_ready + self.migrations.limits.drain_delay
         self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))

@@ -305,7 +305,7 @@ def _describe_change(
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):
-        return "wait until the site has been back for a while: site.settle"
+        return "wait for the end of the site's stabilisation period (site.settle)"
     if rejection.rule == NODE_RESOURCES_FIT.name and (
         little := too_little(pod.requests, node.allocatable)
     ):

@@ -115,7 +115,7 @@ class Worker:
             try:
                 await self._run_process()
             except* (WorkerEndedError, OSError) as ended:
-                self._said.log(log.warning, "worker ended", str(ended.exceptions[0]))
+                self._said.log(log.warning, "planner process ended", str(ended.exceptions[0]))
             if self._clock.monotonic() - began >= WORKED_AFTER:
                 backoff.reset_failures()
             await self._clock.sleep(backoff.count_failure())
@@ -193,7 +193,7 @@ class Worker:
             self._outbox.clear()
             for waiting in self._responses.values():
                 if not waiting.done():
-                    waiting.set_exception(NoResponseError("the worker ended"))
+                    waiting.set_exception(NoResponseError("the planner process ended"))
             await _end_process(process, process.stdin)
 
     async def _replicate_mirror(self, stdin: asyncio.StreamWriter) -> None:

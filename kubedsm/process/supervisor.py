@@ -135,4 +135,6 @@ class Supervisor:
         more = self._throttle.count_suppressed(part, repr(error))
         if more is not None:
             about = {name: str(value) for name, value in context.items()}
-            log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **about)
+            log.error(
+                "internal error", part=part, error=repr(error), more=more, exc_info=error, **about
+            )

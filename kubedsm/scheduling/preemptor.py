@@ -294,7 +294,7 @@ class Preemptor:
             response = await self.planner.solve(request)
             if changes == self.mirror.changes or self._is_valid(response, reserved):
                 return response
-        raise NoResponseError("the cluster changes faster than victims are found")
+        raise NoResponseError("the cluster changes faster than victims can be chosen")
 
     def _is_valid(self, response: PreemptResponse, reserved: Mapping[NodeName, Resources]) -> bool:
         """Return True if the pod would fit on the node at present after evicting the victims."""
@@ -340,7 +340,9 @@ class Preemptor:
                 self._requeue(uid)
                 return
             if found is None or missed == TRIES:
-                raise EvictionRefusedError("evictions would make no room there any more")
+                raise EvictionRefusedError(
+                    "evictions would no longer free enough capacity on the node"
+                )
             victim = found.victims[0]
             if not await self._request_eviction(victim):
                 missed += 1
@@ -378,8 +380,8 @@ class Preemptor:
         """Exclude the node for a while from preemptions in favour of the pod, and report why."""
         self._end_nomination(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
-        text = f"No room is made on node {node}: {reason}"
-        self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
+        text = f"No preemption on node {node}: {reason}"
+        self.said.log(log.info, "preemption abandoned", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
             self.recorder.record_event("PreemptionFailed", pod, text)

@@ -263,7 +263,7 @@ class Scheduler:
                 self.attempts.requeue_late(decision.late)
             done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in done]
-        self.manager.cancel_unstarted("new pods came")
+        self.manager.cancel_unstarted("new pods arrived")
         if decision.unplaced:
             self.preemptor.consider(decision.unplaced)
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)

@@ -129,7 +129,7 @@ async def test_each_change_is_logged_and_what_is_refused_is_told_once():
         told = [log["event"] for log in logs]
         assert told == ["paused", "pause switch refused", "resumed", "paused", "resumed"]
         assert scene.refused == [
-            "paused: 'maybe' is neither true nor false; nothing is moved until it is"
+            "paused: 'maybe' is neither true nor false; migrations are paused until it is"
         ]
 
 

@@ -27,14 +27,14 @@ from support.suggest_instances import crowded_case
 def instance(of, objective, batch=()):
     """Every workload of a case or instance of the tests has its promise."""
     workloads = {each.workload for each in of.snapshot.pods.values()}
-    promised = {workload: of.promises(workload) for workload in workloads}
-    return Instance("drawn", of.snapshot, batch, promised, objective)
+    targets = {workload: of.qos_targets(workload) for workload in workloads}
+    return Instance("drawn", of.snapshot, batch, targets, objective)
 
 
 @pytest.mark.parametrize("seed", drawn_cases(range(60)))
 def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     of, objective = drawn(seed), Objective(gamma=seed % 2 * 10)
-    decision = immediate_schedule(of.snapshot, of.batch, of.promises, objective)
+    decision = immediate_schedule(of.snapshot, of.batch, of.qos_targets, objective)
     best = best_placement(instance(of, objective, of.batch))
     assert decision.proof.placed
     assert decision.proof.qos
@@ -42,10 +42,10 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     assert sum(reach.found for reach in best.placed) == len(decision.bindings)
     waiting = {each.workload for each in of.batch}
     others = sum(
-        objective.score(share.edge, share.total, promise.qos, promise.weight)
+        objective.score(share.edge, share.total, qos_target.qos, qos_target.weight)
         for workload, share in of.snapshot.census.shares.items()
         if workload not in waiting
-        for promise in [of.promises(workload)]
+        for qos_target in [of.qos_targets(workload)]
     )
     expected = (decision.score_after - others) / NANO
     assert sum(reach.found for reach in best.qos) == pytest.approx(expected)
@@ -54,7 +54,7 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
 @pytest.mark.parametrize("number", drawn_cases(range(40)))
 def test_the_oracle_knows_no_better_than_proven_moves(number):
     case = next(itertools.islice(all_running(), number, None))
-    found = suggest(case.snapshot, case.promises, case.objective, case.limits)
+    found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
     best = best_moves(instance(case, case.objective), case.limits)
     assert found.proven
     assert best.proven
@@ -74,8 +74,8 @@ NODES = 40
 def test_a_batch_beyond_the_bounds_never_has_fewer_pods_placed_than_one_at_a_time():
     """Without a solver, too. Pods of higher priority come first."""
     for of in itertools.islice(batches(0), 12):
-        beside = place_with(InTurn(kube_scheduler, of.promises, of.objective), of)
-        assert place_with(KubeDSM(of.promises, of.objective), of).placed >= beside.placed
+        beside = place_with(InTurn(kube_scheduler, of.qos_targets, of.objective), of)
+        assert place_with(KubeDSM(of.qos_targets, of.objective), of).placed >= beside.placed
 
 
 @pytest.mark.long
@@ -104,7 +104,7 @@ def test_rules_among_pods_cost_no_placement_that_they_allow(number):
 def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
     parts = []
     for of in itertools.islice(crowded(0), 3):
-        asked = KubeDSM(of.promises, of.objective, solver=Highs(nodes=NODES))
+        asked = KubeDSM(of.qos_targets, of.objective, solver=Highs(nodes=NODES))
         found = asked.suggest(of.snapshot, lambda _: None)
         carry_out(of.snapshot, found, SuggestLimits())
         gained = (found.after.qos - found.before.qos) / NANO

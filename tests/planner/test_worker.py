@@ -228,7 +228,7 @@ async def test_a_killed_worker_is_started_again_and_the_question_answered_later(
                 await asking
         assert on.counts.unanswered_of == {"dawdle": 1}
         said = sorted((line["event"], line["log_level"]) for line in logs)
-        assert said == [("no response", "warning"), ("worker ended", "warning")]
+        assert said == [("no response", "warning"), ("planner process ended", "warning")]
         happen(on.mirror, random.Random(2), 1)
         assert await on.solve(State()) == await on.here.solve(State())
         assert on.counts.started == 2

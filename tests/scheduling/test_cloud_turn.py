@@ -95,7 +95,7 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
     assert unseen == {"c0", "c1", "c4"}
     assert all(each.feasible and each.score is None for each in said.nodes if not each.looked_at)
     assert shown(said).count("not sampled: cloud.percentageOfNodes") == 3
-    assert "2 of 5 cloud nodes looked at" in said.summary
+    assert "2 of 5 cloud nodes sampled" in said.summary
     assert (entry["cloudNodes"], entry["proven"]) == ({"lookedAt": 2, "of": 5}, False)
     batches = [line for line in logs if line["event"] == "batch"]
     assert [line["cloud_nodes"] for line in batches] == [{"lookedAt": 2, "of": 5}] * 2

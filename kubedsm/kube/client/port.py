@@ -97,7 +97,9 @@ class Unreachable(ClusterError):
 
 def not_sent(request: Request) -> Unreachable:
     """Return the error for a write that the write gate stopped before transmission."""
-    return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
+    return Unreachable(
+        f"{request.method} {request.path} was not sent: this process may no longer lead"
+    )
 
 
 class OutcomeUnknown(ClusterError):

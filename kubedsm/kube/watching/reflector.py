@@ -366,7 +366,7 @@ class Reflector(Generic[T, E]):
             and isinstance(error, Forbidden | NotFound)
         )
         if _sort_of(error) != _sort_of(self._trouble):
-            meanwhile = "taken as unknown until it is allowed" if refused else "trying again"
+            meanwhile = "treated as unknown until access is allowed" if refused else "trying again"
             self._report(f"{self._watched.kind} watch: {error}; {meanwhile}")
         self._trouble = error
         if refused and self._on_refused is not None and not self.refused:

@@ -66,12 +66,12 @@ class Move:
         """Purpose of the migration in words, for Events and logs."""
         if self.load_scores is not None:
             here, there = self.load_scores
-            return f"so that load is more even: score {here:.0f} -> {there:.0f}"
+            return f"to balance load: score {here:.0f} -> {there:.0f}"
         if self.room_for:
-            return f"so that there is room for {self.room_for}"
+            return f"to free capacity for {self.room_for}"
         if self.rebalances:
-            return f"so that no single node holds all of {self.pod.workload}"
-        return f"{self.gain:+.3f} QoS points per migration"
+            return f"to spread {self.pod.workload} over nodes"
+        return f"QoS score {self.gain:+.3f} per migration"
 
 
 Moves = tuple[Move, ...]

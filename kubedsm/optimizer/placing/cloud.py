@@ -42,7 +42,7 @@ class LookedAt:
         return (self.first + self.number) % self.of
 
     def __str__(self) -> str:
-        return f"{self.number} of {self.of} cloud nodes looked at"
+        return f"{self.number} of {self.of} cloud nodes sampled"
 
     def as_json(self) -> dict[str, int]:
         return {"lookedAt": self.number, "of": self.of}

@@ -131,7 +131,7 @@ def site_at(sites: Column | None, position: int) -> str:
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
-UPSETS = "node(s) would leave a pod of the same batch against its rules"
+UPSETS = "node(s) would violate the scheduling rules of another pod of the batch"
 
 
 @attrs.define

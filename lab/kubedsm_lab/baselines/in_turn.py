@@ -91,7 +91,7 @@ class InTurn:
     """
 
     choose: Choose
-    promises: QosTargets
+    qos_targets: QosTargets
     objective: Objective
     #: None if measured consumption is irrelevant
     load: LoadGoal | None = None
@@ -132,8 +132,8 @@ class InTurn:
             bindings=tuple(bindings),
             unplaced=unplaced,
             late=tuple(late),
-            score_before=quality(before, self.promises, self.objective),
-            score_after=quality(after, self.promises, self.objective),
+            score_before=quality(before, self.qos_targets, self.objective),
+            score_after=quality(after, self.qos_targets, self.objective),
             fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
             proof=NO_PROOF,
             shares_before=before,

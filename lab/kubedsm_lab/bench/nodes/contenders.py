@@ -195,7 +195,7 @@ class Baseline:
             return node
 
         configuration = Configuration()
-        policy = InTurn(choose, configuration.promise, configuration.objective_function)
+        policy = InTurn(choose, configuration.qos_target, configuration.objective_function)
         decision, seconds = measure_cpu(
             lambda: policy.place(snapshot, waiting, random.Random(seed))
         )

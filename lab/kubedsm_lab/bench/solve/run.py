@@ -51,7 +51,7 @@ class Task:
 
     def policy(self, *, solving: bool) -> KubeDSM:
         solver = Highs(self.seconds, self.nodes) if solving else None
-        return KubeDSM(self.instance.promises, self.instance.objective, solver=solver)
+        return KubeDSM(self.instance.qos_targets, self.instance.objective, solver=solver)
 
 
 def tasks(
@@ -98,7 +98,7 @@ def place(task: Task) -> Placed:
     policies: dict[Way, Policy] = {
         Way.SOLVED: task.policy(solving=True),
         Way.UNSOLVED: task.policy(solving=False),
-        Way.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.promises, instance.objective),
+        Way.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.qos_targets, instance.objective),
     }
     ways = {way: place_with(policy, instance) for way, policy in policies.items()}
     best, seconds = _measure_oracle(lambda: best_placement(instance, task.patience))
@@ -137,7 +137,7 @@ def move(task: Task) -> Moved:
             raise DisagreementError(f"{instance.name}: moves that are better than the bound")
     return Moved(
         instance.name,
-        len(instance.promised),
+        len(instance.targets),
         len(instance.snapshot.pods),
         ways,
         best.qos[0].found - before,
@@ -246,7 +246,7 @@ def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tu
     for workload, level in levels.items():
         by_level.setdefault(level, {})[workload] = shares[workload]
     return tuple(
-        quality(by_level[level], instance.promises, instance.objective) / NANO
+        quality(by_level[level], instance.qos_targets, instance.objective) / NANO
         for level in sorted(by_level, reverse=True)
     )
 
