@@ -149,6 +149,20 @@ def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, s
     return labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]}
 
 
+def list_removable_marks(
+    pod: Pod, template_labels: Mapping[str, str], template_annotations: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return keys of the labels and annotations that `tier_marks` has set on the pod.
+
+    Labels and annotations of the owner's pod template stay, as do deletion costs set by users.
+    """
+    ours = DELETION_COST.get(pod.labels.get(TIER_LABEL, ""))
+    has_label = TIER_LABEL in pod.labels and TIER_LABEL not in template_labels
+    is_ours = ours is not None and pod.deletion_cost == ours
+    has_cost = is_ours and DELETION_COST_ANNOTATION not in template_annotations
+    return (TIER_LABEL,) * has_label, (DELETION_COST_ANNOTATION,) * has_cost
+
+
 @attrs.define
 class TierKeeper:
     """Reconciler of tier labels on pods: the label must equal the tier of the pod's node.

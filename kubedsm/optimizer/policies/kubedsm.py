@@ -232,6 +232,7 @@ class KubeDSM:
             movable=movable,
             lasting=lasting,
             load=self.load,
+            site_labels=() if self.sites is None else self.sites.labels,
         )
 
     def pack_pods(

@@ -139,6 +139,15 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings",
     "ValidatingAdmissionPolicyBinding", namespaced=False, categories=("api-extensions",),
 )  # fmt: skip
+#: evaluated by `api.policies`
+MUTATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy", namespaced=False, categories=("api-extensions",),
+)  # fmt: skip
+MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding", namespaced=False, categories=("api-extensions",),
+)  # fmt: skip
 LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "Lease", storage_version_hash="gqkMMb/YqFM=",
 )  # fmt: skip
@@ -193,6 +202,7 @@ SERVED = (
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
     CRON_JOBS, JOBS, STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES,
-    VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS, LEASES, NEW_EVENTS,
+    VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_ADMISSION_POLICIES, MUTATING_ADMISSION_POLICY_BINDINGS, LEASES, NEW_EVENTS,
     ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, *REVIEWS,
 )  # fmt: skip
