@@ -240,7 +240,7 @@ class PlacementManager:
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
         """Cancel migrations not yet started, and roll back running ones, from or to the nodes."""
-        reason = "a site is cut off"
+        reason = "a site is partitioned"
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
@@ -457,6 +457,8 @@ class PlacementManager:
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))
             return
-        log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
+        log.info(
+            "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
+        )
         settle = checked.min_ready + self.migrations.limits.drain_delay
         self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))

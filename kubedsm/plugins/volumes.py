@@ -200,7 +200,7 @@ VOLUME_BINDING = Plugin(
     filter=volume_binding,
     hint=_volumes_changed,
     hears=("node", "surrounding"),
-    advice="bind the pod's claims to volumes that this node reaches",
+    advice="bind the pod's claims to volumes that are reachable from this node",
 )
 VOLUME_ZONE = Plugin(
     name="VolumeZone",
@@ -272,5 +272,5 @@ NODE_VOLUME_LIMITS = Plugin(
     filter=node_volume_limits,
     hint=_may_attach,
     hears=("pod", "surrounding"),
-    advice="take a pod with volumes of the same CSI driver from the node",
+    advice="migrate a pod with volumes of the same CSI driver off the node",
 )
