@@ -27,12 +27,12 @@ def drawn_decisions():
     """Functions from a deadline to a decision: of plain batches, ruled batches and suggestions."""
     for seed in range(8):
         case = placement_instance(seed, most=9)
-        policy = attrs.evolve(POLICY, qos_targets=case.promises)
+        policy = attrs.evolve(POLICY, qos_targets=case.qos_targets)
         yield lambda d, p=policy, c=case: p.decide_batch(c.snapshot, c.batch, d)
         shot, waiting = drawn_batch(seed)
         yield lambda d, s=shot, w=waiting: POLICY.decide_batch(s, w, d)
         of = drawn_case(seed)
-        mover = KubeDSM(of.promises, of.objective, of.limits)
+        mover = KubeDSM(of.qos_targets, of.objective, of.limits)
         yield lambda d, p=mover, c=of: p.suggest(c.snapshot, lambda _: None, d)
 
 
@@ -75,7 +75,7 @@ def test_a_part_of_a_deadline_counts_for_the_whole():
 
 def test_solver_work_counts_and_does_not_depend_on_the_time_limit():
     case = placement_instance(3, most=60)
-    policy = attrs.evolve(POLICY, qos_targets=case.promises, solver=Highs(3.0))
+    policy = attrs.evolve(POLICY, qos_targets=case.qos_targets, solver=Highs(3.0))
     deadlines = [Deadline.within(seconds, lambda: 60.0, 0.05 / seconds) for seconds in (3, 30)]
     first, second = (policy.decide_batch(case.snapshot, case.batch, d) for d in deadlines)
     assert first == second
