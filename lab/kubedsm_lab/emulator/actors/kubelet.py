@@ -14,8 +14,10 @@ from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
+    claims_of,
     conditions_of,
     find_condition,
+    is_bound,
     is_disconnected,
     is_finished,
     is_ready,
@@ -26,7 +28,7 @@ from kubedsm_lab.emulator.api.object_state import (
     requests_of,
     update_condition,
 )
-from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
+from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
 
@@ -111,6 +113,13 @@ class Kubelet(Controller):
     def subscribe(self) -> None:
         self.cache.on(PODS, self._pod_changed)
         self.cache.on(NODES, self._node_changed)
+        self.cache.on(PERSISTENT_VOLUME_CLAIMS, self._claim_changed)
+
+    def _claim_changed(self, change: ObjectChange) -> None:
+        namespace, name = key_of(change.object)
+        for pod in self.cache.in_namespace(PODS, namespace):
+            if node_of(pod) and name in claims_of(pod):
+                self.enqueue(key_of(pod))
 
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.object
@@ -202,7 +211,7 @@ class Kubelet(Controller):
             requests = requests_of(pod)
             self._used[admitted.node] += requests - admitted.requests
             admitted.spec, admitted.requests = pod["spec"], requests
-        if not self.has_come(admitted.starts, key_of(pod)):
+        if not (self.has_come(admitted.starts, key_of(pod)) and self._has_volumes(pod)):
             return
         containers = self._runtime.of(uid)
         ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
@@ -211,6 +220,14 @@ class Kubelet(Controller):
         if pod["status"].get("phase") != "Running" or not reported:
             pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
+
+    def _has_volumes(self, pod: Object) -> bool:
+        """Return whether every volume claim of the pod is bound."""
+        namespace = pod["metadata"]["namespace"]
+        claims = (
+            self.cache.get(PERSISTENT_VOLUME_CLAIMS, (namespace, name)) for name in claims_of(pod)
+        )
+        return all(claim is not None and is_bound(claim) for claim in claims)
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
         """Return a Failed status if the node lacks capacity for the pod; None if admitted."""
