@@ -37,10 +37,10 @@ DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTOR
 WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
 #: failure reason of a step, disproved by a live read after the deadline
 NOT_IN_TIME = {
-    StepKind.BIND_VOLUMES: "the pod's volumes were not bound in time",
-    StepKind.BIND: "the pod was not bound in time",
-    StepKind.AWAIT_READY: "the replacement was not Ready in time",
-    StepKind.EVICT: "the old pod was not evicted in time",
+    StepKind.BIND_VOLUMES: "the pod's volumes were not bound before the deadline",
+    StepKind.BIND: "the pod was not bound before the deadline",
+    StepKind.AWAIT_READY: "the replacement was not Ready before the deadline",
+    StepKind.EVICT: "the old pod was not evicted before the deadline",
     StepKind.AWAIT_GONE: "the old pod is still terminating, by its finalizers or its kubelet",
 }
 
@@ -192,7 +192,7 @@ def _interpret_volumes(steps: Iterable[Step], seen: VolumesSeen) -> Iterator[tup
 
 
 def _disprove(step: Step) -> Meaning:
-    reason = step.reason or NOT_IN_TIME.get(step.kind, "it did not happen in time")
+    reason = step.reason or NOT_IN_TIME.get(step.kind, "the deadline passed")
     return Trigger.DISPROVE, reason
 
 
@@ -208,7 +208,7 @@ def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
         case StepKind.AWAIT_READY if seen.terminating:
             return Trigger.CONTRADICT, "the replacement is being deleted"
         case StepKind.SETTLE if seen.terminating or not seen.ready:
-            return Trigger.CONTRADICT, "the replacement is Ready no more"
+            return Trigger.CONTRADICT, "the replacement is no longer Ready"
     proof = {
         StepKind.DETACH: seen.detached,
         StepKind.AWAIT_READY: seen.ready,
@@ -225,16 +225,16 @@ def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
 def _overdue(step: Step, now: float) -> Meaning:
     if step.verified_since is not None:
         if now - step.verified_since >= GIVEN_UP:
-            return Trigger.DISPROVE, "it could not be found out whether it happened"
+            return Trigger.DISPROVE, "its result could not be determined"
         return Trigger.OVERDUE, ""
     match step.kind:
         case StepKind.SETTLE:
             return PROVED
         case StepKind.START:
-            return Trigger.REFUSE, "its turn did not come in time"
+            return Trigger.REFUSE, "the deadline passed before it could begin"
         case StepKind.AWAIT_REPLACEMENT:
             # There is no pod to read.
-            return Trigger.REFUSE, "no replacement came in time"
+            return Trigger.REFUSE, "no replacement was created before the deadline"
     return Trigger.OVERDUE, step.reason
 
 

@@ -37,7 +37,7 @@ from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.requests import InProcessPlanner, Planner, PlanningContext
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor, Work
 from kubedsm.rebalancing.migration_effects import MigrationRecorder, MoveEffects
 from kubedsm.rebalancing.migration_requests import MigrationRequests
@@ -88,7 +88,7 @@ class Runtime:
         adjusted = suggest_only if dry_run else as_given
         current = CurrentConfiguration(configuration, clock.wall(), adjusted=adjusted)
         self.configuration = current
-        said = SaidByCause(clock)
+        throttle = LogThrottle(clock)
         self.supervisor = Supervisor(clock, rng)
         self.queue = SchedulingQueue(clock, rng)
         plans: dict[Uid, str] = {}
@@ -105,7 +105,7 @@ class Runtime:
         self.planner: Planner
         if isinstance(mirror, ReplicatedMirror):
             worker_rng = random.Random(instance)
-            self.planner = Worker(mirror, followed, current, clock, worker_rng, said, listener)
+            self.planner = Worker(mirror, followed, current, clock, worker_rng, throttle, listener)
         else:
             self.planner = InProcessPlanner(
                 PlanningContext(
@@ -119,8 +119,8 @@ class Runtime:
 
         # Binds, Events, and ends of attempts and migrations.
         at_once = limits.binds_in_flight
-        binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
-        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
+        binds = BindCalls(cluster, mirror, throttle, at_once=at_once, timeout=timeout)
+        writer = EventWriter(cluster, clock, throttle, instance, timeout, listener)
         idle, why = binds.none_under_way, self.decisions.summary
         recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
         self.recorder = recorder
@@ -134,7 +134,7 @@ class Runtime:
             configuration=current,
             planner=self.planner,
             timeout=timeout,
-            said=said,
+            throttle=throttle,
             listener=listener,
             as_kube_scheduler=policy is not None,
         )
@@ -145,8 +145,8 @@ class Runtime:
         )
 
         # Plans.
-        calls = MigrationCalls(cluster, clock, timeout, said, recorder.record_collection)
-        volumes = VolumeCalls(cluster, mirror, clock, timeout, said, self._apply_event)
+        calls = MigrationCalls(cluster, clock, timeout, throttle, recorder.record_collection)
+        volumes = VolumeCalls(cluster, mirror, clock, timeout, throttle, self._apply_event)
         orphans = OrphanSweep(
             mirror,
             calls,
@@ -202,7 +202,7 @@ class Runtime:
         # Inputs: configuration, objects, measured load.
         live_rng = random.Random(instance)
         live = LiveConfiguration(
-            source, namespace, cluster, clock, live_rng, current, recorder, said
+            source, namespace, cluster, clock, live_rng, current, recorder, throttle
         )
         self.pause_switch = live.pause_switch
         self._tiers = TierKeeper(mirror, name, recorder.update_tier_labels)
@@ -244,7 +244,7 @@ class Runtime:
             recorder,
             live.config_map,
             listener,
-            said,
+            throttle,
         )
         mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 

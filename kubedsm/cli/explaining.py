@@ -18,7 +18,14 @@ from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.node import NodeExplainer
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import as_json, render_text
-from kubedsm.explain.subjects import FORMS, Subject, SubjectError, find_workload, parse_subject
+from kubedsm.explain.subjects import (
+    FORMS,
+    Subject,
+    SubjectError,
+    explain_absence,
+    find_workload,
+    parse_subject,
+)
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
@@ -112,7 +119,7 @@ async def _ask_scheduler(
         leads = f"{found.leader} leads" if found.leader else "the leader is not known"
         remark(
             f"the scheduler at {server} is a standby and remembers no decisions; {leads}:"
-            " ask that process for all that is known"
+            " ask that process for past decisions"
         )
     explanations: Explanations | None
     try:
@@ -145,7 +152,7 @@ async def _ask_cluster(
         return [explain_pod(each) for each in facts]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
-            f"no running scheduler knows of it at {server}, and in the cluster: {error}"
+            f"no running scheduler at {server} knows it; from the cluster: {error}"
         ) from None
 
 
@@ -166,9 +173,9 @@ def _explain_without_scheduler(
             return WorkloadExplainer(snapshot, configuration, workload).explain()
     else:
         raise click.ClickException(
-            f"only the scheduler that decided it knows {subject}: none answers that does"
+            f"only the scheduler that decided {subject} can explain it, and none that did responds"
         )
-    raise click.ClickException(f"there is no {subject}")
+    raise click.ClickException(explain_absence(snapshot, subject))
 
 
 def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
@@ -194,5 +201,5 @@ def _pods(subject: Subject | None, snapshot: Snapshot, malformed: Iterable[Malfo
     if not found and unreadable:
         raise click.ClickException(f"pod {name} cannot be read: {unreadable[0]}")
     if not found:
-        raise click.ClickException(f"there is no pod {name}; name {FORMS}")
+        raise click.ClickException(explain_absence(snapshot, subject))
     return found

@@ -250,7 +250,7 @@ class PlacementManager:
         """Cancel migrations not yet started, and roll back running ones, from or to the nodes; do
         not await volumes there.
         """
-        reason = "a site is cut off"
+        reason = "a site is partitioned"
         for plan_id, running in list(self._plans.items()):
             for step in running.plan.steps:
                 if step.kind is StepKind.BIND_VOLUMES and step.node in nodes:
@@ -507,6 +507,8 @@ class PlacementManager:
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))
             return
-        log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
+        log.info(
+            "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
+        )
         settle = checked.min_ready + self.migrations.limits.drain_delay
         self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))

@@ -35,7 +35,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.volume_binding import Assignment, assign_claims, list_waiting
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Work
 from plans.events import CallRefused, VolumesSeen
 from plans.steps import Step, StepKind
@@ -62,7 +62,7 @@ class VolumeCalls:
     _mirror: ClusterMirror
     _clock: Clock
     _timeout: float
-    _said: SaidByCause
+    _throttle: LogThrottle
     _on_event: Callable[[ClusterEvent], None]
     #: claims of each pod whose plan is in progress
     _keys: dict[Uid, tuple[Key, ...]] = attrs.field(factory=dict, init=False)
@@ -199,11 +199,11 @@ class VolumeCalls:
             try:
                 await send()
             except _RETRIED as error:
-                self._said.log(log.warning, "volume not bound yet", error, pod=step.pod)
+                self._throttle.log(log.warning, "volume not bound yet", error, pod=step.pod)
                 await self._clock.sleep(pause)
                 await self.read(step)
             except (ApiStatusError, WireError) as error:
-                self._said.log(log.warning, "volume refused", error, pod=step.pod)
+                self._throttle.log(log.warning, "volume refused", error, pod=step.pod)
                 report(CallRefused(step.id, f"binding volumes: {error}"))
                 return
             else:
@@ -243,7 +243,7 @@ class VolumeCalls:
                     volume = await reads.get_volume(cluster, claim.volume, timeout=timeout)
                     self._on_event(SurroundingApplied(volume))
         except (ClusterError, WireError) as error:
-            self._said.log(log.warning, "claim unreadable", error, pod=step.pod)
+            self._throttle.log(log.warning, "claim unreadable", error, pod=step.pod)
             return None
         return self.observation(step, live=True)
 

@@ -20,7 +20,7 @@ from kubedsm.model.model import NodeName, Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
-from kubedsm.optimizer.placing.cloud import LookedAt
+from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.process.clock import Clock
@@ -55,7 +55,7 @@ class Entry:
     pods: tuple[PodChoice, ...] = ()
     moves: tuple[MoveOutcome, ...] = ()
     #: cloud nodes sampled for a batch; None for the whole cloud
-    looked_at: LookedAt | None = None
+    looked_at: SampledNodes | None = None
 
     def facts(self) -> DecisionFacts:
         return DecisionFacts(
@@ -97,7 +97,7 @@ class Basis:
     shares_after: Mapping[Workload, Share]
     #: as in `Decision`
     plain: bool = False
-    looked_at: LookedAt | None = None
+    looked_at: SampledNodes | None = None
 
 
 class Chosen(NamedTuple):

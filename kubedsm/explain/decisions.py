@@ -202,10 +202,10 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
+            qos_target = self.policy().qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
-                f" {after.edge}/{after.total}, target {promise.qos:g}"
+                f" {after.edge}/{after.total}, target {qos_target.qos:g}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
         if (score := explainer.load_score(chosen.uid)) is not None:
@@ -251,18 +251,18 @@ def _reason(
 ) -> Words:
     """Explain in short clauses why the decision selected the pod's node."""
     chosen, pod = recalled.chosen, recalled.pod
-    promises = policy.qos_targets_in(basis.snapshot)
+    qos_targets = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:
         move = chosen.move
         moves = [outcome.move for outcome in chosen.entry.moves]
         source = (" on ", node_link(move.source)) if move.source else ()
-        purpose = describe_purpose(move, moves, basis.shares_before, promises)
+        purpose = describe_purpose(move, moves, basis.shares_before, qos_targets)
         return (f"it replaces {move.pod}", *source, f", {purpose}")
     if pod is None or pod.workload not in basis.shares_after:
         return ()
     share = basis.shares_before.get(pod.workload, Share())
     total = basis.shares_after[pod.workload].total
-    target = promises(pod.workload).qos
+    target = qos_targets(pod.workload).qos
     wanted = count_target_pods(target, total)
     pods = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(target)})"
     workload = workload_link(pod.workload)

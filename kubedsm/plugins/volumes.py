@@ -202,5 +202,5 @@ NODE_VOLUME_LIMITS = Plugin(
     filter=node_volume_limits,
     hint=_may_attach,
     hears=("pod", "surrounding"),
-    advice="take a pod with volumes of the same CSI driver from the node",
+    advice="migrate a pod with volumes of the same CSI driver off the node",
 )

@@ -34,7 +34,7 @@ from kubedsm.model.residents import Selection
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.optimizer.placing.cloud import LookedAt
+from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -263,7 +263,7 @@ class Scheduler:
                 self.attempts.requeue_late(decision.late)
             done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in done]
-        self.manager.cancel_unstarted("new pods came")
+        self.manager.cancel_unstarted("new pods arrived")
         if decision.unplaced:
             self.preemptor.consider(decision.unplaced)
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)
@@ -358,7 +358,7 @@ class Scheduler:
 
     # 3. Reserve and bind.
 
-    def advance_sampling(self, sampled: LookedAt) -> None:
+    def advance_sampling(self, sampled: SampledNodes) -> None:
         """Start the next sample of cloud nodes after the last, unless another batch already did."""
         if sampled.first == self.sampling_start:
             self.sampling_start = sampled.following

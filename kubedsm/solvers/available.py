@@ -71,7 +71,7 @@ def explain_missing(kind: SolverKind) -> str:
         return ""
     return (
         f"solver: {LIBRARIES[kind]} is not installed{_EXTRAS.get(kind, '')}:"
-        " beyond the bounds decisions are by heuristics, and not proven"
+        " above the exact-search limit, decisions are heuristic and not proven optimal"
     )
 
 

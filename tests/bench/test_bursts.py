@@ -24,8 +24,8 @@ from kubedsm_lab.bench.burst.result import (
     BurstResult,
     Round,
     Side,
+    rankings,
     sections,
-    standings,
     summarize_evenness,
     summarize_times,
 )
@@ -210,7 +210,7 @@ def test_a_ratio_is_of_the_same_rounds_and_not_of_medians_and_says_who_is_ahead(
     first, _, third = RESULT.sides
     # 100 / 500, 300 / 100, 200 / 800; the medians' would be .4.
     assert first.ratios_to(third)["watch.createdToBound.mean"] == 0.25
-    by_name = {standing.what: standing for standing in standings(RESULT)}
+    by_name = {ranking.what: ranking for ranking in rankings(RESULT)}
     mean = by_name["mean from created to bound"]
     assert mean.values == {"kubedsm": 200.0, "kube-scheduler": 400.0, "cache-scheduler": 500.0}
     assert mean.winners == ["kubedsm"]

@@ -19,7 +19,7 @@ from kubedsm_lab.replay.packing import tables as packing_tables
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
 from kubedsm_lab.replay.plots import Bar, Look, plot_bars, render_picture
-from kubedsm_lab.replay.standings import Place, Standing
+from kubedsm_lab.replay.rankings import Place, Ranking
 from kubedsm_lab.replay.tables import Section
 from support import command_line
 
@@ -28,10 +28,10 @@ PICTURE = render_picture("Rounds", "", [plot_bars("r", [Bar("a", Look(0, 0), 1)]
 
 def found(ours, theirs, *, drawn=None):
     values = {"kubedsm": ours, "kube-scheduler": theirs}
-    standing = Standing("p99", "ms", less_is_better=True, values=values)
+    ranking = Ranking("p99", "ms", less_is_better=True, values=values)
     lines = (["policy", "p99"], [["kubedsm", "7"]])
     table = Section("Table 3", "In brackets: as published.", lines)
-    return Findings("Three rounds", [table], [standing], b'{"rounds":3}', draw=lambda: drawn or {})
+    return Findings("Three rounds", [table], [ranking], b'{"rounds":3}', draw=lambda: drawn or {})
 
 
 def experiment(name, run, *policies):
@@ -232,7 +232,7 @@ def test_figures_of_the_papers_scenarios_are_means_over_them():
         }
 
     rows = [row("kubedsm", 0.7, 0.9), row("kubedsm", 0.8, 1.0), row("random", 0.6, None)]
-    by_name = {each.what: each for each in evaluation.standings(rows)}
+    by_name = {each.what: each for each in evaluation.rankings(rows)}
     assert by_name["edge ratio"].values == {"kubedsm": 0.75, "random": 0.6}
     assert by_name["edge ratio"].difference.place is Place.AHEAD
     assert by_name["mean response time"].difference.place is Place.BEHIND
@@ -252,10 +252,10 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
 
     # who places more of the highest priority places more
     done = [attempt((8, 0), (7, 7)), attempt((7, 8), (8, 1)), attempt((8, 1), (0, 0), 2.0)]
-    more, evictions = packing_tables.standings(done, 1.0)
+    more, evictions = packing_tables.rankings(done, 1.0)
     assert more.values == {"kubedsm": 50, "kube-scheduler": 50}
     assert evictions.values == {"kubedsm": 1, "kube-scheduler": 3}
-    assert packing_tables.standings([], 1.0) == []
+    assert packing_tables.rankings([], 1.0) == []
 
 
 @pytest.mark.parametrize(

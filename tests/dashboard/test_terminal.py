@@ -36,11 +36,11 @@ MOVE = MoveRow(
 SEEN = TypedSnapshot(
     at=100.0,
     status=StatusRow(
-        HEADLINE, ("site north is cut off",), role="standby", leader="other-host", paused=True
+        HEADLINE, ("site north is partitioned",), role="standby", leader="other-host", paused=True
     ),
     nodes={
         "e1": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110),
-        "e2": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north", state="cut off"),
+        "e2": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north", state="partitioned"),
         "n9": NodeRow(Tier.CLOUD, 16000, 16_000_000_000, 110),
     },
     pods={
@@ -79,7 +79,7 @@ def test_it_fits_and_nothing_in_it_is_cut(width, height):
     assert max(map(len, lines)) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
     words = " ".join(said.split())
-    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "cut off"):
+    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "partitioned"):
         assert whole in words
 
 
@@ -87,7 +87,7 @@ def test_it_says_how_each_thing_stands():
     words = " ".join(drawn().split())
     for said in (
         f"KubeDSM at {WHERE}, standby, other-host leads, migrations are paused",
-        "site north is cut off",
+        "site north is partitioned",
         "0.5/4",
         "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 6 s",
         f"shop/big-1 and 2 more {REFUSED} (NodeResourcesFit)",
@@ -101,7 +101,7 @@ def test_the_last_news_come_first_and_warnings_stand_out():
     assert said.index("could not be moved") < said.index("placed 2 pods")
     colours = dict(spans(render_picture(SEEN, 102.0, WHERE, "", 100, 40)))
     assert colours["shop/cart-6 could not be moved"] == "yellow"
-    assert colours["3 missing"] == colours["cut off"] == "red"
+    assert colours["3 missing"] == colours["partitioned"] == "red"
 
 
 def test_of_many_nodes_those_are_shown_that_somebody_has_to_know_of():
@@ -125,7 +125,7 @@ NAMES = {
 }
 
 
-def crowded(nodes, services, names="short", *, promise=1.0):
+def crowded(nodes, services, names="short", *, qos_target=1.0):
     """A cluster in which each node runs pods of most services, and pods are migrated."""
     name = [NAMES[names].format(number, number) for number in range(nodes)]
     workloads = [f"team-{number % 3}/svc-{number:02}" for number in range(services)]
@@ -144,7 +144,7 @@ def crowded(nodes, services, names="short", *, promise=1.0):
             for pod in range(33)
         },
         workloads={
-            workload: WorkloadRow("Deployment", 10, 33, promise, 1.0, missing=number)
+            workload: WorkloadRow("Deployment", 10, 33, qos_target, 1.0, missing=number)
             for number, workload in enumerate(workloads)
         },
         moves={str(number): move_between(name[-1 - number], name[number]) for number in range(6)},
@@ -195,15 +195,15 @@ def test_amounts_have_the_units_people_read():
 
 
 def test_what_is_away_proposed_empty_or_without_targets_is_a_picture_too():
-    said = drawn(away=f"nothing answers at {WHERE}")
-    assert f"nothing answers at {WHERE}; this is the last state" in said
+    said = drawn(away=f"no response from {WHERE}")
+    assert f"no response from {WHERE}; this is the last state" in said
     assert HEADLINE in said
     said = drawn(TypedSnapshot(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
     assert "migrations are only proposed" in said
     assert "kubedsm approve 3f2a91c0" in said
     quiet = TypedSnapshot(0.0, StatusRow("all is quiet"))
     assert drawn(quiet).splitlines()[1] == "all is quiet"
-    said = drawn(crowded(12, 4, promise=None))
+    said = drawn(crowded(12, 4, qos_target=None))
     assert "10 of 33" in said
     for wrong in ("target ", "0.00", "0%", " met", "missing"):
         assert wrong not in said

@@ -205,7 +205,9 @@ async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
         assert move["gain"] > 0
         [of_new] = explanations(world, name_of(new))
         assert (of_new["chosen"], of_new["moves"]) == ("e1", [move])
-        assert of_new["summary"].startswith(f"in place of {name_of(old)} on c1: cloud-to-edge, +")
+        assert of_new["summary"].startswith(
+            f"in place of {name_of(old)} on c1: cloud-to-edge, QoS score +"
+        )
         [edge] = [n for n in of_new["nodes"] if n["node"] == "e1"]
         assert edge["feasible"]
         [of_old] = explanations(world, name_of(old))
@@ -233,7 +235,7 @@ async def test_moves_that_fail_or_are_only_proposed_say_so():
         await world.until(lambda: world.events("MigrationFailed"), 30)
         [move] = newest(world).moves
         assert move.outcome == "failed"
-        assert "selects by template hash" in move.reason
+        assert "selects by pod-template-hash" in move.reason
     proposing = load("suggester: {period: 1s, mode: suggest}", "test")
     async with emulated(CLOUD, configuration=proposing) as world, world.scheduler():
         world.deploy("web", 1)

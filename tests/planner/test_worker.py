@@ -32,7 +32,7 @@ from kubedsm.planner.requests import (
 )
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from support import drawing
 from support.histories import happen, happen_beside, state_of
 from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
@@ -93,7 +93,7 @@ async def thinking(monkeypatch, mirror=None, followed=()):
     followed = set(followed)
     mirror = mirror or ReplicatedMirror(followed=followed)
     worker = Worker(
-        mirror, followed, configuration, clock, random.Random(1), SaidByCause(clock), counts
+        mirror, followed, configuration, clock, random.Random(1), LogThrottle(clock), counts
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(worker.run())
@@ -173,7 +173,7 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
             room = PreemptRequest(urgent, {}, frozenset(), budgets=())
             here = await on.here.solve(room)
             assert await on.worker.solve(room) == here, seed
-            away = Away(cut={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
+            away = Away(partitioned={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
             for view in (None, away.close_sites, away.in_cloud):
                 placing = PlaceRequest((urgent.uid,), 0.0, 60.0, view=view)
                 placed = await on.here.solve(placing)
@@ -228,7 +228,7 @@ async def test_a_killed_worker_is_started_again_and_the_question_answered_later(
                 await asking
         assert on.counts.unanswered_of == {"dawdle": 1}
         said = sorted((line["event"], line["log_level"]) for line in logs)
-        assert said == [("no response", "warning"), ("worker ended", "warning")]
+        assert said == [("no response", "warning"), ("planner process ended", "warning")]
         happen(on.mirror, random.Random(2), 1)
         assert await on.solve(State()) == await on.here.solve(State())
         assert on.counts.started == 2

@@ -66,7 +66,7 @@ def test_volumes_not_bound_in_time_are_read_and_given_up():
     assert states(bound) == ["done", "asked", "waiting"]
     lost, _ = advance(plan, VolumesSeen("a", live=True), 601.0)
     assert states(lost) == ["failed", "cancelled", "asked"]
-    assert lost.steps[0].reason == "the pod's volumes were not bound in time"
+    assert lost.steps[0].reason == "the pod's volumes were not bound before the deadline"
 
 
 def test_a_release_ends_by_observation_or_is_given_up():

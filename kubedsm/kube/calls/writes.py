@@ -219,13 +219,13 @@ async def leave_to_collector(
 async def annotate(
     cluster: Cluster,
     pod: Pod,
-    labels: dict[str, str],
-    annotations: dict[str, str],
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None],
     *,
     timeout: float,
 ) -> None:
-    """Set labels and annotations on a pod. Raises Invalid if the pod was replaced."""
-    metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
+    """Set labels and annotations on a pod; None removes one. Raises Invalid for another uid."""
+    metadata = {"uid": pod.uid, "labels": dict(labels), "annotations": dict(annotations)}
     await _patch_pod(cluster, pod, metadata, timeout)
 
 

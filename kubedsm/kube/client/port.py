@@ -16,6 +16,7 @@ from kubedsm.terminal.problems import Problem
 
 CORE, APPS, POLICY, EVENTS = "/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 #: DNS subdomain by RFC 1123 with a length limit: validation of object names
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -97,7 +98,9 @@ class Unreachable(ClusterError):
 
 def not_sent(request: Request) -> Unreachable:
     """Return the error for a write that the write gate stopped before transmission."""
-    return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
+    return Unreachable(
+        f"{request.method} {request.path} was not sent: this process may no longer lead"
+    )
 
 
 class OutcomeUnknown(ClusterError):

@@ -7,7 +7,7 @@ migrated, provided a higher combined score of both nodes; therefore balancing te
 must hold in two consecutive samples, and nodes with recently changed pods are left out.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -17,7 +17,7 @@ import numpy as np
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid, Workload
-from kubedsm.model.node_index import Mask, zone_of
+from kubedsm.model.node_index import Column, Mask, zone_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import Gains
@@ -48,6 +48,9 @@ class OneMore:
     deadline: Deadline
     #: migrations made anyway, first nodes of pending pods included
     others: Collection[Move] = ()
+    #: site of each edge node, and workloads with demand by site, which stay at their sites
+    sites: Column | None = None
+    sited: Container[Workload] = ()
 
     def is_allowed(self, tier: Tier) -> bool:
         """Return True if the migration limits allow one more migration within the tier."""
@@ -71,9 +74,16 @@ class OneMore:
             if node.name in taking
             and node.name != source.name
             and not shortages(pod.requests, self.room[node.name])
+            and self._keeps_site(pod, source.name, node.name)
         ]
         here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
+
+    def _keeps_site(self, pod: Pod, source: NodeName, target: NodeName) -> bool:
+        if self.sites is None or pod.workload not in self.sited:
+            return True
+        positions, codes = self.snapshot.index.positions, self.sites.codes
+        return bool(codes[positions[source]] == codes[positions[target]])
 
     def keeps_rules(self, move: Move) -> bool:
         """Return True if the migration violates no affinity or spread rule of other pods."""

@@ -102,7 +102,7 @@ LIES: Mapping[str, Lie] = {
     "wrong labels": _change_claims(lambda claim: attrs.evolve(claim, prefix="exported_")),
     "error": lambda claims, now: (_ERROR, _send_claims(claims, now)[1]),
     "redirect": lambda claims, now: (_REDIRECT, _send_claims(claims, now)[1]),
-    "cut off": lambda claims, now: (_OK, iter([b"".join(_send_claims(claims, now)[1])[:-4]])),
+    "truncated": lambda claims, now: (_OK, iter([b"".join(_send_claims(claims, now)[1])[:-4]])),
 }
 #: seconds until all lies and the slow response were sent
 TOLD_AFTER = LASTS * len(LIES) + 40.0
@@ -131,7 +131,9 @@ class LyingPrometheus:
         turn = int((now - self._began) / LASTS)
         if turn >= len(self._lies):
             await self._clock.sleep(seconds if turn == len(self._lies) else 0.0)
-            return then(dict.fromkeys(queries, Failure("no answer in time", unreachable=True)))
+            return then(
+                dict.fromkeys(queries, Failure("no response before the deadline", unreachable=True))
+            )
         lie = self._lies[turn]
         await self._clock.sleep(0.01)
 

@@ -25,10 +25,10 @@ from kubedsm_lab.replay.presets import (
     price_policy,
 )
 from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.report import Report, plain_tables, scenarios_of
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import Source
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import (
     WORDS,
     Row,
@@ -529,7 +529,7 @@ _FIGURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
 )
 
 
-def standings(means: Iterable[Row]) -> list[Standing]:
+def rankings(means: Iterable[Row]) -> list[Ranking]:
     """Rank the policies by each measure, such as edge ratio, averaged over the scenarios."""
     rows: dict[str, list[Row]] = {}
     for row in means:
@@ -541,5 +541,5 @@ def standings(means: Iterable[Row]) -> list[Standing]:
             known = [value for row in played if (value := lookup(row, keys)) is not None]
             if len(known) == len(played):
                 values[policy] = round(statistics.fmean(known), _DIGITS)
-        found.append(Standing(what, unit, less, values, _NOISE_OF_TIMES if unit else _NOISE))
+        found.append(Ranking(what, unit, less, values, _NOISE_OF_TIMES if unit else _NOISE))
     return found

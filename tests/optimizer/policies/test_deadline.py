@@ -161,7 +161,7 @@ def batches(seeds):
         yield POLICY, *drawn_batch(seed)
     for seed in seeds:
         case = placement_instance(seed, most=9)
-        yield attrs.evolve(POLICY, qos_targets=case.promises), case.snapshot, case.batch
+        yield attrs.evolve(POLICY, qos_targets=case.qos_targets), case.snapshot, case.batch
         yield POLICY, *drawn_batch(seed)
 
 
@@ -235,7 +235,7 @@ def test_whenever_the_deadline_passes_a_suggestion_loses_nothing(algorithm):
     fewer = 0
     for seed in range(60):  # a third has too few that gain anything
         case = drawn_case(seed)
-        policy = KubeDSM(case.promises, case.objective, case.limits, algorithm)
+        policy = KubeDSM(case.qos_targets, case.objective, case.limits, algorithm)
         looks = Looks()
         whole = policy.suggest(case.snapshot, lambda _: "", looks.deadline)
         for most in range(0, looks.number, max(1, looks.number // 5)):

@@ -69,7 +69,7 @@ class DefaultScheduler(Controller):
         super().__init__(cache)
         self._rng = rng
         default = Configuration()
-        self._policy = InTurn(KubeScheduler(), default.promise, default.objective_function)
+        self._policy = InTurn(KubeScheduler(), default.qos_target, default.objective_function)
         self._waiting: set[Key] = set()
 
     def subscribe(self) -> None:

@@ -19,6 +19,7 @@ from kubedsm_lab.emulator.api.defaulting import (
 )
 from kubedsm_lab.emulator.api.errors import ApiError, FieldError, forbidden, not_found
 from kubedsm_lab.emulator.api.object_state import annotations_of, is_finished
+from kubedsm_lab.emulator.api.policies import mutate_new
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -63,6 +64,7 @@ def admit(store: Store, resource: Resource, obj: Object) -> Object:
         obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
     else:
         obj = with_defaults(resource, obj)
+    obj = mutate_new(store, resource, obj)
     if resource.kind == "Namespace":
         metadata = obj["metadata"]
         labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}

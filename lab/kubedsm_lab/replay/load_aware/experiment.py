@@ -25,8 +25,8 @@ from kubedsm_lab.replay.plots import (
 )
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 
 METHOD = (
@@ -67,7 +67,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         origin=MODELLED,
         method=f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
         sections=sections(done),
-        standings=standings(done),
+        rankings=rankings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
     )
@@ -194,7 +194,7 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
+def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
     """Rank the contenders by each measurement, averaged over call graphs, numbers of users and
     trials.
 
@@ -204,17 +204,17 @@ def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
     # KubeDSM without measured load is in the tables only.
     names = [name for name in tried.contenders if name != KUBEDSM]
 
-    def standing(what: str, unit: str, of: Tried, figure: str) -> Standing:
+    def ranking(what: str, unit: str, of: Tried, figure: str) -> Ranking:
         means = {name: of.select(contender=name).mean(figure) for name in names}
         values = {name: value for name, value in means.items() if value is not None}
-        return Standing(what, unit, less_is_better=True, values=values, noise=_NOISE, ours=OURS)
+        return Ranking(what, unit, less_is_better=True, values=values, noise=_NOISE, ours=OURS)
 
     return [
         *(
-            standing(f"{P95}, scenario {scenario}", "s", tried.select(scenario=scenario), "p95")
+            ranking(f"{P95}, scenario {scenario}", "s", tried.select(scenario=scenario), "p95")
             for scenario in sorted({scenario for _, scenario in tried.kinds})
         ),
-        standing("pod-seconds lost to moves, a trial", "", tried, "lost_pod_seconds"),
+        ranking("pod-seconds lost to moves, a trial", "", tried, "lost_pod_seconds"),
     ]
 
 

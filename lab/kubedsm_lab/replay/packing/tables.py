@@ -13,7 +13,7 @@ from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category, categor
 from kubedsm_lab.replay.packing.instances import NODES, PODS_PER_NODE, PRIORITIES, USAGES
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
-from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.tables import Section, Table, beside, fill_sections, grid, number
 
 #: priorities of the published measurements
@@ -287,7 +287,7 @@ def answer(attempts: Sequence[Attempt]) -> str:
     )
 
 
-def standings(attempts: Sequence[Attempt], seconds: float) -> list[Standing]:
+def rankings(attempts: Sequence[Attempt], seconds: float) -> list[Ranking]:
     """Rank KubeDSM's solver and kube-scheduler by the pods placed, for one time limit.
 
     More pods placed are compared by priority, highest first.
@@ -308,6 +308,6 @@ def standings(attempts: Sequence[Attempt], seconds: float) -> list[Standing]:
         for times, counts in ((100, more), (1, evicted))
     )
     return [
-        Standing("instances in which it places more", "%", less_is_better=False, values=shares),
-        Standing(EVICTIONS, "", less_is_better=True, values=means),
+        Ranking("instances in which it places more", "%", less_is_better=False, values=shares),
+        Ranking(EVICTIONS, "", less_is_better=True, values=means),
     ]
