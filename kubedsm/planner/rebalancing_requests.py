@@ -134,6 +134,8 @@ class PackResponse:
     rests: bool = False
     #: some migrations were left out whose benefit grows with time
     may_pay_later: bool = False
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -180,6 +182,7 @@ class PackRequest(MigrationRequest):
             {uid: why for uid, why in left.items() if uid not in awaited},
             rests=bool(waited_for) or context.interrupted(),
             may_pay_later=len(awaited) < len(packed.awaited),
+            out_of_time=packed.out_of_time,
         )
 
 

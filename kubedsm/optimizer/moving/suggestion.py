@@ -301,6 +301,8 @@ class Suggestion:
     certificate: Certificate | None = None
     #: states compared
     states: int = 0
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     @property
     def id(self) -> str:
