@@ -22,7 +22,7 @@ from kubedsm.model.measured import Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Tier, Workload
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class IgnoredAnnotations:
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name
         # A separate rate limiter: no tenant exhausts the log lines of other tenants.
-        self._said = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         self._tell = tell
 
     def observe(self, change: Change) -> None:
@@ -49,7 +49,7 @@ class IgnoredAnnotations:
             return
         for why in pod.wishes.ignored:
             if (
-                self._said.count_suppressed("annotation ignored", f"{pod.workload} {why}")
+                self._throttle.count_suppressed("annotation ignored", f"{pod.workload} {why}")
                 is not None
             ):
                 self._tell(pod, why)

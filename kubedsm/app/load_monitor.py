@@ -28,7 +28,7 @@ from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
@@ -150,7 +150,7 @@ class LoadMonitor:
     #: object of the Events about stale results
     config_map: FollowedConfigMap
     listener: Listener
-    said: SaidByCause
+    throttle: LogThrottle
     _known: Mapping[str, Known] = attrs.field(factory=dict, init=False)
     #: queries without results at the last report
     _missing: frozenset[str] = attrs.field(default=frozenset(), init=False)
@@ -195,7 +195,7 @@ class LoadMonitor:
         for query, result in round_.results.items():
             self.listener.load_asked(query, result)
         for query, why in round_.wrong.items():
-            self.said.log(log.warning, "load not measured", why, query=query)
+            self.throttle.log(log.warning, "load not measured", why, query=query)
         less = round_.known.keys() != self._known.keys()
         self._known = round_.known
         if not round_.known:

@@ -14,7 +14,7 @@ import structlog
 from kubedsm.config.documents import shown
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ ON, OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 @attrs.define
 class PauseSwitch:
     config_map: FollowedConfigMap
-    said: SaidByCause
+    throttle: LogThrottle
     #: callback for an invalid value, with the reason
     on_refused: Callable[[ConfigMap, str], None]
     #: previously reported value
@@ -40,7 +40,7 @@ class PauseSwitch:
         """
         if not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
-            self.said.log(log.warning, "pause switch unknown, migrations paused", why)
+            self.throttle.log(log.warning, "pause switch unknown, migrations paused", why)
         return self.is_set
 
     @property

@@ -34,7 +34,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from plans.events import CallRefused, OutcomeLost, PodGone
 from plans.migration import MoveMode
 from plans.steps import Step
@@ -65,7 +65,7 @@ class MigrationCalls:
     cluster: Cluster
     clock: Clock
     timeout: float
-    said: SaidByCause
+    throttle: LogThrottle
     #: called with a detached pod left to the garbage collector, and the reason
     on_collected: Callable[[Pod, str], None]
 
@@ -113,7 +113,7 @@ class MigrationCalls:
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
-            self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
+            self.throttle.log(log.warning, "detach unanswered", error, pod=str(pod))
             report(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
             self._warn_of_denial("detach refused", error, pod)
@@ -162,14 +162,16 @@ class MigrationCalls:
                 elif found.pod.uid == pod.uid and is_pending():
                     await writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
-                self.said.log(log.info, "pod not found, waiting for the watch", error, pod=str(pod))
+                self.throttle.log(
+                    log.info, "pod not found, waiting for the watch", error, pod=str(pod)
+                )
             except DisruptionBudgetExceeded as error:
                 refused = error.message
             except (Conflict, Forbidden) as error:
                 self._warn_of_denial("eviction refused", error, pod)
                 report(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
-                self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
+                self.throttle.log(log.warning, "eviction unanswered", error, pod=str(pod))
             if refused and self._too_late(step, pause):
                 report(CallRefused(step.id, f"evicting: {refused}"))
             # The watch shows a success, and the step is over before the next attempt.
@@ -179,7 +181,7 @@ class MigrationCalls:
     def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
         """Warn about an RBAC denial, easily overlooked among failure reasons of migrations."""
         if isinstance(error, Forbidden) and not error.namespace_terminating:
-            self.said.log(log.warning, event, error, pod=str(pod))
+            self.throttle.log(log.warning, event, error, pod=str(pod))
 
     def _too_late(self, step: Step, pause: float) -> bool:
         """Return True if the migration step's deadline expires within `pause` seconds."""
@@ -246,7 +248,7 @@ class MigrationCalls:
                     timeout=self.timeout,
                 )
                 event, pod = "detached pod left to garbage collector", str(found.pod)
-                self.said.log(log.info, event, refused, pod=pod)
+                self.throttle.log(log.info, event, refused, pod=pod)
                 self.on_collected(found.pod, refused)
             case Fate.REATTACH:
                 await writes.reattach(

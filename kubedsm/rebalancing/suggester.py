@@ -318,6 +318,7 @@ class Suggester:
                     if (told := describe_unproven(suggestion.certificates))
                     else {}
                 ),
+                **({"out_of_time": True} if suggestion.out_of_time else {}),
                 mode=mode,
                 **({"proposal": suggestion.id} if proposes else {}),
             )

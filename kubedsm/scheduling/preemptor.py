@@ -37,7 +37,7 @@ from kubedsm.planner.requests import (
     PreemptResponse,
 )
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -72,7 +72,7 @@ class Preemptor:
     planner: Planner
     #: seconds
     timeout: float
-    said: SaidByCause
+    throttle: LogThrottle
     listener: Listener
     #: behave like kube-scheduler: always enabled, without preference for the edge
     as_kube_scheduler: bool = False
@@ -214,7 +214,7 @@ class Preemptor:
         try:
             budgets = await reads.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            self.said.log(log.warning, "budgets unreadable", error)
+            self.throttle.log(log.warning, "budgets unreadable", error)
             budgets = []  # the API server enforces them in any case
         while response := await self._solve(uid, tuple(budgets), self._list_shunned(uid)):
             if response.freeing is not None:
@@ -364,7 +364,7 @@ class Preemptor:
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
             except Forbidden as refusal:
-                self.said.log(log.warning, "eviction refused", refusal, pod=str(victim))
+                self.throttle.log(log.warning, "eviction refused", refusal, pod=str(victim))
                 raise EvictionRefusedError(f"{victim}: {refusal}") from None
             except (NotFound, Conflict):
                 await self.clock.sleep(RETRY)  # until the watch shows what has happened
@@ -381,7 +381,7 @@ class Preemptor:
         self._end_nomination(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No preemption on node {node}: {reason}"
-        self.said.log(log.info, "preemption abandoned", reason, pod=str(pod), node=node)
+        self.throttle.log(log.info, "preemption abandoned", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
             self.recorder.record_event("PreemptionFailed", pod, text)

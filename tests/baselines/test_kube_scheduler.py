@@ -17,7 +17,7 @@ from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.plugins.plugin import scale_scores
 from kubedsm.plugins.spread import scale_spread, spread_score
-from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import (
     KubeScheduler,
     balanced_allocation_score,
@@ -87,7 +87,7 @@ def test_spreading_over_hostnames_and_normalising():
 
 
 def room_of(nodes, *pods):
-    return Room.of(snapshot(nodes, pods))
+    return NodeUsage.of(snapshot(nodes, pods))
 
 
 def test_an_empty_paper_cluster_and_pods_that_even_nodes_out():
@@ -234,7 +234,7 @@ def edge(name, **labels):
 
 
 def rated(one, nodes, *pods):
-    return scores(one, nodes, Room.of(snapshot(nodes, pods)))
+    return scores(one, nodes, NodeUsage.of(snapshot(nodes, pods)))
 
 
 def labelled(name, on, service):

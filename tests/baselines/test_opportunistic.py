@@ -13,7 +13,7 @@ from kubedsm.model.model import (
     Tier,
 )
 from kubedsm.model.selectors import Requirement
-from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, scores, total_scores
 from support.drawing import drawn
 from support.policy_clusters import TARGETS, node, pod, snapshot
@@ -155,7 +155,7 @@ def test_what_it_finds_is_as_good_as_what_scoring_anew_finds():
             for n in sizes
             if n > 17
         ]
-        room, scheduler = Room.of(snapshot(nodes, full)), KubeScheduler(opportunistic=True)
+        room, scheduler = NodeUsage.of(snapshot(nodes, full)), KubeScheduler(opportunistic=True)
         for number in range(len(nodes)):
             one = large(f"w-{number}", cores=9)
             fitting = room.fitting(one)

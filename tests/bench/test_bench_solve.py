@@ -18,7 +18,7 @@ from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import best_moves, best_placement
 from kubedsm_lab.bench.solve.run import Task, carry_out, move, place, place_with
-from kubedsm_lab.bench.solve.verdict import Way
+from kubedsm_lab.bench.solve.verdict import Algorithm
 from support.drawing import drawn_cases
 from support.placement_instances import drawn
 from support.suggest_instances import crowded_case
@@ -84,10 +84,10 @@ def test_with_a_solver_as_many_are_placed_as_can_be(number):
     of = next(itertools.islice(batches(0), number, None))
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.is_not_fewer(Way.SOLVED)
-    assert judged.is_most(Way.SOLVED)
-    assert judged.qos_part(Way.SOLVED) > 0.99
-    assert judged.ways[Way.UNSOLVED].placed <= judged.ways[Way.SOLVED].placed
+    assert judged.is_not_fewer(Algorithm.SOLVED)
+    assert judged.is_most(Algorithm.SOLVED)
+    assert judged.qos_part(Algorithm.SOLVED) > 0.99
+    assert judged.ways[Algorithm.UNSOLVED].placed <= judged.ways[Algorithm.SOLVED].placed
 
 
 @pytest.mark.long
@@ -96,8 +96,8 @@ def test_rules_among_pods_cost_no_placement_that_they_allow(number):
     of = next(itertools.islice(ruled(0), number, None))
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.is_not_fewer(Way.UNSOLVED)
-    assert judged.is_most(Way.SOLVED)
+    assert judged.is_not_fewer(Algorithm.UNSOLVED)
+    assert judged.is_most(Algorithm.SOLVED)
 
 
 @pytest.mark.long
@@ -114,8 +114,8 @@ def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
         parts.append(gained / best)
     assert sum(parts) / len(parts) >= 0.97
     judged = move(Task(next(crowded(0)), nodes=NODES))
-    assert judged.first_part(Way.SOLVED) >= 0.97
-    assert judged.last_part(Way.SOLVED) >= 0.985
+    assert judged.first_part(Algorithm.SOLVED) >= 0.97
+    assert judged.last_part(Algorithm.SOLVED) >= 0.985
 
 
 @pytest.mark.long
@@ -124,4 +124,4 @@ def test_what_is_proven_is_the_best_where_columns_are_parallel():
     of = next(each for each in batches(0) if each.name == "batch 0.187")
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.ways[Way.SOLVED].proven
+    assert judged.ways[Algorithm.SOLVED].proven

@@ -10,7 +10,7 @@ from rich.console import Console
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.model.model import Tier
-from kubedsm_lab.demo.frame import Migrations, Standing, until
+from kubedsm_lab.demo.frame import Migrations, SchedulerResult, until
 from kubedsm_lab.demo.results import as_json, ending
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
 from kubedsm_lab.demo.view import LineByLine, render, summary
@@ -63,13 +63,13 @@ TIMELINE = Timeline(
 
 
 def test_shares_and_promises_kept_are_means_over_the_time_until_then():
-    standing = Standing.of(TIMELINE, QOS_TARGETS)
-    assert standing.shares == pytest.approx({"a": 0.5, "b": 0.4})
-    assert standing.edge_share == pytest.approx(0.45)
-    assert standing.kept == pytest.approx((10 + 4) / 20)
-    standing = Standing.of(until(TIMELINE, 4.0), QOS_TARGETS)
-    assert (standing.edge_share, standing.kept) == (0.75, 1.0)
-    assert Standing.of(until(TIMELINE, 0.0), QOS_TARGETS).edge_share is None
+    result = SchedulerResult.of(TIMELINE, QOS_TARGETS)
+    assert result.shares == pytest.approx({"a": 0.5, "b": 0.4})
+    assert result.edge_share == pytest.approx(0.45)
+    assert result.kept == pytest.approx((10 + 4) / 20)
+    result = SchedulerResult.of(until(TIMELINE, 4.0), QOS_TARGETS)
+    assert (result.edge_share, result.kept) == (0.75, 1.0)
+    assert SchedulerResult.of(until(TIMELINE, 0.0), QOS_TARGETS).edge_share is None
 
 
 #: seconds of a cycle of the load in the paper

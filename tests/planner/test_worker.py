@@ -32,7 +32,7 @@ from kubedsm.planner.requests import (
 )
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from support import drawing
 from support.histories import happen, happen_beside, state_of
 from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
@@ -93,7 +93,7 @@ async def thinking(monkeypatch, mirror=None, followed=()):
     followed = set(followed)
     mirror = mirror or ReplicatedMirror(followed=followed)
     worker = Worker(
-        mirror, followed, configuration, clock, random.Random(1), SaidByCause(clock), counts
+        mirror, followed, configuration, clock, random.Random(1), LogThrottle(clock), counts
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(worker.run())

@@ -7,7 +7,7 @@ from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.model import node_index
-from kubedsm.optimizer.placing.cloud import LookedAt
+from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm_lab.emulator.paper import node
 from support.asked import as_sent
@@ -53,7 +53,7 @@ async def placed_in_turn(world, *names):
 async def test_each_batch_goes_on_where_the_last_one_looked():
     async with clouded() as world, world.scheduler() as runtime:
         await placed_in_turn(world, "a", "b", "c", "d")
-        assert looked_at(runtime) == [LookedAt(first, 2, 5) for first in (0, 2, 4, 1)]
+        assert looked_at(runtime) == [SampledNodes(first, 2, 5) for first in (0, 2, 4, 1)]
         assert turn(runtime) == 3
         assert set(world.placed("a")) <= {"c0", "c1"}
         assert set(world.placed("b")) <= {"c2", "c3"}
@@ -68,7 +68,7 @@ async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
         assert [each.first for each in looked_at(runtime)] == [0, 2, 4]
         # To the worker process and back.
         answer = load_response(dump_response(answers[0]), runtime.mirror.pod)
-        assert answer.decision.looked_at == LookedAt(2, 2, 5)
+        assert answer.decision.looked_at == SampledNodes(2, 2, 5)
         assert load_message(dump_message(planner.asked[0])) == planner.asked[0]
 
 

@@ -215,7 +215,8 @@ class Cause(enum.StrEnum):
     ON_NO_TIER = "its node is neither edge nor cloud"
     NOT_RUNNING = "it is not running"
     NOT_READY = "it is not ready"
-    CLAIM_NOT_SHARED = "it has a volume claim that two copies may not be able to share"
+    CLAIM_NOT_SHARED = "its volume claim {} can be mounted on one node at a time"
+    LOCAL_VOLUME = "its volume {} is reachable only from its node"
     MIGRATION_OFF = "its migration mode is off"
     WORKLOAD_MOVING = "a pod of its workload is being migrated"
     WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
@@ -301,6 +302,8 @@ class Suggestion:
     certificate: Certificate | None = None
     #: states compared
     states: int = 0
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     @property
     def id(self) -> str:

@@ -34,6 +34,9 @@ from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 
+#: Steps of work for a pod or node with possible migrations, and for a node of the cluster.
+_POD_STEPS, _TARGET_STEPS = 300_000, 500
+
 
 @attrs.frozen(slots=False, eq=False)
 class OneMore:
@@ -78,6 +81,10 @@ class OneMore:
         ]
         here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
+
+    def is_out_of_time(self) -> bool:
+        """Count the work for one more pod or node; return True after the deadline."""
+        return self.deadline.spend(_POD_STEPS + _TARGET_STEPS * len(self.snapshot.nodes))
 
     def _keeps_site(self, pod: Pod, source: NodeName, target: NodeName) -> bool:
         if self.sites is None or pod.workload not in self.sited:
@@ -152,7 +159,7 @@ def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> 
         # Of equal pods the youngest.
         pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
         for pod in sorted(pods.values(), key=leaving_turn):
-            if one_more.deadline.passed:
+            if one_more.is_out_of_time():
                 return
             if not one_more.movable(pod) and (move := _best_spreading(one_more, pod)):
                 yield move
@@ -196,7 +203,7 @@ def balance_load(one_more: OneMore, goal: LoadGoal) -> Move | None:
         homes.setdefault(name, []).append(one_more.snapshot.pods[uid])
     for source in samples.uneven:
         node = one_more.snapshot.index.nodes[source]
-        if one_more.deadline.passed:
+        if one_more.is_out_of_time():
             return None
         if node.tier is not None and one_more.is_allowed(node.tier):
             pods = [pod for pod in homes.get(node.name, ()) if not one_more.movable(pod)]

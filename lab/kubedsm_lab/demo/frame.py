@@ -22,7 +22,7 @@ Replay = Literal["none", "going on", "ready", "failed"]
 
 
 @attrs.frozen(slots=True)
-class Standing:
+class SchedulerResult:
     """Edge shares and QoS of one scheduler in the demo so far; None before all
     services are Ready.
     """
@@ -35,7 +35,7 @@ class Standing:
     kept: float | None
 
     @classmethod
-    def of(cls, timeline: Timeline, qos_targets: Mapping[str, float]) -> "Standing":
+    def of(cls, timeline: Timeline, qos_targets: Mapping[str, float]) -> "SchedulerResult":
         levels = list_counted_levels(timeline)
         edge = EdgeShares.of(timeline.services, levels)
         kept = total = 0.0
@@ -167,8 +167,8 @@ class Frame:
     waiting: int
     latency: Latency | None
     #: KubeDSM until now, and kube-scheduler on the same load
-    ours: Standing
-    theirs: Standing | None
+    ours: SchedulerResult
+    theirs: SchedulerResult | None
     replay: Replay
     #: migrations by key, oldest first
     moves: Mapping[str, MoveRow]

@@ -19,7 +19,7 @@ from kubedsm_lab.demo.frame import (
     Migrations,
     Observation,
     Replay,
-    Standing,
+    SchedulerResult,
     bind_latency,
     until,
 )
@@ -97,8 +97,10 @@ class World:
             bound=bound,
             waiting=now.waiting,
             latency=latency,
-            ours=Standing.of(timeline, QOS_TARGETS),
-            theirs=None if replayed is None else Standing.of(until(replayed, seconds), QOS_TARGETS),
+            ours=SchedulerResult.of(timeline, QOS_TARGETS),
+            theirs=None
+            if replayed is None
+            else SchedulerResult.of(until(replayed, seconds), QOS_TARGETS),
             replay=_state_of(beside),
             moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
             migrations=Migrations.of(timeline),
