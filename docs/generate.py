@@ -27,6 +27,7 @@ from prometheus_client.metrics_core import Metric
 
 from kubedsm.cli.main import commands
 from kubedsm.config.fields import write_section
+from kubedsm.config.load_aware import DEMAND_QUERIES
 from kubedsm.config.settings import Configuration, schema
 from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
 from kubedsm.model.mirror import ClusterMirror
@@ -113,6 +114,10 @@ def write_configuration() -> str:
     parts = [table(head, sections.pop(""))]
     parts += [f"### `{name}`\n\n{table(head, rows)}" for name, rows in sections.items()]
     return "\n".join(parts)
+
+
+def write_demand_queries() -> str:
+    return f"```yaml\n{msgspec.yaml.encode(DEMAND_QUERIES).decode()}```\n"
 
 
 def write_queries() -> str:
@@ -354,6 +359,7 @@ def write_packages() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
+    "demand-queries": write_demand_queries,
     "operate": lambda: write_commands(commands, "kubedsm", is_operating),
     "inspect": lambda: write_commands(
         commands, "kubedsm", lambda name: not is_operating(name) and not is_of_lab(name)
