@@ -25,7 +25,7 @@ from kubernetes_asyncio.client import models
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.cli.main import commands
+from kubedsm.cli.main import MODULES, commands
 from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration, schema
 from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
@@ -123,6 +123,8 @@ def write_queries() -> str:
 # Commands
 
 ELECTION = "--leader-elect"
+#: module of the commands that check and inspect an installation
+INSPECTING = "kubedsm.cli.installation"
 
 
 def list_commands(
@@ -172,7 +174,17 @@ def is_of_lab(name: str) -> bool:
 
 
 def is_operating(name: str) -> bool:
-    return name == "kubedsm" or name.split()[1] in {"run", "config", "rbac", "approve"}
+    return name == "kubedsm" or name.split()[1] in {
+        "run",
+        "config",
+        "rbac",
+        "approve",
+        "completion",
+    }
+
+
+def is_inspecting(name: str) -> bool:
+    return name != "kubedsm" and MODULES.get(name.split()[1], "").startswith(INSPECTING)
 
 
 def is_bench(name: str) -> bool:
@@ -353,8 +365,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "queries": write_queries,
     "operate": lambda: write_commands(commands, "kubedsm", is_operating),
     "inspect": lambda: write_commands(
-        commands, "kubedsm", lambda name: not is_operating(name) and not is_of_lab(name)
+        commands,
+        "kubedsm",
+        lambda name: not (is_operating(name) or is_inspecting(name) or is_of_lab(name)),
     ),
+    "installation": lambda: write_commands(commands, "kubedsm", is_inspecting),
     "lab": lambda: write_commands(
         commands, "kubedsm", lambda name: is_of_lab(name) and not is_bench(name)
     ),

@@ -19,7 +19,8 @@ LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "repla
 #: commands by purpose, as `--help` lists them; commands of other distributions are listed last
 GROUPS = {
     "Operate": ("run", "suggest", "approve", "pack"),
-    "Inspect": ("explain", "watch", "record"),
+    "Inspect": ("status", "explain", "watch", "logs", "record"),
+    "Diagnose": ("check", "version", "support-bundle"),
     "Configure": ("config", "rbac", "completion"),
     "Try": ("place", "demo", "emulate", "replay", "compare", "bench", "chaos"),
 }
@@ -28,6 +29,9 @@ KUBECTL_OPTIONS = ("--kubeconfig", "--context", "-n", "--namespace", "-o", "--ou
 #: module of each command, imported only when the command is requested
 MODULES = {
     **{name: f"kubedsm.cli.{name}" for name in ("config", "rbac", "run")},
+    **dict.fromkeys(
+        ("check", "logs", "status", "support-bundle", "version"), "kubedsm.cli.installation"
+    ),
     **dict.fromkeys(
         ("approve", "completion", "explain", "pack", "place", "suggest", "watch"),
         "kubedsm.cli.commands",

@@ -120,9 +120,13 @@ def dump_file(text: str, **settings: Any) -> Decorator:
     return click.option("--from", "dump_path", type=path, help=text, **settings)
 
 
-output, output_or_yaml = (
+output, output_or_yaml, output_of_list = (
     click.option("-o", "--output", type=OneOf(formats), default="text", help="Output format.")
-    for formats in (["text", "json"], ["text", "json", "yaml"])
+    for formats in (
+        ["text", "json"],
+        ["text", "json", "yaml"],
+        ["text", "wide", "json", "yaml", "name"],
+    )
 )
 config_file = click.option(
     "--config",
@@ -163,6 +167,10 @@ def _config_map(text: str, **settings: Any) -> Decorator:
 
 config_map_name = _config_map(
     "ConfigMap whose key config.yaml is the configuration.", show_default="none"
+)
+installation_name = _config_map(
+    "The scheduler's ConfigMap; its Lease, Deployment and ServiceAccount have the same name.",
+    default="kubedsm/kubedsm",
 )
 
 

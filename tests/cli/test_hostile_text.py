@@ -44,7 +44,7 @@ def is_clean(text):
 def commands_on_dumps():
     """Each command that reads a dump, with what it needs beside."""
     for name, module in MODULES.items():
-        command = getattr(import_module(module), name)
+        command = getattr(import_module(module), name.replace("-", "_"))
         if any("--from" in parameter.opts for parameter in command.params):
             yield name
     yield "config"
