@@ -13,12 +13,12 @@ from kubedsm.cli.options import (
     DurationType,
     check_namespace,
     collect,
-    installation_name,
     kubeconfig_context,
     kubeconfig_file,
     output_of_list,
     output_or_yaml,
     scheduler_address,
+    scheduler_config_map,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Installation:
 _installation = collect(
     "installation",
     Installation,
-    installation_name,
+    scheduler_config_map,
     kubeconfig_file,
     kubeconfig_context,
     scheduler_address,

@@ -19,6 +19,7 @@ LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "repla
 #: commands by purpose, as `--help` lists them; commands of other distributions are listed last
 GROUPS = {
     "Operate": ("run", "suggest", "approve", "pack"),
+    "Adopt": ("opt-in", "opt-out", "uninstall"),
     "Inspect": ("status", "explain", "watch", "logs", "record"),
     "Diagnose": ("check", "version", "support-bundle"),
     "Configure": ("config", "rbac", "completion"),
@@ -29,6 +30,7 @@ KUBECTL_OPTIONS = ("--kubeconfig", "--context", "-n", "--namespace", "-o", "--ou
 #: module of each command, imported only when the command is requested
 MODULES = {
     **{name: f"kubedsm.cli.{name}" for name in ("config", "rbac", "run")},
+    **dict.fromkeys(("opt-in", "opt-out", "uninstall"), "kubedsm.cli.adoption"),
     **dict.fromkeys(
         ("check", "logs", "status", "support-bundle", "version"), "kubedsm.cli.installation"
     ),

@@ -168,10 +168,6 @@ def _config_map(text: str, **settings: Any) -> Decorator:
 config_map_name = _config_map(
     "ConfigMap whose key config.yaml is the configuration.", show_default="none"
 )
-installation_name = _config_map(
-    "The scheduler's ConfigMap; its Lease, Deployment and ServiceAccount have the same name.",
-    default="kubedsm/kubedsm",
-)
 
 
 def combine(*options: Decorator) -> Decorator:
@@ -194,7 +190,7 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def run_collected(**given: Any) -> Any:
-            made = make(**{name: given.pop(name) for name in names})
+            made = make(**{name: given.pop(name) for name in names if name in given})
             return command(**given, **{parameter: made})
 
         return combine(*options)(run_collected)
@@ -424,3 +420,36 @@ def migration_options(from_help: str, apply_help: str) -> Decorator:
         leader_election,
         output,
     )
+
+
+@attrs.frozen
+class AdoptionOptions:
+    """Options of `kubedsm opt-in` and `kubedsm opt-out`."""
+
+    targets: tuple[str, ...]
+    namespace: str | None
+    kubeconfig_path: Path | None
+    context: str | None
+    config_map: "ObjectName"
+    restart: bool
+    dry_run: bool
+    force: bool = False
+
+
+@attrs.frozen
+class RemovalOptions:
+    """Options of `kubedsm uninstall`."""
+
+    kubeconfig_path: Path | None
+    context: str | None
+    config_map: "ObjectName"
+    carry_out: bool
+    opt_out: bool
+    election: Election
+    output: str
+
+
+scheduler_config_map = _config_map(
+    "ConfigMap of the scheduler; its Lease, Deployment and ServiceAccount have the same name.",
+    default="kubedsm/kubedsm",
+)

@@ -16,7 +16,8 @@ from kubedsm.explain.node import node_state
 from kubedsm.inspection.gathering import ClusterState, Part
 from kubedsm.kube.calls.permissions import FEATURES
 from kubedsm.model.model import Pod, Tier, Workload
-from kubedsm.model.sites import NOTHING_AWAY, site_of
+from kubedsm.model.node_index import site_of
+from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.planner.plurals import counted, named
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -29,6 +30,7 @@ SKEW = 5.0
 ORPHANED_AFTER = 10
 _INSTALL, _TROUBLE = "docs/how-to/install.md", "docs/how-to/troubleshoot.md"
 _MONITOR, _RBAC = "docs/how-to/monitor.md", "docs/reference/rbac.md"
+_ADOPT = "docs/how-to/adopt.md"
 
 
 @attrs.frozen
@@ -306,8 +308,8 @@ def check_opted_in(state: ClusterState) -> Iterator[Finding]:
     if workloads:
         yield Finding("ok", f"{counted(len(workloads), 'workload')} opted in")
         return
-    remedy = f"set spec.template.spec.schedulerName: {ours} in a workload"
-    yield Finding("warn", "no workload is opted in", remedy, f"{_INSTALL}#5-opt-in")
+    remedy = f"kubedsm opt-in NAMESPACE, or set spec.template.spec.schedulerName: {ours}"
+    yield Finding("warn", "no workload is opted in", remedy, _ADOPT)
 
 
 def check_requests(state: ClusterState) -> Iterator[Finding]:
@@ -374,8 +376,9 @@ def check_waiting(state: ClusterState) -> Iterator[Finding]:
         verb = "waits" if len(waiting) == 1 else "wait"
         text = f"{counted(len(waiting), 'pod')} {verb} for a scheduler that does not run:"
         text += f" {named(names)}"
-        remedy = "start a replica, or remove schedulerName from the workloads"
-        yield Finding("fail", text, remedy, f"{_TROUBLE}#a-pod-stays-pending")
+        remedy = "start a replica; or, in namespaces that opted in, kubectl delete pods -A"
+        remedy += f" --field-selector=spec.schedulerName={ours},spec.nodeName=,status.phase=Pending"
+        yield Finding("fail", text, remedy, f"{_ADOPT}#if-no-kubedsm-runs")
     elif waiting:
         unschedulable = [pod for pod in waiting if pod.message]
         if unschedulable:
