@@ -304,6 +304,7 @@ class Runtime:
             lambda: current.current,
             self.sites.away,
             self.migrator.suggestion_request if self.migrator else None,
+            self.manager.migrations.deferrals.find,
         )
 
     @property
