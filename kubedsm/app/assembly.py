@@ -21,12 +21,14 @@ from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.execution.volume_calls import VolumeCalls
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.listener import Listener, Listeners
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster, ObjectName
+from kubedsm.model.events import ClusterEvent
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -144,6 +146,7 @@ class Runtime:
 
         # Plans.
         calls = MigrationCalls(cluster, clock, timeout, throttle, recorder.record_collection)
+        volumes = VolumeCalls(cluster, mirror, clock, timeout, throttle, self._apply_event)
         orphans = OrphanSweep(
             mirror,
             calls,
@@ -157,6 +160,7 @@ class Runtime:
             plans,
             clock,
             binds,
+            volumes,
             calls,
             Migrations(
                 mirror,
@@ -219,6 +223,7 @@ class Runtime:
             on_gone=(*of_pods, recorder.forget),
             on_other=(
                 self.sites.observe,
+                self.manager.observe_volumes,
                 self.preemptor.observe,
                 self._tiers.observe,
                 self.effects.observe,
@@ -306,6 +311,10 @@ class Runtime:
             self.migrator.suggestion_request if self.migrator else None,
             self.manager.migrations.deferrals.find,
         )
+
+    def _apply_event(self, event: ClusterEvent) -> None:
+        """Apply an event from the response to a write or read, as if the watch had shown it."""
+        self.handler.handle(event)
 
     @property
     def events_lost(self) -> int:

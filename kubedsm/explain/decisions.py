@@ -16,6 +16,7 @@ from kubedsm.explain.facts import NodeVerdict, PodFacts
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.explain.pod import facts_of_other_scheduler, pod_state
 from kubedsm.explain.verdicts import is_feasible
+from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
@@ -187,6 +188,8 @@ class Decisions:
         parts = self._summarize(pod, chosen, basis)
         if gap := describe_unproven(chosen.entry.certificates):
             parts.append(f"not proven, {gap}")
+        if chosen.entry.out_of_time:
+            parts.append(OUT_OF_TIME)
         if pod.workload in self.mirror.measured.slower:
             parts.append(Cause.EDGE_SLOWER)
         return "; ".join(parts)

@@ -22,6 +22,7 @@ from kubedsm.model.events import (
     KindKnown,
     MeasuredApplied,
     NodeApplied,
+    NodeAvoided,
     NodeDeleted,
     PodApplied,
     PodDeleted,
@@ -45,7 +46,7 @@ from kubedsm.model.model import (
 from kubedsm.model.node_index import FreeCapacity, NodeIndex
 from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
-from kubedsm.model.surroundings import Surroundings, key_of
+from kubedsm.model.surroundings import Claim, Surrounding, Surroundings, Volume, key_of
 
 NOTHING = Resources()
 #: pod changes without a snapshot after which residents are recounted
@@ -164,6 +165,7 @@ class ClusterMirror:
                 self._pods = self._pods.update(
                     {uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()}
                 )
+                self.surroundings = self.surroundings.without_versions()
                 return Change()
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
@@ -184,11 +186,12 @@ class ClusterMirror:
                 return self._apply_surrounding(event)
 
     def _apply_surrounding(
-        self, event: SurroundingApplied | SurroundingDeleted | KindKnown
+        self, event: SurroundingApplied | SurroundingDeleted | KindKnown | NodeAvoided
     ) -> Change:
         match event:
             case SurroundingApplied(thing):
                 former = self.surroundings.of(type(thing)).get(key_of(thing))
+                thing = _latest(former, thing)
                 self.surroundings = self.surroundings.with_object(thing)
                 return Change(surrounding_before=former, surrounding_after=thing)
             case SurroundingDeleted(kind, key):
@@ -198,6 +201,14 @@ class ClusterMirror:
             case KindKnown(kind):
                 self.surroundings = self.surroundings.with_kind(kind)
                 return Change(known=kind)
+            case NodeAvoided(key, node, avoided):
+                claim = self.surroundings.of(Claim).get(key)
+                if claim is None:
+                    return Change()
+                others = claim.failed_on - {node}
+                now = attrs.evolve(claim, failed_on=others | {node} if avoided else others)
+                self.surroundings = self.surroundings.with_object(now)
+                return Change(surrounding_before=claim, surrounding_after=now)
 
     def _apply_pod(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)
@@ -576,6 +587,16 @@ class ClusterMirror:
         _require_truth(
             all(uid in self._pods for uid in self.claimed), "a claim refers to a deleted pod"
         )
+
+
+def _latest(former: Surrounding | None, thing: Surrounding) -> Surrounding:
+    """Return the newer state of an object; a claim keeps the nodes that failed to provision."""
+    if isinstance(former, Claim | Volume) and isinstance(thing, Claim | Volume):
+        if is_older(thing.resource_version, former.resource_version):
+            return former
+        if isinstance(former, Claim) and isinstance(thing, Claim) and former.uid == thing.uid:
+            return attrs.evolve(thing, failed_on=former.failed_on)
+    return thing
 
 
 def _nomination_holder(uid: Uid) -> str:

@@ -379,7 +379,7 @@ def _migration_label(kind: MoveKind | None) -> str:
 def _plan_kind(plan: Plan) -> str:
     if plan.restores_only:
         return "restore"
-    return "bind" if all(step.kind is StepKind.BIND for step in plan.steps) else "migration"
+    return "migration" if any(step.kind is StepKind.START for step in plan.steps) else "bind"
 
 
 def _plan_outcome(plan: Plan, kind: str) -> str:

@@ -11,6 +11,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.lasting import Quiet
 from kubedsm.objective.objective import quality
@@ -81,9 +82,10 @@ class MigrationRequest:
         Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.
         """
         configuration, site_reason = context.configuration(), reason_by_site(self.away)
+        surroundings = context.mirror.snapshot().surroundings
 
         def reason(pod: Pod) -> Reason | None:
-            found = site_reason(pod) or reason_to_stay(pod, configuration)
+            found = site_reason(pod) or reason_to_stay(pod, configuration, surroundings)
             found = found or self._temporary_reason(pod, context)
             if found is not None and found.cause in _TEMPORARY:
                 waited_for.add(pod.workload)
@@ -146,6 +148,8 @@ class PackResponse:
     rests: bool = False
     #: some migrations were left out whose benefit grows with time
     may_pay_later: bool = False
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -196,6 +200,7 @@ class PackRequest(MigrationRequest):
             {uid: why for uid, why in left.items() if uid not in awaited},
             rests=bool(waited_for) or context.interrupted(),
             may_pay_later=len(awaited) < len(packed.awaited),
+            out_of_time=packed.out_of_time,
         )
 
 
@@ -271,11 +276,13 @@ def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
     return "recreate" if mode == "surge" and pod.workload.kind != "Deployment" else mode
 
 
-def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
+def reason_to_stay(
+    pod: Pod, configuration: Configuration, surroundings: Surroundings
+) -> Reason | None:
     """Return the reason why the migration would be refused at its start, if known before."""
     mode = migration_mode(pod, configuration)
     if mode == "off":
         return Cause.MIGRATION_OFF.of()
-    if pod.pod_class.rules.claims and mode == "surge":
-        return Cause.CLAIM_NOT_SHARED.of()
+    if mode == "surge" and (claim := surroundings.find_unshared(pod.pod_class.rules.claim_keys)):
+        return Cause.CLAIM_NOT_SHARED.of(claim)
     return None

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
 from kubedsm.model.node_index import MOST_CLASSES, FreeCapacity, Mask, NodeIndex
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins import fit, node_affinity, pod_affinity, spread, taints, volumes
+from kubedsm.plugins import (
+    fit,
+    node_affinity,
+    pod_affinity,
+    spread,
+    taints,
+    volume_binding,
+    volumes,
+)
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
 from kubedsm.plugins.plugin import (
     EquivalenceClass,
@@ -56,7 +64,7 @@ PLUGINS: tuple[Plugin, ...] = (
     fit.NODE_RESOURCES_FIT,
     volumes.VOLUME_RESTRICTIONS,
     volumes.NODE_VOLUME_LIMITS,
-    volumes.VOLUME_BINDING,
+    volume_binding.VOLUME_BINDING,
     volumes.VOLUME_ZONE,
     spread.POD_TOPOLOGY_SPREAD,
     pod_affinity.INTER_POD_AFFINITY,

@@ -190,6 +190,7 @@ class Packer:
             certificate=[certificate.words for certificate in packing.certificates],
             mode=mode,
             seconds=round(seconds, 3),
+            **({"out_of_time": True} if packing.out_of_time else {}),
         )
 
     def _propose_packing(self, snapshot: Snapshot, found: Suggestion) -> None:

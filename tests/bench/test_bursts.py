@@ -222,7 +222,7 @@ def lines_of(result, title):
 
 
 def test_table_3_and_the_score_caches_stand_beside_ours():
-    lines = lines_of(RESULT, "Beside what was published")
+    lines = lines_of(RESULT, "Comparison with published figures")
     assert ["kubedsm, by watch", "200.0", "400.0", "-", "-", "1.0000", "-"] in lines
     published = ["default, published", "1175.0", "2673.3", "4958.3", "8673.3", "0.9919", "0.090"]
     assert published in lines

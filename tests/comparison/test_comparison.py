@@ -73,7 +73,7 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
     assert "1 of 2, paper: The paper" in err
     text = (tmp_path / "tables.md").read_text()
     page = (tmp_path / "index.html").read_text()
-    assert text.startswith("# KubeDSM beside other schedulers\n\n## The answer\n\n")
+    assert text.startswith("# KubeDSM compared with other schedulers\n\n## The answer\n\n")
     first = text.partition("## What was compared")[0]
     assert out.strip() in first
     assert "ahead in 1, level in 0, behind in 1" in first
@@ -236,8 +236,8 @@ def test_figures_of_the_papers_scenarios_are_means_over_them():
     assert by_name["edge ratio"].values == {"kubedsm": 0.75, "random": 0.6}
     assert by_name["edge ratio"].difference.place is Place.AHEAD
     assert by_name["mean response time"].difference.place is Place.BEHIND
-    assert by_name["share of the best edge ratio there is"].values == {"kubedsm": 0.95}
-    assert by_name["services that one node's death takes whole"].values["kubedsm"] == 0
+    assert by_name["share of the optimal edge ratio"].values == {"kubedsm": 0.95}
+    assert by_name["services that one node failure stops"].values["kubedsm"] == 0
 
 
 def test_figures_of_packing_are_of_the_calls_within_the_seconds():

@@ -25,10 +25,10 @@ apiVersion: kubedsm.io/v1alpha1
 kind: KubeDSMConfiguration
 schedulerName: kubedsm
 tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
-batch: {idle: 5ms, max: 200ms, size: 256, budget: 500ms}
-suggester: {mode: apply, algorithm: exact, period: 3s, budget: 2s, maxMoves: 6, maxCloudToEdge: 5,
+batch: {idle: 5ms, max: 200ms, size: 256, budget: 1500ms}
+suggester: {mode: apply, algorithm: exact, period: 3s, budget: 10s, maxMoves: 6, maxCloudToEdge: 5,
             maxEdgeReorder: 3, defragment: false}
-optimiser: {trigger: stuck, delay: 2s, budget: 10s, tierShare: .6, allowEvictions: false}
+optimiser: {trigger: stuck, delay: 2s, budget: 60s, tierShare: .6, allowEvictions: false}
 migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, price: 17s,
             cooldown: 0s, drainDelay: 2s, deadline: 60s}
 objective: {kind: share, alpha: 1, beta: 0.1, gamma: 0}
@@ -66,9 +66,9 @@ def test_the_full_form_spells_out_the_defaults():
     given = load(FULL, "config.yaml")
     assert given.tiers == Tiers(("kubedsm.io/tier",))
     assert attrs.evolve(given, tiers=Tiers(), services=Configuration().services) == Configuration()
-    assert given.batch == BatchSettings(idle=0.005, max=0.2, size=256, budget=0.5)
+    assert given.batch == BatchSettings(idle=0.005, max=0.2, size=256, budget=1.5)
     assert given.suggester == SuggesterSettings(
-        "apply", "exact", 3.0, 2.0, 6, 5, 3, defragment=False
+        "apply", "exact", 3.0, 10.0, 6, 5, 3, defragment=False
     )
     assert given.migration == MigrationSettings("surge", 3, 3, 3, 17.0, 0.0, 2.0, 60.0)
     assert given.objective == ObjectiveSettings("share", 1.0, 0.1, 0.0)

@@ -13,6 +13,7 @@ from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.execution.volume_calls import VolumeCalls
 from kubedsm.explain.listener import Listener
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor
@@ -48,6 +49,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         followed,
         clock,
         binds,
+        VolumeCalls(cluster, mirror, clock, limits.request_timeout, throttle, mirror.apply),
         calls,
         moves,
         left_behind,

@@ -77,8 +77,20 @@ SURROUNDINGS = Feature(
         *_list_rights(
             "list watch", CORE, "namespaces", "persistentvolumeclaims", "persistentvolumes"
         ),
-        *_list_rights("list watch", STORAGE, "storageclasses", "csinodes"),
+        *_list_rights(
+            "list watch",
+            STORAGE,
+            "storageclasses",
+            "csinodes",
+            "csidrivers",
+            "csistoragecapacities",
+        ),
     ),
+)
+VOLUMES = Feature(
+    "volumes",
+    "bind or provision volumes for the node of a pod (WaitForFirstConsumer)",
+    (*_list_rights("get patch", CORE, "persistentvolumeclaims", "persistentvolumes"),),
 )
 EVENTS_WRITTEN = Feature(
     "events",
@@ -138,6 +150,7 @@ EXPLAIN = Feature(
 FEATURES = (
     PLACING,
     SURROUNDINGS,
+    VOLUMES,
     EVENTS_WRITTEN,
     TIERS,
     MIGRATIONS,

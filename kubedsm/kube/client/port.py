@@ -210,3 +210,10 @@ def path_of(
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Return the API path of a pod. Raises Invalid for syntactically invalid names."""
     return path_of(CORE, namespace, "pods", name, subresource)
+
+
+def volume_path(name: str) -> str:
+    """Return the API path of a PersistentVolume. Raises Invalid for syntactically invalid names."""
+    if not is_name(name):
+        raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
+    return f"{CORE}/persistentvolumes/{name}"

@@ -91,13 +91,26 @@ class BestFit(Filling):
 
     def place(self, kind: int) -> bool:
         """Place another pod of the kind on the best-fitting node; return False if no node fits."""
+        return self.place_within(kind, None) is not None
+
+    def place_within(self, kind: int, nodes: Mask | None, came: Ints | None = None) -> int | None:
+        """Place another pod of the kind on the best-fitting of the given or all nodes; return the
+        node, or None if none fits.
+
+        came: replicas on each node; nodes with the fewest come first.
+        """
         fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
+        if nodes is not None:
+            fits = fits & nodes
         if not fits.any():
-            return False
+            return None
         if penalties.any():
             fits = fits & (penalties == penalties[fits].min())
-        self.put(kind, self.fullest(fits))
-        return True
+        if came is not None:
+            fits = fits & (came == came[fits].min())
+        node = self.fullest(fits)
+        self.put(kind, node)
+        return node
 
 
 def best_fit_increasing(problem: PlacementProblem) -> Ints:
@@ -111,6 +124,8 @@ def best_fit_increasing(problem: PlacementProblem) -> Ints:
 
 
 _NOWHERE = -1
+#: Steps of work for a trial, and for a cell of the placement.
+_TRIAL_STEPS, _CELL_STEPS = 60_000, 10
 
 
 def add_by_ejection_chains(
@@ -146,6 +161,7 @@ class _EjectionSearch(Filling):
         super().__init__(problem, loads)
         self.left = problem.counts - loads.sum(axis=0)
         self._tries, self._deadline = tries, deadline
+        self._steps = _TRIAL_STEPS + _CELL_STEPS * loads.size
         self._turns = [kind.rank.turn for kind in problem.kinds]
         self._size = np.array(kind_sizes(problem))
 
@@ -154,7 +170,7 @@ class _EjectionSearch(Filling):
 
         Return False, without changing the placement, if no chain is found.
         """
-        if self._deadline.passed:
+        if self._deadline.spend(self._steps):
             return False
         if not (self._put_somewhere(kind, chain, _NOWHERE) or self._drive_out(kind)):
             return False
@@ -184,7 +200,7 @@ class _EjectionSearch(Filling):
         if chain == 1:
             return False
         for node, other in zip(nodes.tolist(), others.tolist(), strict=True):
-            if self._tries <= 0 or self._deadline.passed:
+            if self._tries <= 0 or self._deadline.spend(self._steps):
                 return False
             self._tries -= 1
             self._exchange_pods(kind, other, node)

@@ -45,6 +45,8 @@ from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 #: Mask of nodes, N, and two incompatible items.
 Clash = tuple[Mask, int, int]
 
+#: Steps of work for a pair of items that may be incompatible.
+_PAIR_STEPS = 15_000
 _NO_RULES = SchedulingRules()
 _TOLERANT = (Toleration(operator="Exists"),)
 
@@ -129,7 +131,7 @@ class EdgeRules:
             mask[positions] = True
             name = nodes[positions[0]].name
             for there, resident in enumerate(pods):
-                if deadline.passed:
+                if deadline.spend(_PAIR_STEPS * len(pods)):
                     return found
                 occupied = self._empty.with_pod(resident, name)
                 found += [

@@ -91,6 +91,8 @@ class Decision:
     plain: bool = False
     #: sampled cloud nodes; None: all
     looked_at: SampledNodes | None = None
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     @property
     def proven(self) -> bool:

@@ -280,6 +280,8 @@ def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> In
 
 
 _FULL = 2**62
+#: Steps of work to even out a group, and more for each node.
+_GROUP_STEPS, _NODE_STEPS = 50_000, 200
 #: Kind and workload; None: pods with spread constraints of their own.
 _Group = tuple[int, Workload | None]
 
@@ -383,6 +385,12 @@ class TierAssignment:
         if workload is not None:
             self.spread.put(workload, self._name_of(node), number)
 
+    @property
+    def has_neighbours(self) -> bool:
+        """True if any two replicas of a workload of the batch share a node."""
+        workloads = {workload for _, workload in self.members if workload is not None}
+        return any(max(self.spread.on_node[w].values(), default=0) > 1 for w in workloads)
+
     def even_out(self, deadline: Deadline) -> int:
         """Spread replicas by local search within the tier; return the number of reassigned pods.
 
@@ -390,8 +398,9 @@ class TierAssignment:
         """
         room = self.problem.room_after(self.loads)
         moves, still = 0, 0
+        steps = _GROUP_STEPS + _NODE_STEPS * len(self.loads)
         for group in cycle(self.places):
-            if still == len(self.places) or deadline.passed:
+            if still == len(self.places) or deadline.spend(steps):
                 break
             moved = self._even_out(group, room)
             still = 0 if moved else still + 1

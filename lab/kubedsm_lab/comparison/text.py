@@ -8,7 +8,7 @@ from kubedsm_lab.comparison.experiments import Experiment, Part
 from kubedsm_lab.replay.rankings import Place, everyone, ours_and_best
 from kubedsm_lab.replay.tables import markdown, render_sections
 
-TITLE = "KubeDSM beside other schedulers"
+TITLE = "KubeDSM compared with other schedulers"
 
 Played = Sequence[tuple[Experiment, Part]]
 
@@ -38,7 +38,7 @@ def answer(played: Played) -> str:
     rankings = [each for _, part in played for each in part.rankings]
     places = Counter(found.place for each in rankings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
-    counted = f"KubeDSM beside the best of the others, figure by figure: {said}."
+    counted = f"KubeDSM compared with the best of the others, figure by figure: {said}."
     parts = ["## The answer", f"{counted} Level is what differs by less than repetitions do."]
     parts += [
         f"**{experiment.title}** ({experiment.how})\n\n{markdown(*ours_and_best(part.rankings))}"
@@ -58,7 +58,7 @@ def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
         found = each.difference
         if found is not None and found.place is Place.BEHIND:
             known = (why for what, why in experiment.reasons.items() if each.what.startswith(what))
-            why = next(known, "Why is not known.")
+            why = next(known, "The reason is unknown.")
             figures.setdefault(why, []).append(f"{each.what} (behind {found.other})")
     for why, behind in figures.items():
         yield f"- **{experiment.name}**: {'; '.join(behind)}. {why}"
@@ -66,7 +66,7 @@ def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
 
 def _list_failures(failed: Mapping[str, str]) -> Iterator[str]:
     for name, why in failed.items():
-        yield f"**{name} failed when it was run last**: {why}. What stands of it is older.\n"
+        yield f"**{name} failed when it was run last**: {why}. Its results are older.\n"
 
 
 def _tabulate_experiments(played: Played) -> str:
@@ -82,7 +82,7 @@ def _render_chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     yield f"## {experiment.title}\n\n{_read_about(experiment.name)}"
     yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
     if part.rankings:
-        yield f"### Who wins\n\n{_BOLD}\n\n{markdown(*everyone(part.rankings))}\n"
+        yield f"### Ranking\n\n{_BOLD}\n\n{markdown(*everyone(part.rankings))}\n"
     yield render_sections(part.tables, level=3)
 
 

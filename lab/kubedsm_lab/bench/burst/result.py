@@ -316,9 +316,9 @@ def _cache_table(sides: Sequence[Side]) -> Table:
 
 
 _TABLES: Mapping[str, Callable[[BurstResult], Table]] = {
-    "Who is ahead": lambda result: ours_and_best(rankings(result)),
+    "Ranking": lambda result: ours_and_best(rankings(result)),
     "Ratios": lambda result: _ratio_table(result.sides),
-    "Beside what was published": lambda result: _table_3(result.sides),
+    "Comparison with published figures": lambda result: _table_3(result.sides),
     "Times": lambda result: _time_table(result.sides),
     "Evenness": lambda result: _evenness_table(result.sides),
     "Fullest nodes": lambda result: _fullest_table(result.sides),

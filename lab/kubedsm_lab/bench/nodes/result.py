@@ -243,7 +243,7 @@ def _fairness_table(result: NodesResult) -> Table:
 
 
 _TABLES: Mapping[str, Callable[[NodesResult], Table]] = {
-    "Who is ahead": lambda result: ours_and_best(rankings(result)),
+    "Ranking": lambda result: ours_and_best(rankings(result)),
     "Time": _time_table,
     "Quality": _quality_table,
     "Fairness": _fairness_table,

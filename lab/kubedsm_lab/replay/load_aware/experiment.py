@@ -156,7 +156,7 @@ def _tabulate_costs(tried: Tried) -> Table:
         "",
         rows,
         {
-            "moves": lambda each: number(each.mean("moves"), 1),
+            "migrations": lambda each: number(each.mean("moves"), 1),
             "from the start": lambda each: number(each.mean("moves_in_all"), 1),
             "lost pod-s": lambda each: number(each.mean("lost_pod_seconds"), 1),
             "std within nodes": lambda each: number(each.mean("within_nodes"), 3),
@@ -168,7 +168,7 @@ def _tabulate_costs(tried: Tried) -> Table:
 _TABLES: Mapping[str, Callable[[Tried], Table]] = {
     "At a glance": _tabulate_overview,
     "By users": _tabulate_users,
-    "What it cost": _tabulate_costs,
+    "Cost": _tabulate_costs,
 }
 
 
@@ -185,11 +185,11 @@ def answer(outcomes: Sequence[Outcome]) -> str:
             side = "lower" if percent >= 0 else "higher"
             said.append(f"{abs(percent):.0f} % {side} in scenario {scenario}")
     if not said:
-        return f"KubeDSM that is told the load was not tried beside {REFERENCE}."
+        return f"KubeDSM with measured load was not compared with {REFERENCE}."
     lost = tried.select(contender=OURS).mean("lost_pod_seconds") or 0.0
-    cost = f"at the cost of {lost:.1f} pod-seconds a trial" if lost else "no capacity was lost"
+    cost = f"at the cost of {lost:.1f} pod-seconds per trial" if lost else "no capacity was lost"
     return (
-        f"Told the measured load, KubeDSM's p95 of response times was {', '.join(said)} than"
+        f"With measured load, KubeDSM's p95 of response times was {', '.join(said)} than"
         f" {REFERENCE}'s; {cost}."
     )
 
@@ -214,7 +214,7 @@ def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
             ranking(f"{P95}, scenario {scenario}", "s", tried.select(scenario=scenario), "p95")
             for scenario in sorted({scenario for _, scenario in tried.kinds})
         ),
-        ranking("pod-seconds lost to moves, a trial", "", tried, "lost_pod_seconds"),
+        ranking("pod-seconds lost to migrations, per trial", "", tried, "lost_pod_seconds"),
     ]
 
 

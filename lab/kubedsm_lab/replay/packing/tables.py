@@ -188,7 +188,7 @@ def _tabulate_costs(attempts: Sequence[Attempt]) -> Table:
         {
             "seconds": lambda each: number(each.mean(lambda call: call.took), 2),
             "most": lambda each: number(max(call.took for _, call in each.calls), 2),
-            "moves": lambda each: number(each.mean(lambda call: call.moves), 1),
+            "migrations": lambda each: number(each.mean(lambda call: call.moves), 1),
             "evictions": lambda each: number(each.mean(lambda call: call.evictions), 2),
             "kube-scheduler's evictions": theirs,
             "all proven, %": lambda each: number(each.mean(lambda call: 100 * call.proven), 0),
@@ -262,7 +262,7 @@ _TABLES: Mapping[str, Callable[[Sequence[Attempt]], Table]] = {
     "Table 1: seconds, and what is requested by pods placed": _table_1,
     "Without a gap": _tabulate_gapless,
     "By priorities": _tabulate_priorities,
-    "What it cost": _tabulate_costs,
+    "Cost": _tabulate_costs,
     "The paper's order, solved to the end": _tabulate_paper_order,
 }
 
@@ -280,8 +280,8 @@ def answer(attempts: Sequence[Attempt]) -> str:
     ours = outcomes.mean(lambda call: call.evictions) or 0.0
     theirs = statistics.fmean(each.evictions for each, _ in outcomes.calls)
     return (
-        f"Packing anew placed more than kube-scheduler within {limits[-1]:g} s, or proved that"
-        f" nobody can, in {number(outcomes.percent_of_calls(*_WELL), 0)} % of"
+        f"Packing placed more pods than kube-scheduler within {limits[-1]:g} s, or proved that"
+        f" no policy can, in {number(outcomes.percent_of_calls(*_WELL), 0)} % of"
         f" {len(outcomes.calls)} full clusters, with {ours:.1f} evictions each where"
         f" kube-scheduler's preemption took {theirs:.1f}."
     )
