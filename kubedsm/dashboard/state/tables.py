@@ -12,7 +12,7 @@ from kubedsm.dashboard.rows import NodeRow, PodRow, PodState, Row, WorkloadRow
 from kubedsm.explain.node import node_state
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Answers, Measured, Usage
-from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.model.model import ENDING_KINDS, Node, NodeName, Pod, Share, Tier, Uid, Workload
 from kubedsm.model.sites import Away, site_of
 from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.reading import Reading
@@ -307,6 +307,7 @@ def _workload_row(
 ) -> WorkloadRow:
     key, measured = str(workload), reading.snapshot.measured
     answers = measured.answers.get(workload, {})
+    stays = workload.kind in ENDING_KINDS
     return WorkloadRow(
         kind=workload.kind,
         edge=share.edge,
@@ -314,6 +315,7 @@ def _workload_row(
         promise=promise.qos if promise else None,
         weight=promise.weight if promise else 0.0,
         missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
+        surplus=0 if stays or promise is None else promise.count_surplus(share),
         ready=pods.ready[key],
         waiting=pods.waiting[key],
         edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),

@@ -60,10 +60,11 @@ function Share({ row: { edge, total, promise }, look }) {
     </svg>`;
 }
 
-function promised({ promise, missing }) {
+function promised({ promise, missing, surplus = 0 }) {
   if (promise === undefined) return "";
-  if (!promise) return html`, <span class="soft">no target</span>`;
-  if (!missing) return html`, <span class="soft">target ${percent(promise)}</span>`;
+  const target = promise ? `target ${percent(promise)}` : "no target";
+  const stays = surplus && ": surplus stays until others need the capacity";
+  if (!missing) return html`, <span class="soft">${target}${stays || ""}</span>`;
   return html`, <b class="bad">${missing} missing, target ${percent(promise)}</b>`;
 }
 
