@@ -4,6 +4,7 @@ A migration group is a single plan. Migrations start subject to the limits. A gr
 migrations is cancelled when new pods arrive.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
@@ -15,13 +16,17 @@ from kubedsm.execution.limits import Cooldowns, Underway, is_admissible
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
-from kubedsm.model.model import NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.model import TEMPLATE_HASH_LABEL, NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.sites import is_unreachable
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.process.clock import Clock
+from plans.advance import NOT_IN_TIME
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
+#: label with the template's hash, of pods of a StatefulSet
+_REVISION_LABEL = "controller-revision-hash"
 #: steps before any modification, and waiting steps with a possible rollback
 STARTS = frozenset({StepKind.START})
 WAITS_FOR_REPLACEMENT = frozenset({
@@ -86,6 +91,9 @@ class Migrations:
     _on_begun: Callable[[MoveOutcome], None]
     #: called at the end of each migration, including migrations without a start
     _on_ended: Callable[[MoveOutcome], None]
+    #: called with a workload that is left alone from now on, as replacements were not Ready within
+    #: some seconds
+    _on_left_alone: Callable[[Workload, float], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
     groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
@@ -116,6 +124,24 @@ class Migrations:
     def resting(self) -> frozenset[Workload]:
         """Return the workloads in a cooldown period after a migration."""
         return self._cooldowns.list_resting(self._clock.monotonic())
+
+    def left_alone(self) -> frozenset[Workload]:
+        """Return the workloads whose last replacements were not Ready in time, until their pods
+        have another template.
+        """
+        left_alone = self._cooldowns.list_left_alone(self._clock.monotonic())
+        for pod in self._mirror.pods() if left_alone else ():
+            found = left_alone.get(pod.workload)
+            if found is not None and _template_of(pod) not in ("", found.template):
+                del left_alone[pod.workload]
+                self._cooldowns.end_left_alone(pod.workload)
+        return frozenset(left_alone)
+
+    def next_return(self) -> float:
+        """Return the seconds until a workload is no longer left alone; infinite if none is."""
+        now = self._clock.monotonic()
+        left_alone = self._cooldowns.list_left_alone(now).values()
+        return min((each.until - now for each in left_alone), default=math.inf)
 
     def arriving(self) -> dict[NodeName, Resources]:
         """Return the future capacity usage of migrations without a reservation, by node."""
@@ -280,14 +306,32 @@ class Migrations:
         """Forget the ended migrations of a plan, and begin the cooldowns of their workloads."""
         ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
+        late: dict[Workload, tuple[str, float]] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
             del self._moves[order.id]
             workload = planned.move.pod.workload
             # The second leg of a detour has no original pod.
             lost = order.pod != "" and not ended.cancelled and self._has_failed(plan, order)
             failed[workload] = failed.get(workload, False) or lost
+            within = self._find_lateness(plan, order)
+            if within is not None:
+                late[workload] = _template_of(planned.move.pod), within
         for workload, has_failed in failed.items():
             self._cooldowns.begin(workload, self._clock.monotonic(), failed=has_failed)
+        for workload, (template, seconds) in late.items():
+            if self._cooldowns.note_late(workload, template, self._clock.monotonic()):
+                self._on_left_alone(workload, seconds)
+
+    def _find_lateness(self, plan: Plan, order: MoveOrder) -> float | None:
+        """Return the seconds within which the replacement was not Ready although its node was
+        reachable; None if it was Ready, or the migration failed otherwise.
+        """
+        target = self._mirror.node(NodeName(order.target))
+        if target is None or is_unreachable(target):
+            return None
+        late = NOT_IN_TIME[StepKind.AWAIT_READY]
+        steps = (s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED)
+        return next((s.timeout for s in steps if s.reason == late), None)
 
     def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
         """Return True if the migration failed, unless the pod was deleted before the start."""
@@ -297,6 +341,11 @@ class Migrations:
         pod = self._mirror.pod(Uid(order.pod))
         leaving = pod is None or pod.terminating
         return not (leaving and lost[0].kind is StepKind.START)
+
+
+def _template_of(pod: Pod) -> str:
+    """Return the hash of the pod's template; empty if unknown, as for a detached pod."""
+    return pod.labels.get(TEMPLATE_HASH_LABEL) or pod.labels.get(_REVISION_LABEL, "")
 
 
 def _judge_outcome(steps: Sequence[Step]) -> Outcome:

@@ -49,6 +49,8 @@ class MigrationRequest:
     away: Away = NOTHING_AWAY
     #: capacity required by migrations in progress, without reservation so far
     arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
+    #: workloads whose last replacements were not Ready in time
+    left_alone: frozenset[Workload] = frozenset()
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
         """Return the cluster without partitioned sites, and with the pods of plans fixed.
@@ -87,6 +89,8 @@ class MigrationRequest:
     def _temporary_reason(self, pod: Pod, context: PlanningContext) -> Reason | None:
         if pod.uid in context.followed or pod.workload in self.moving:
             return Cause.WORKLOAD_MOVING.of()
+        if pod.workload in self.left_alone:
+            return Cause.WORKLOAD_LATE.of()
         return Cause.WORKLOAD_RESTING.of() if pod.workload in self.resting else None
 
 

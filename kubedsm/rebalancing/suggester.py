@@ -90,6 +90,7 @@ class Migrator:
         return request(
             moving=frozenset(self.manager.migrations.moving_each()),
             resting=self.manager.migrations.resting(),
+            left_alone=self.manager.migrations.left_alone(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
             arriving=self.manager.migrations.arriving(),
@@ -285,6 +286,7 @@ class Suggester:
         migrator, may_pay_later = self.migrator, suggested.suggestion.may_pay_later
         self._nothing_at = None if suggested.rests else state
         wait = migrator.changes.worth_another_look() if may_pay_later else math.inf
+        wait = min(wait, migrator.manager.migrations.next_return())
         self._again_at = migrator.clock.monotonic() + wait
         migrator.proposed = None
 

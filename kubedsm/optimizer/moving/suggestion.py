@@ -219,6 +219,7 @@ class Cause(enum.StrEnum):
     MIGRATION_OFF = "its migration mode is off"
     WORKLOAD_MOVING = "a pod of its workload is being migrated"
     WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
+    WORKLOAD_LATE = "replacements of its workload's last migrations were not Ready in time"
     SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
     REFUSED_BY_A_RULE = "{}: {}"

@@ -12,7 +12,8 @@ from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.api.object_state import node_of
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.api.object_state import annotations_of, labels_of, node_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import (
     CRON_JOBS,
@@ -24,6 +25,7 @@ from kubedsm_lab.emulator.api.resources import (
     Object,
     Resource,
 )
+from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
@@ -136,6 +138,15 @@ class Course:
             service in (None, move.service) and move.began >= since for move in self.timeline.moves
         )
 
+    def count_created(self, service: str) -> int:
+        return sum(life.service == service for life in self.timeline.lives)
+
+    def count_events(self, reason: str, about: str) -> int:
+        return sum(
+            event["reason"] == reason and event["involvedObject"]["name"] == about
+            for event in self.events
+        )
+
     def count_pods(self, service: str) -> Counter[str]:
         """Return the number of pods of the service on each node at the end."""
         lives = self.timeline.lives
@@ -191,6 +202,24 @@ def spread_over(service: str, *, at_most: int) -> Expectation:
     )
 
 
+def reported(reason: str, about: str, *, at_most: int) -> Expectation:
+    """Expect between one and `at_most` Events with a reason about an object."""
+    return Expectation(
+        f"at most {at_most} Event {reason} about {about}, and one at least",
+        lambda course: 1 <= course.count_events(reason, about) <= at_most,
+    )
+
+
+def replacements(service: str, at_most: int) -> Expectation:
+    """Expect a limited number of pods created beyond the first of each replica."""
+    return Expectation(
+        f"at most {at_most} pods of {service} created for migrations",
+        lambda course: (
+            course.count_created(service) - course.timeline.wanted(service, 1e9) <= at_most
+        ),
+    )
+
+
 # Acts.
 
 
@@ -230,6 +259,35 @@ def _job_spec(name: str, pods: int, seconds: float) -> Object:
     spec = {"schedulerName": "kubedsm", "restartPolicy": "Never", "containers": [container]}
     template = {"metadata": {"labels": {"app": name}}, "spec": spec}
     return {"parallelism": pods, "completions": pods, "template": template}
+
+
+def start_slowly(seconds: float) -> Object:
+    """Return a pod spec whose pods become Ready after some seconds, by their readiness probe."""
+    container = service_objects("web", "1", "100Mi")[0]["spec"]["template"]["spec"]["containers"][0]
+    probe = {"initialDelaySeconds": round(seconds), "tcpSocket": {"port": 8080}}
+    return {"containers": [{**container, "readinessProbe": probe}]}
+
+
+def spoil_pods(service: str, node: str) -> Act:
+    """Let pods of a service never become Ready on a node from now on."""
+
+    def act(cluster: EmulatedCluster) -> None:
+        def spoil(change: ObjectChange) -> None:
+            pod = change.object
+            if (
+                change.resource is PODS
+                and change.type == "MODIFIED"
+                and labels_of(pod).get("app") == service
+                and node_of(pod) == node
+                and NEVER_READY not in annotations_of(pod)
+            ):
+                name = pod["metadata"]["name"]
+                patch = {"metadata": {"annotations": {NEVER_READY: "true"}}}
+                cluster.api.patch(PODS, NAMESPACE, name, patch, MERGE_PATCH)
+
+        cluster.api.store.subscribe(spoil)
+
+    return act
 
 
 def scale(name: str, replicas: int) -> Act:

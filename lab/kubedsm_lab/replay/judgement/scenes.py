@@ -16,11 +16,15 @@ from kubedsm_lab.replay.judgement.scene import (
     edge_share,
     migrations,
     nothing_lost,
+    replacements,
+    reported,
     roll_out,
     run_every_minute,
     run_job,
     scale,
+    spoil_pods,
     spread_over,
+    start_slowly,
 )
 
 
@@ -156,8 +160,7 @@ _ROLLOUT = Scene(
 )
 _ETL = Scene(
     story="A Job of 16 pods, each of five minutes, starts on an empty edge. A service that"
-    " comes 30 s later has all its pods at the edge at once: a Job targets nothing"
-    " there.",
+    " comes 30 s later has all its pods at the edge at once: a Job targets nothing there.",
     services=("web",),
     others=("etl",),
     nodes=(*edge_nodes(2, "8"), CLOUD),
@@ -201,6 +204,41 @@ _SURPLUS = Scene(
         nothing_lost(),
     ),
 )
+_SLOW_START = Scene(
+    story="Pods of a service take 90 s to become Ready. An edge node joins: all four pods"
+    " arrive there, each with one replacement.",
+    services=("web",),
+    nodes=(*edge_nodes(1, "1"), CLOUD),
+    acts=(
+        (0, deploy("web", 5, **start_slowly(90))),
+        (120, add_node(node("e2", "edge", "4", "32Gi"))),
+    ),
+    duration=900,
+    expected=(
+        edge_share("web", at_least=1.0, since=600),
+        replacements("web", 4),
+        nothing_lost(),
+    ),
+)
+_NEVER_READY = Scene(
+    story="Pods of a service never become Ready on the edge node that joins: after two attempts"
+    " the service is left alone, and an Event says so. Its neighbour is migrated as usual.",
+    services=("web", "shop"),
+    nodes=(CLOUD,),
+    acts=(
+        (0, deploy("web", 2)),
+        (0, deploy("shop", 2)),
+        (0, spoil_pods("web", "e1")),
+        (60, add_node(node("e1", "edge", "4", "32Gi"))),
+    ),
+    duration=1800,
+    expected=(
+        edge_share("shop", at_least=1.0, since=180),
+        replacements("web", 4),
+        reported("MigrationsSuspended", "web", at_most=1),
+        nothing_lost(),
+    ),
+)
 
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
@@ -212,6 +250,8 @@ SCENES: Mapping[str, Scene] = {
     "uncordon": _UNCORDON,
     "headroom": _HEADROOM,
     "rollout": _ROLLOUT,
+    "slow start": _SLOW_START,
+    "never Ready": _NEVER_READY,
     "surplus": _SURPLUS,
     "job": _ETL,
     "cron job": _CRON_JOB,
