@@ -93,7 +93,7 @@ def test_the_weights_of_a_namespace_add_up_to_its_own(own, namespaces, expected)
 def test_workloads_without_a_target_take_no_weight_from_services():
     """Many Jobs of a namespace would otherwise push its services off the edge."""
     present = [Workload("n", kind, kind) for kind in ("Deployment", "Job", "CronJob")]
-    targets = load("{}", "test").promise
+    targets = load("{}", "test").qos_target
     fair = share_namespace_weights(targets, present, {"n": 3})
     assert [fair(workload).weight for workload in present] == [3, 1.5, 1.5]
 

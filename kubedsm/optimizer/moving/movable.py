@@ -1,9 +1,9 @@
 """Eligibility of running pods for migration, determined from the cluster snapshot alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 
-from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier
+from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
@@ -63,6 +63,20 @@ def default_movable(snapshot: Snapshot) -> Movable:
             not pod.ready,
         )
         return _CAUSES[found.index(True)].of() if True in found else None
+
+    return reason
+
+
+def reject_sited(sited: Container[Workload], movable: Movable) -> Movable:
+    """Extend an eligibility function: reject also pods of the given workloads with demand by
+    site, which `site_moves` migrates.
+    """
+
+    def reason(pod: Pod) -> Reason | None:
+        why = movable(pod)
+        # A stranded pod may get capacity anywhere.
+        placed = why is None and pod.node_name is not None
+        return Cause.BY_SITE.of() if placed and pod.workload in sited else why
 
     return reason
 
