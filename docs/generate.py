@@ -49,6 +49,8 @@ PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end: \2 -->\n)", re.DO
 
 #: meaning of each configuration key, by section
 MEANINGS: dict[str, dict[str, str]] = tomllib.loads((DOCS / "configuration.toml").read_text())
+#: section of the keys of one entry of `services`
+SERVICE = "services.NAME"
 #: keys with values too long for a table
 LISTED = "loadAware.queries."
 
@@ -68,7 +70,7 @@ def list_keys(properties: dict[str, Any], prefix: str = "") -> Iterator[tuple[st
     """Yield each dotted key with its JSON Schema; keys of `services` without a prefix."""
     for key, given in properties.items():
         if key == "services":
-            yield from list_keys(given["additionalProperties"]["properties"], "services.NAME.")
+            yield from list_keys(given["additionalProperties"]["properties"], f"{SERVICE}.")
         elif "properties" in given:
             yield from list_keys(given["properties"], f"{prefix}{key}.")
         else:
@@ -107,6 +109,8 @@ def write_configuration() -> str:
             continue
         section, _, name = key.rpartition(".")
         meaning = MEANINGS[section or "document"][name]
+        if "." in section and section != SERVICE:  # rows of the outermost section
+            section, _, name = key.partition(".")
         row = f"| `{name}` | {format_default(given)} | {format_allowed(given)} | {meaning} |"
         sections.setdefault(section, []).append(row)
     head = "| key | default | allowed | meaning |"

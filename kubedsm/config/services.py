@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import attrs
 
+from kubedsm.config.calendar import FREEZES, WINDOWS, Freeze, Window
 from kubedsm.config.documents import DocumentError, at
 from kubedsm.config.fields import (
     LABEL,
@@ -59,6 +60,10 @@ class Service:
     rate: float | None = setting(None, RATE)
     #: proportions of the requests by the site of their users
     demand: Mapping[str, float] | None = setting(None, DEMAND)
+    #: instead of `migration.windows`; none: at any time
+    windows: tuple[Window, ...] | None = setting(None, WINDOWS)
+    #: in addition to `migration.freezes`
+    freezes: tuple[Freeze, ...] | None = setting(None, FREEZES)
 
     def __attrs_post_init__(self) -> None:
         if self.qos is not None and self.latency_target is not None:
@@ -94,7 +99,8 @@ def entries_for(
         if entry is not None
     )
     for key, entry in entries:
-        said = {name for name, value in attrs.asdict(entry).items() if value is not None}
+        values = attrs.asdict(entry, recurse=False)
+        said = {name for name, value in values.items() if value is not None}
         if {"qos", "latency_target"} & deciding.keys():
             said -= {"qos", "latency_target"}  # alternatives of each other
         for name in said - deciding.keys():

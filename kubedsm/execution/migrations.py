@@ -4,7 +4,6 @@ A migration group is a single plan. Migrations start subject to the limits. A gr
 migrations is cancelled when new pods arrive.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
@@ -12,7 +11,8 @@ import attrs
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
-from kubedsm.execution.limits import Cooldowns, Underway, is_admissible
+from kubedsm.execution.deferrals import Deferral, Deferrals
+from kubedsm.execution.limits import LATE_IN_A_ROW, Cooldowns, Underway, is_admissible
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
@@ -25,6 +25,8 @@ from plans.advance import NOT_IN_TIME
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
+#: reason of the deferral of a workload that is left alone
+LATE = f"{LATE_IN_A_ROW} replacements in a row were not Ready in time"
 #: label with the template's hash, of pods of a StatefulSet
 _REVISION_LABEL = "controller-revision-hash"
 #: steps before any modification, and waiting steps with a possible rollback
@@ -95,6 +97,7 @@ class Migrations:
     #: some seconds
     _on_left_alone: Callable[[Workload, float], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
+    deferrals: Deferrals = attrs.field(init=False)
     groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps awaiting admission by the limits, by migration, in order of arrival
@@ -103,6 +106,10 @@ class Migrations:
     @_cooldowns.default
     def _begin_without_cooldowns(self) -> Cooldowns:
         return Cooldowns(self._configuration)
+
+    @deferrals.default
+    def _begin_without_migrations(self) -> Deferrals:
+        return Deferrals(self._configuration, self._clock)
 
     @property
     def limits(self) -> MigrationSettings:
@@ -125,23 +132,26 @@ class Migrations:
         """Return the workloads in a cooldown period after a migration."""
         return self._cooldowns.list_resting(self._clock.monotonic())
 
-    def left_alone(self) -> frozenset[Workload]:
-        """Return the workloads whose last replacements were not Ready in time, until their pods
-        have another template.
+    def list_deferred(self) -> dict[Workload, Deferral]:
+        """Return the workloads whose migrations are deferred: by a window, a freeze or a budget, or
+        as their last replacements were not Ready in time.
         """
-        left_alone = self._cooldowns.list_left_alone(self._clock.monotonic())
+        by_rule = self.deferrals.list_deferred(self._mirror.snapshot().census.shares)
+        return self._list_left_alone() | by_rule
+
+    def _list_left_alone(self) -> dict[Workload, Deferral]:
+        """Return the workloads that are left alone, until their pods have another template."""
+        now = self._clock.monotonic()
+        left_alone = self._cooldowns.list_left_alone(now)
         for pod in self._mirror.pods() if left_alone else ():
             found = left_alone.get(pod.workload)
             if found is not None and _template_of(pod) not in ("", found.template):
                 del left_alone[pod.workload]
                 self._cooldowns.end_left_alone(pod.workload)
-        return frozenset(left_alone)
-
-    def next_return(self) -> float:
-        """Return the seconds until a workload is no longer left alone; infinite if none is."""
-        now = self._clock.monotonic()
-        left_alone = self._cooldowns.list_left_alone(now).values()
-        return min((each.until - now for each in left_alone), default=math.inf)
+        return {
+            workload: Deferral(self._clock.wall() + each.until - now, LATE)
+            for workload, each in left_alone.items()
+        }
 
     def arriving(self) -> dict[NodeName, Resources]:
         """Return the future capacity usage of migrations without a reservation, by node."""
@@ -203,8 +213,8 @@ class Migrations:
         """Queue the first step of a migration until the migration limits admit the start."""
         self._waiting[step.move] = step
 
-    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
-        """Yield the admitted migrations with start steps and pods; None for a deleted pod.
+    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | str]]:
+        """Yield the admitted migrations with start steps and pods, or the reason of a refusal.
 
         Namespaces with fewer migrations in progress come first, then steps in order of arrival.
         """
@@ -217,7 +227,11 @@ class Migrations:
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[name]
-                yield move, step, None
+                yield move, step, "the pod is gone"
+                continue
+            if deferral := self._find_deferral(self.groups[move.plan_id]):
+                del self._waiting[name]
+                yield move, step, str(deferral)
                 continue
             breaks_first = move.order.mode is MoveMode.RECREATE
             now = self._clock.monotonic()
@@ -226,6 +240,19 @@ class Migrations:
                 del self._waiting[name]
                 move.pod, move.underway = pod, underway
                 yield move, step, pod
+
+    def _find_deferral(self, group: _Group) -> Deferral | None:
+        """Return why a group without started migrations may not begin now; then cancel the group.
+
+        A group that has begun is finished.
+        """
+        if group.begun:
+            return None
+        workloads = [outcome.move.pod.workload for outcome in group.group.moves]
+        found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
+        deferral = next(filter(None, found), None)
+        group.cancelled |= deferral is not None
+        return deferral
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve capacity on the target node and claim the replacement pod; return the reason if
@@ -238,7 +265,11 @@ class Migrations:
         if not reason and evaluate and not group.group.worth():
             group.cancelled |= group.group.for_others
             reason = "the group's benefit no longer exceeds its cost"
+        if not reason and (deferral := self._find_deferral(group)):
+            reason = str(deferral)
         if not reason:
+            if not group.begun:
+                self.deferrals.charge(planned.move.pod.workload for planned in group.group.moves)
             group.begun = True
             move.accepted = accepted
             self._on_begun(move.present)
