@@ -25,8 +25,9 @@ from kubernetes_asyncio.client import models
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.cli.main import commands
+from kubedsm.cli.main import MODULES, commands
 from kubedsm.config.fields import write_section
+from kubedsm.config.load_aware import DEMAND_QUERIES
 from kubedsm.config.settings import Configuration, schema
 from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
 from kubedsm.model.mirror import ClusterMirror
@@ -119,6 +120,10 @@ def write_configuration() -> str:
     return "\n".join(parts)
 
 
+def write_demand_queries() -> str:
+    return f"```yaml\n{msgspec.yaml.encode(DEMAND_QUERIES).decode()}```\n"
+
+
 def write_queries() -> str:
     queries = {"loadAware": {"queries": write_section(Configuration().load_aware.queries)}}
     return f"```yaml\n{msgspec.yaml.encode(queries).decode()}```\n"
@@ -127,6 +132,8 @@ def write_queries() -> str:
 # Commands
 
 ELECTION = "--leader-elect"
+#: module of the commands that check and inspect an installation
+INSPECTING = "kubedsm.cli.installation"
 
 
 def list_commands(
@@ -175,11 +182,15 @@ def is_of_lab(name: str) -> bool:
     return name.split()[1:2] != [] and name.split()[1] in lab["entry-points"]["kubedsm.commands"]
 
 
-OPERATING = {"run", "config", "rbac", "approve", "opt-in", "opt-out", "uninstall"}
+OPERATING = {"run", "config", "rbac", "completion", "approve", "opt-in", "opt-out", "uninstall"}
 
 
 def is_operating(name: str) -> bool:
     return name == "kubedsm" or name.split()[1] in OPERATING
+
+
+def is_inspecting(name: str) -> bool:
+    return name != "kubedsm" and MODULES.get(name.split()[1], "").startswith(INSPECTING)
 
 
 def is_bench(name: str) -> bool:
@@ -358,10 +369,14 @@ def write_packages() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
+    "demand-queries": write_demand_queries,
     "operate": lambda: write_commands(commands, "kubedsm", is_operating),
     "inspect": lambda: write_commands(
-        commands, "kubedsm", lambda name: not is_operating(name) and not is_of_lab(name)
+        commands,
+        "kubedsm",
+        lambda name: not (is_operating(name) or is_inspecting(name) or is_of_lab(name)),
     ),
+    "installation": lambda: write_commands(commands, "kubedsm", is_inspecting),
     "lab": lambda: write_commands(
         commands, "kubedsm", lambda name: is_of_lab(name) and not is_bench(name)
     ),
