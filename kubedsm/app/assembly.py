@@ -169,6 +169,7 @@ class Runtime:
                 self.queue.add,
                 self.effects.note_begin,
                 self.ended_migrations.record_end,
+                self.ended_migrations.record_left_alone,
             ),
             orphans,
             self.attempts.end_bind,

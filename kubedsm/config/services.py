@@ -1,7 +1,8 @@
-"""QoS targets of workloads: entries for one workload, a namespace, a name, or all workloads.
+"""QoS targets of workloads: entries for a workload, a kind, a namespace, a name, or all.
 
 For each field, the most specific matching entry with the field takes precedence. A
-namespace takes precedence over a name, which its tenant chooses.
+namespace takes precedence over a name, which its tenant chooses. Workloads that end, such as Jobs,
+target nothing unless an entry names the workload or its kind.
 """
 
 import re
@@ -26,7 +27,7 @@ from kubedsm.config.fields import (
     text,
     validate_fields,
 )
-from kubedsm.model.model import Workload
+from kubedsm.model.model import ENDING_KINDS, Workload
 
 Mode = Literal["surge", "recreate", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -40,7 +41,8 @@ DEMAND = by_name(LABEL_VALUE, RATE)
 
 #: wildcard key of `services`
 EVERY_SERVICE = "*"
-_KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*")
+_KIND = "[A-Z][A-Za-z]{0,62}"
+_KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*|(?:{LABEL}/)?{_KIND}")
 
 
 @attrs.frozen(field_transformer=validate_fields)
@@ -72,10 +74,17 @@ class Service:
                 raise DocumentError("no site has a weight above 0; {} means one pool")
 
 
-def keys_for(workload: Workload) -> tuple[str, str, str, str]:
+#: default entries of kinds
+ENDING = dict.fromkeys(ENDING_KINDS, Service(qos=0.0))
+
+
+def keys_for(workload: Workload) -> tuple[str, ...]:
     """Return the `services` keys that match a workload, the most specific first."""
-    namespace, name = workload.namespace, workload.name
-    return f"{namespace}/{name}", f"{namespace}/*", f"*/{name}", EVERY_SERVICE
+    namespace, kind, name = workload
+    own, wide = (f"{namespace}/{name}", f"{namespace}/{kind}"), f"{namespace}/*"
+    if kind in ENDING:
+        return *own, f"*/{name}", kind, wide, EVERY_SERVICE
+    return *own, wide, f"*/{name}", kind, EVERY_SERVICE
 
 
 def entries_for(
@@ -83,10 +92,13 @@ def entries_for(
 ) -> dict[str, tuple[str, Service]]:
     """Return, by field, the most specific `services` entry for a workload, with its key."""
     deciding: dict[str, tuple[str, Service]] = {}
-    for key in keys_for(workload):
-        entry = services.get(key)
-        if entry is None:
-            continue
+    entries = (
+        (key, entry)
+        for key in keys_for(workload)
+        for entry in (services.get(key), ENDING.get(key))
+        if entry is not None
+    )
+    for key, entry in entries:
         values = attrs.asdict(entry, recurse=False)
         said = {name for name, value in values.items() if value is not None}
         if {"qos", "latency_target"} & deciding.keys():
@@ -102,7 +114,7 @@ def service_of(services: Mapping[str, Service], workload: Workload) -> Service:
     return Service(**{name: getattr(entry, name) for name, (_, entry) in deciding.items()})
 
 
-_NAME = text(_KEY, "namespace/name, namespace/*, */name or *")
+_NAME = text(_KEY, "namespace/name, namespace/*, */name, Kind, namespace/Kind or *")
 #: an entry may be null
 _SERVICE = attrs.evolve(
     section(Service), read=lambda value: read_section(Service, {} if value is None else value)

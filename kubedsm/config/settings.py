@@ -40,7 +40,7 @@ from kubedsm.config.sections import (
     SuggesterSettings,
     TenantSettings,
 )
-from kubedsm.config.services import EVERY_SERVICE, SERVICES, Mode, Service, service_of
+from kubedsm.config.services import ENDING, EVERY_SERVICE, SERVICES, Mode, Service, service_of
 from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
@@ -114,12 +114,14 @@ class Configuration:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             said = self.services.get(EVERY_SERVICE, _NO_ENTRY)
-            if self.services.keys() - {EVERY_SERVICE}:
+            if workload.kind in ENDING or self.services.keys() - {EVERY_SERVICE}:
                 said = service_of(self.services, workload)
             qos = 1.0 if said.qos is None else said.qos
             if said.latency_target is not None:
                 qos = self.latency.times.qos(said.latency_target)
-            target = QosTarget(qos, 1.0 if said.weight is None else said.weight)
+            # Pods that end are not migrated: from an edge that others need later, none would leave.
+            most = 0 if workload.kind in ENDING and not qos else None
+            target = QosTarget(qos, 1.0 if said.weight is None else said.weight, most)
             known = self._known[workload] = said, target
         return known
 

@@ -86,6 +86,8 @@ class WorkloadRow(_Row, frozen=True):
     weight: float = 0.0
     #: missing pods relative to the QoS target
     missing: int = 0
+    #: edge pods above the QoS target, which stay until other workloads need the capacity
+    surplus: int = 0
     #: number of Ready pods, and of pending pods
     ready: int = 0
     waiting: int = 0

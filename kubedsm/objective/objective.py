@@ -57,6 +57,10 @@ class QosTarget:
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
 
+    def count_surplus(self, share: Share) -> int:
+        """Return how many of the workload's pods at the edge exceed the target."""
+        return max(0, share.edge - self.count_wanted(share.total))
+
 
 #: Function from workloads to QoS targets; unconfigured workloads have the default.
 QosTargets = Callable[[Workload], QosTarget]

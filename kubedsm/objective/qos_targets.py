@@ -144,7 +144,8 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
         if pod.wishes is not None and pod.wishes.qos is not None:
             target = targets(workload)
             qos = min(pod.wishes.qos, max(target.qos, max_qos))
-            changed[workload] = attrs.evolve(target, qos=qos)
+            most = None if qos else target.most
+            changed[workload] = attrs.evolve(target, qos=qos, most=most)
     return _override_targets(targets, changed)
 
 
@@ -240,18 +241,21 @@ def share_namespace_weights(
 ) -> QosTargets:
     """Scale the weights of present workloads to sum up to the weight of their namespace.
 
-    Unconfigured namespaces weigh 1.
+    Unconfigured namespaces weigh 1. Workloads that target nothing, such as Jobs, share the weight
+    among themselves.
     """
-    total: dict[str, float] = {}
+    total: dict[tuple[str, bool], float] = {}
     for workload in present:
-        namespace = workload.namespace
-        total[namespace] = total.get(namespace, 0.0) + targets(workload).weight
+        target = targets(workload)
+        group = workload.namespace, target.qos > 0
+        total[group] = total.get(group, 0.0) + target.weight
 
     def scale_target(workload: Workload) -> QosTarget:
         target, namespace = targets(workload), workload.namespace
-        if namespace not in total:
+        among = total.get((namespace, target.qos > 0))
+        if among is None:
             return target
-        part = target.weight / max(total[namespace], target.weight) if target.weight else 0.0
+        part = target.weight / max(among, target.weight) if target.weight else 0.0
         return attrs.evolve(target, weight=part * weights.get(namespace, 1.0))
 
     return scale_target
@@ -280,5 +284,8 @@ def without_caps(targets: QosTargets) -> QosTargets:
 
 
 def is_capped(targets: QosTargets, workload: Workload) -> bool:
-    """Return True if the workload has a cap: no further pod of the workload may go to the edge."""
-    return targets(workload).most is not None
+    """Return True if the workload has a cap below its target: no further pod of the workload may go
+    to the edge.
+    """
+    target = targets(workload)
+    return target.most is not None and target.qos > 0

@@ -135,7 +135,9 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {mode: surged}}": (
         "services.shop/cart.mode: 'surged' is not surge, recreate or off; did you mean surge?"
     ),
-    "services: {7: {qos: 1}}": "services.7: '7' is not namespace/name, namespace/*, */name or *",
+    "services: {7: {qos: 1}}": (
+        "services.7: '7' is not namespace/name, namespace/*, */name, Kind, namespace/Kind or *"
+    ),
     "services: [1]": "services: a list is not a mapping of keys to values",
     "services: {shop/cart: 0.5}": "services.shop/cart: 0.5 is not a mapping of keys to values",
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
@@ -316,6 +318,43 @@ def test_each_thing_is_said_by_the_most_specific_entry(name, qos, weight, mode):
     qos_target = GIVEN.qos_target(workload)
     assert (qos_target.qos, qos_target.weight) == (pytest.approx(qos), weight)
     assert GIVEN.migration_mode(workload) == mode
+
+
+KINDS = load(
+    """
+services:
+  "*": {qos: 0.9, weight: 5}
+  shop/*: {qos: 0.6}
+  "*/nightly": {qos: 0.7}
+  shop/CronJob: {qos: 0.5}
+  StatefulSet: {qos: 0.8}
+  Job: {weight: 2}
+""",
+    "test",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "qos", "weight"),
+    [
+        ("mall/db", "StatefulSet", 0.8, 5),
+        ("shop/db", "StatefulSet", 0.6, 5),
+        ("shop/report", "CronJob", 0.5, 5),
+        ("mall/report", "CronJob", 0.0, 5),
+        ("mall/nightly", "CronJob", 0.7, 5),
+        # Wildcards are for services.
+        ("shop/etl", "Job", 0.0, 2),
+        ("shop/alone", "Pod", 0.0, 5),
+        ("shop/web", "Deployment", 0.6, 5),
+        ("mall/custom", "Rollout", 0.9, 5),
+    ],
+)
+def test_workloads_that_end_target_nothing_unless_named(name, kind, qos, weight):
+    namespace, _, name = name.partition("/")
+    qos_target = KINDS.qos_target(Workload(namespace, kind, name))
+    assert (qos_target.qos, qos_target.weight) == (qos, weight)
+    # none at the edge while the cloud has capacity
+    assert (qos_target.most == 0) is (qos == 0)
 
 
 def test_a_share_and_a_latency_target_are_one_thing():

@@ -65,7 +65,10 @@ objective: {kind: latency}
         "c.yaml: suggester.period: 0s is not between 10ms and 24h",
         "c.yaml: batch.max: 5ms is shorter than idle, 1s",
         "c.yaml: services.shop/*.qos: 2 is not between 0 and 1",
-        "c.yaml: services.7: '7' is not namespace/name, namespace/*, */name or *",
+        (
+            "c.yaml: services.7: '7' is not namespace/name, namespace/*, */name, Kind,"
+            " namespace/Kind or *"
+        ),
         "c.yaml: objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms",
     ]
     assert list_mistakes(TEXT, "c.yaml") == []

@@ -12,7 +12,7 @@ from kubedsm.dashboard.rows import NodeRow, PodRow, PodState, Row, SiteRow, Work
 from kubedsm.explain.node import node_state
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Answers, Measured, Usage
-from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.model.model import ENDING_KINDS, Node, NodeName, Pod, Share, Tier, Uid, Workload
 from kubedsm.model.node_index import site_of
 from kubedsm.model.sites import Away
 from kubedsm.objective.objective import QosTarget
@@ -328,6 +328,7 @@ def _workload_row(
 ) -> WorkloadRow:
     key, measured = str(workload), reading.snapshot.measured
     answers = measured.answers.get(workload, {})
+    stays = workload.kind in ENDING_KINDS
     return WorkloadRow(
         kind=workload.kind,
         edge=share.edge,
@@ -335,6 +336,7 @@ def _workload_row(
         target=qos_target.qos if qos_target else None,
         weight=qos_target.weight if qos_target else 0.0,
         missing=max(0, qos_target.count_wanted(share.total) - share.edge) if qos_target else 0,
+        surplus=0 if stays or qos_target is None else qos_target.count_surplus(share),
         ready=pods.ready[key],
         waiting=pods.waiting[key],
         edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),
