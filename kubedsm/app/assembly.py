@@ -11,6 +11,7 @@ from kubedsm.app.cluster_warnings import IgnoredAnnotations, MismatchWarnings, S
 from kubedsm.app.live_configuration import LiveConfiguration
 from kubedsm.app.load_monitor import LoadMonitor
 from kubedsm.app.prometheus import Asker, InAThread
+from kubedsm.app.service_routing import ServiceRouting
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
@@ -248,6 +249,9 @@ class Runtime:
             listener,
             throttle,
         )
+        self.service_routing = ServiceRouting(
+            cluster, mirror, current, self.workload_events, clock, throttle, timeout
+        )
         mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 
         # Background tasks.
@@ -268,6 +272,7 @@ class Runtime:
             ("preemptor", self.preemptor.run),
             ("load monitor", load_monitor.run),
             ("mismatches", mismatches.run),
+            ("service routing", self.service_routing.run),
         ]
         if not dry_run:
             sweep = partial(self.manager.sweep, self.synced)
