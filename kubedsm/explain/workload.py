@@ -21,7 +21,8 @@ from kubedsm.explain.facts import QosTargetFacts, SiteFacts, TierTimes, Workload
 from kubedsm.explain.verdicts import count_rejections
 from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import QosTarget, SiteShare, count_target_pods, list_sites
+from kubedsm.objective.objective import QosTarget, count_target_pods
+from kubedsm.objective.site_shares import SiteShare, list_sites
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import WhatIfResponse

@@ -219,35 +219,6 @@ def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     return float(kept if edge >= count_target_pods(qos, total) else below)
 
 
-@attrs.frozen(slots=True)
-class SiteShare:
-    """Site of a workload with demand by site: fraction of the requests, and replicas there."""
-
-    site: str
-    #: fraction of the workload's requests
-    part: float
-    #: replicas that the QoS target wants there
-    wanted: int
-    replicas: int
-
-
-def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
-    """Return the sites with demand for a workload, or with replicas of it, in name order.
-
-    Empty without demand by site.
-    """
-    demand, total = qos_target.demand, share.total
-    if demand is None or share.sites is None:
-        return []
-    number = count_target_pods(min(qos_target.qos, demand.reachable(total)), total)
-    wanted = demand.apportion(number, total)
-    parts, there = dict(demand.parts), dict(share.sites)
-    return [
-        SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
-        for site in sorted(parts.keys() | there.keys())
-    ]
-
-
 @lru_cache(2**13)
 def _value_near(objective: Objective, near: float, qos: float) -> float:
     kept, below = objective.values_around(near, qos)
