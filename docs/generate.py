@@ -27,6 +27,7 @@ from prometheus_client.metrics_core import Metric
 
 from kubedsm.cli.main import MODULES, commands
 from kubedsm.config.fields import write_section
+from kubedsm.config.load_aware import DEMAND_QUERIES
 from kubedsm.config.settings import Configuration, schema
 from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
 from kubedsm.model.mirror import ClusterMirror
@@ -117,6 +118,10 @@ def write_configuration() -> str:
     parts = [table(head, sections.pop(""))]
     parts += [f"### `{name}`\n\n{table(head, rows)}" for name, rows in sections.items()]
     return "\n".join(parts)
+
+
+def write_demand_queries() -> str:
+    return f"```yaml\n{msgspec.yaml.encode(DEMAND_QUERIES).decode()}```\n"
 
 
 def write_queries() -> str:
@@ -364,6 +369,7 @@ def write_packages() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
+    "demand-queries": write_demand_queries,
     "operate": lambda: write_commands(commands, "kubedsm", is_operating),
     "inspect": lambda: write_commands(
         commands,
