@@ -19,6 +19,7 @@ from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
+from kubedsm.execution.migration_record import MigrationRecord
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
@@ -277,6 +278,19 @@ class Runtime:
         if not dry_run:
             sweep = partial(self.manager.sweep, self.synced)
             self._deciding.insert(0, ("sweep", sweep))
+            deferrals = self.manager.migrations.deferrals
+            deferrals.known = False
+            migration_record = MigrationRecord(
+                cluster,
+                live.config_map.name.migrations,
+                deferrals,
+                current,
+                clock,
+                throttle,
+                instance,
+                timeout,
+            )
+            self._deciding.append(("migration record", migration_record.run))
 
         # Rebalancing, absent for policies without migrations.
         self.migrator: Migrator | None = None
