@@ -220,6 +220,7 @@ COMMANDS = {
     "explain deploymnt/shop/cart": "deploymnt is no kind; did you mean deployment?",
     "explain node/": "node/ cannot be explained: name POD",
     "explain shop/x -n web": "shop/x is not in namespace web",
+    "explain --all -n shop -A": "-n and -A: only one of them",
     "explain x -n A_b": "'A_b' is not a name of a namespace",
     "explain x -o yml --from d": "'yml' is not one of",
     "explain x --server nowhere": "nowhere is no address such as http://127.0.0.1:10270",
