@@ -155,6 +155,16 @@ CASES = {
         "1 Service of pods in both tiers ignore zones: shop/web",
         "trafficDistribution: PreferClose",
     ),
+    "a Service that ignores sites": (
+        with_pods(
+            on("a", "e1"),
+            services=[Service("shop", "web", ANY, False)],
+            configuration=load("services: {shop/web: {demand: {north: 1}}}", "x"),
+        ),
+        "warn",
+        "Service shop/web sends requests to any site, and shop/web has demand by site",
+        "trafficDistribution",
+    ),
     "a Service by template": (
         with_pods(on("a", "e1", labels={"pod-template-hash": "1"}),
                   services=[Service("shop", "web", TEMPLATE, True, by_template=True)]),
