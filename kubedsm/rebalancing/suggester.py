@@ -87,11 +87,14 @@ class Migrator:
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
         """Construct a planner request of the given class with the current restrictions of
-        migrations: workloads migrating or in cooldown, and sites.
+        migrations: workloads migrating, in cooldown or deferred, and sites.
         """
+        deferred = self.manager.migrations.list_deferred()
         return request(
             moving=frozenset(self.manager.migrations.moving_each()),
             resting=self.manager.migrations.resting(),
+            deferred={workload: str(deferral) for workload, deferral in deferred.items()},
+            most_moves=self.manager.migrations.deferrals.count_left(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
             arriving=self.manager.migrations.arriving(),
@@ -110,6 +113,11 @@ class Migrator:
     def suggestion_request(self) -> WhatIfRequest | None:
         """Return the request for the migrations to be suggested now; None before all is known."""
         return self.what_if((), ()) if self.synced.is_set() else None
+
+    def seconds_deferred(self) -> float:
+        """Return the time until a deferral of migrations ends; inf without deferrals."""
+        ends = (each.until for each in self.manager.migrations.list_deferred().values())
+        return max(LOOK, min(ends, default=math.inf) - self.clock.wall())
 
     # validation
 
@@ -163,7 +171,11 @@ class Migrator:
         groups: dict[str, Group] = {}
         plans: dict[int, str] = {}
         choices: list[MoveOutcome] = []
-        for number, legs in legs_by_group(suggestion):
+        by_group = list(legs_by_group(suggestion))
+        if self.manager.migrations.deferrals.count_left() is not None:
+            # A budget is spent on the greatest benefit first.
+            by_group.sort(key=lambda group: -max(leg.move.gain for leg in group[1]))
+        for number, legs in by_group:
             plan_id = f"plan-{next(self._plans)}"
             moves = [leg.move for leg in legs if not leg.continues]
             orders = tuple(order_of(plan_id, leg, self.configuration.current) for leg in legs)
@@ -301,6 +313,7 @@ class Suggester:
         migrator, may_pay_later = self.migrator, suggested.suggestion.may_pay_later
         self._nothing_at = None if suggested.rests else state
         wait = migrator.changes.worth_another_look() if may_pay_later else math.inf
+        wait = min(wait, migrator.seconds_deferred())
         self._again_at = migrator.clock.monotonic() + wait
         migrator.proposed, self._plan = None, {}
 

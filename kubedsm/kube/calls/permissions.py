@@ -4,8 +4,12 @@ A test compares permissions with actual requests: no permission is missing or su
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import attrs
+
+if TYPE_CHECKING:
+    from kubedsm.config.settings import Configuration
 
 CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
 EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
@@ -121,6 +125,11 @@ PREEMPTION = Feature(
         *_list_rights("create", CORE, "pods/eviction"),
     ),
 )
+SITES = Feature(
+    "sites",
+    "warn about Services that ignore the sites of demand (services.NAME.demand, site.demand)",
+    _list_rights("list", CORE, "services"),
+)
 PAUSE = Feature(
     "pause",
     "pause migrations while the ConfigMap has the pause switch set",
@@ -155,12 +164,25 @@ FEATURES = (
     TIERS,
     MIGRATIONS,
     PREEMPTION,
+    SITES,
     PAUSE,
     CONFIGURATION,
     LEADER_ELECTION,
     REQUESTS,
     EXPLAIN,
 )
+
+
+def unused_features(configuration: "Configuration") -> set[str]:
+    """Return the names of features that the configuration disables, whose rights are
+    unnecessary.
+    """
+    unused = set()
+    if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
+        unused |= {"migrations", "requests"}
+    if configuration.preemption != "enabled":
+        unused.add("preemption")
+    return unused
 
 
 def rules(features: Iterable[Feature]) -> list[Rule]:

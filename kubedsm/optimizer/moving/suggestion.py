@@ -223,6 +223,7 @@ class Cause(enum.StrEnum):
     MIGRATION_OFF = "its migration mode is off"
     WORKLOAD_MOVING = "a pod of its workload is being migrated"
     WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
+    WORKLOAD_DEFERRED = "{}"
     SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
     BY_SITE = "its workload has demand by site"

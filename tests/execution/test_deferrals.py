@@ -1,0 +1,194 @@
+"""Windows, freezes and budgets: no migration begins outside of them, and when the next one does."""
+
+import asyncio
+import math
+
+import attrs
+import pytest
+
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.settings import load
+from kubedsm.execution.deferrals import DAY, HOUR, Deferrals
+from kubedsm.execution.migration_record import ANNOTATION
+from kubedsm.explain.subjects import Subject
+from kubedsm.model.model import Workload
+from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
+from support.move_scenes import (
+    LARGE_CLOUD,
+    SMALL_EDGE,
+    hand_over,
+    open_edge,
+    quiet,
+    ready_to_move,
+    settle_on_cloud,
+)
+from support.rights import ADMIN_TOKEN, Right, install
+from support.worlds import emulated
+
+WEB, API = (Workload("default", "Deployment", name) for name in ("web", "api"))
+BASE = "suggester: {period: 1s}\n"
+EAGER = "price: 0s, drainDelay: 1s, deadline: 10s"
+#: virtual time begins at 2026-01-01T00:00:00Z
+WINDOW = f"{BASE}migration: {{{EAGER}, windows: {{schedule: 5 0 * * *, duration: 1h}}}}"
+
+
+@attrs.define
+class Clock:
+    now: float = 0.0
+
+    def wall(self):
+        return self.now
+
+
+def deferrals(budget):
+    configuration = load(f"migration: {{budget: {{{budget}}}}}", "test")
+    clock = Clock(1e9)
+    return Deferrals(CurrentConfiguration(configuration), clock), clock
+
+
+def test_a_budget_of_a_workload_is_free_again_when_the_oldest_is_an_hour_old():
+    made, clock = deferrals("workloadPerHour: 2")
+    for _ in range(2):
+        assert made.find(WEB) is None
+        made.charge([WEB])
+        clock.now += 60
+    deferral = made.find(WEB)
+    assert deferral.until == 1e9 + HOUR
+    assert str(deferral).endswith("the budget of 2 per workload an hour is spent")
+    assert made.find(API) is None
+    clock.now = deferral.until
+    assert made.find(WEB) is None
+    assert made.find(WEB, [WEB, WEB]).until == 1e9 + HOUR + 60
+
+
+def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
+    made, clock = deferrals("clusterPerHour: 3, clusterPerDay: 4")
+    assert made.count_left() == 3
+    made.charge([WEB, API])
+    assert made.count_left() == 1
+    assert made.find(WEB, [WEB]) is None
+    assert made.find(WEB, [WEB, API]).until == 1e9 + HOUR
+    clock.now += HOUR
+    assert made.count_left() == 2
+    made.charge([WEB, WEB])
+    assert made.find(API).until == 1e9 + DAY
+    assert made.find(API, [API] * 5).until == math.inf
+    clock.now += DAY
+    made.charge([])
+    assert made.begun == []
+
+
+def test_without_windows_and_budgets_nothing_is_deferred():
+    made, _ = deferrals("")
+    made.charge([WEB] * 100)
+    assert made.list_deferred([WEB]) == {}
+    assert made.count_left() is None
+    assert made.find(WEB) is None
+
+
+@pytest.mark.looptime
+async def test_no_migration_begins_before_its_window_and_explain_says_when():
+    async with (
+        emulated(LARGE_CLOUD, configuration=load(WINDOW, "test")) as world,
+        world.scheduler() as runtime,
+    ):
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await asyncio.sleep(1)
+        subject = Subject("workload", "default/web")
+        found = await runtime.explanations.explain(subject, leading=True)
+        why = "migrations are deferred until 2026-01-01 00:05 UTC: outside of its windows"
+        assert found.facts.deferred == why
+        assert [row[2] for row in found.sections[0].table.rows] == [(why,), (why,)]
+        await asyncio.sleep(300 - world.clock.monotonic() - 1)
+        assert world.placed("web") == {"c1": 2}
+        await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
+
+
+@pytest.mark.looptime
+async def test_a_budget_is_spent_on_the_greatest_benefit_and_the_rest_waits():
+    services = "services: {default/web: {weight: 1}, default/api: {weight: 5}}"
+    text = f"{BASE}migration: {{{EAGER}, budget: {{clusterPerHour: 1}}}}\n{services}"
+    async with (
+        emulated(LARGE_CLOUD, configuration=load(text, "test")) as world,
+        world.scheduler() as runtime,
+    ):
+        for name in ("web", "api"):
+            world.deploy(name, 1)
+        await world.until_bound(2, 5)
+        await asyncio.sleep(2)
+        open_edge(world)
+        await world.until(lambda: world.placed("api") == {"e1": 1}, 30)
+        await quiet(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+        (at,) = (at for _, at in runtime.manager.migrations.deferrals.begun)
+        await asyncio.sleep(at + HOUR - world.clock.wall() - 1)
+        assert world.placed("web") == {"c1": 1}
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+
+
+@pytest.mark.looptime
+async def test_a_group_is_not_begun_if_the_window_closes_while_it_waits():
+    frozen = load(
+        "suggester: {mode: 'off'}\nmigration: {drainDelay: 1s, freezes:"
+        " {start: 2026-01-01T00:00:00Z, end: 2026-01-02T00:00:00Z}}",
+        "test",
+    )
+    async with ready_to_move(configuration=frozen, edge=SMALL_EDGE) as world:
+        (pod,) = world.pods("web")
+        await hand_over(world, [(pod, "e1", [])])
+        await quiet(world)
+        assert world.placed("web") == {"c1": 1}
+        assert not world.runtime.manager.migrations.resting()
+
+
+BUDGET = f"{BASE}migration: {{{EAGER}, budget: {{workloadPerHour: 1}}}}"
+
+
+@pytest.mark.looptime
+async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await quiet(world)
+        begun = world.clock.wall()
+        async with world.scheduler(seed=1) as runtime:
+            await asyncio.sleep(HOUR / 2)
+            assert len(runtime.manager.migrations.deferrals.begun) == 1
+            assert world.placed("web") == {"e1": 1, "c1": 1}
+            await world.until(lambda: world.placed("web") == {"e1": 2}, HOUR)
+            assert world.clock.wall() > begun + HOUR - 30
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("text", ["nonsense", "[[1]]", "[]"])
+async def test_an_odd_record_counts_as_empty(text):
+    lease = {"metadata": {"name": "kubedsm-migrations", "annotations": {ANNOTATION: text}}}
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.api.create(LEASES, lease, namespace="kubedsm")
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+        kept = world.api.get(LEASES, "kubedsm", "kubedsm-migrations")["metadata"]["annotations"]
+        assert kept[ANNOTATION].startswith('[["default","Deployment","web",1767')
+
+
+@pytest.mark.looptime
+async def test_without_the_right_to_the_record_the_budget_counts_from_the_start():
+    async with emulated(
+        LARGE_CLOUD, configuration=load(BUDGET, "test"), admin_token=ADMIN_TOKEN
+    ) as world:
+        right = Right("Role", "coordination.k8s.io", "leases", "get")
+        world.token = install(world.cluster, right)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await asyncio.sleep(HOUR / 2)
+            assert world.placed("web") == {"e1": 1, "c1": 1}
