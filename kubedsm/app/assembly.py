@@ -11,6 +11,7 @@ from kubedsm.app.cluster_warnings import IgnoredAnnotations, MismatchWarnings, S
 from kubedsm.app.live_configuration import LiveConfiguration
 from kubedsm.app.load_monitor import LoadMonitor
 from kubedsm.app.prometheus import Asker, InAThread
+from kubedsm.app.service_routing import ServiceRouting
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.controller import Handle
@@ -19,6 +20,7 @@ from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
+from kubedsm.execution.migration_record import MigrationRecord
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
@@ -216,6 +218,7 @@ class Runtime:
         load_monitor = LoadMonitor(
             handle, prometheus or InAThread(), self.handler.handle, live.config_map
         )
+        self.service_routing = ServiceRouting(handle, self.workload_events)
         mismatches = MismatchWarnings(handle, live.report_unmatched)
 
         # Background tasks.
@@ -237,7 +240,14 @@ class Runtime:
             ("preemptor", self.preemptor.run),
             ("load monitor", load_monitor.run),
             ("mismatches", mismatches.run),
+            ("service routing", self.service_routing.run),
         ]
+        if not dry_run:
+            migrations.deferrals.known = False
+            migration_record = MigrationRecord(
+                handle, live.config_map.name.migrations, migrations.deferrals, instance
+            )
+            self._deciding.append(("migration record", migration_record.run))
 
         # Rebalancing, absent for policies without migrations.
         self.migrator: Migrator | None = None

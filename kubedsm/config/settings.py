@@ -40,7 +40,17 @@ from kubedsm.config.sections import (
     SuggesterSettings,
     TenantSettings,
 )
-from kubedsm.config.services import ENDING, EVERY_SERVICE, SERVICES, Mode, Service, service_of
+from kubedsm.config.services import (
+    BY_LABEL,
+    ENDING,
+    EVERY_SERVICE,
+    SERVICES,
+    Mode,
+    Service,
+    entries_for,
+    is_label_key,
+    service_of,
+)
 from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
@@ -60,6 +70,8 @@ _REMEMBERED = 4096
 #: bytes: parsing YAML blocks the event loop
 LONGEST = 65_536
 _NO_ENTRY = Service()
+#: keys that were removed since the last version, and are refused by the next one
+DEPRECATED = {("suggester", "minGain"): "migration.price is the benefit that a migration exceeds"}
 
 
 @attrs.frozen(slots=False, field_transformer=validate_fields)
@@ -93,6 +105,12 @@ class Configuration:
     load_aware: LoadAware = subsection(LoadAware)
 
     def __attrs_post_init__(self) -> None:
+        for key, service in self.services.items() if self.has_label_keys else ():
+            said = [name for name, value in write_section(service).items() if value is not None]
+            for name in said if is_label_key(key) else ():
+                if name not in BY_LABEL:
+                    with at("services"), at(key), at(name):
+                        raise DocumentError(f"a label sets {' and '.join(BY_LABEL)} only")
         if self.latency.edge < self.latency.cloud:
             return
         edge, cloud = format_duration(self.latency.edge), format_duration(self.latency.cloud)
@@ -124,6 +142,21 @@ class Configuration:
             target = QosTarget(qos, 1.0 if said.weight is None else said.weight, most)
             known = self._known[workload] = said, target
         return known
+
+    @cached_property
+    def has_label_keys(self) -> bool:
+        return any(map(is_label_key, self.services))
+
+    def select_by_labels(self, workload: Workload, labels: Mapping[str, str]) -> dict[str, float]:
+        """Return `qos` and `weight` of the workload, each if the entry of a label sets the
+        field.
+        """
+        entries = entries_for(self.services, workload, labels)
+        return {
+            name: getattr(entry, name)
+            for name, (key, entry) in entries.items()
+            if is_label_key(key)
+        }
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
@@ -169,6 +202,7 @@ class Configuration:
             self.load_aware.goal,
             self.cloud.percentage_of_nodes,
             self._site_goal,
+            self.select_by_labels if self.has_label_keys else None,
         )
 
     @property
@@ -240,8 +274,31 @@ def load(text: str | bytes, source: str) -> Configuration:
 def parse_document(text: str | bytes) -> object:
     """Parse YAML or JSON to a mapping of configuration keys, without validation; empty text: none.
 
+    Deprecated keys are left out. Raises DocumentError.
+    """
+    return _split_deprecated(_parse_text(text))[0]
+
+
+def list_deprecated(text: str | bytes) -> list[str]:
+    """Return a line for each deprecated key of the document, with the remedy.
+
     Raises DocumentError.
     """
+    return _split_deprecated(_parse_text(text))[1]
+
+
+def _split_deprecated(said: object) -> tuple[object, list[str]]:
+    """Return the document without deprecated keys, and a line for each of these."""
+    found = []
+    for (section, key), remedy in DEPRECATED.items():
+        if isinstance(said, dict) and isinstance(said.get(section), dict) and key in said[section]:
+            left = {name: value for name, value in said[section].items() if name != key}
+            said = {**said, section: left}
+            found.append(f"{section}.{key} is deprecated and ignored: {remedy}")
+    return said, found
+
+
+def _parse_text(text: str | bytes) -> object:
     if len(text) > LONGEST:
         raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
     said: object = parse_yaml(text, CONFIGURATION)

@@ -55,6 +55,8 @@ class _Group:
     #: some migration of the group has started
     begun: bool = False
     cancelled: bool = False
+    #: a window, a freeze or a budget has kept the group from starting
+    deferred: bool = False
 
 
 @attrs.define(slots=True, eq=False)
@@ -238,7 +240,7 @@ class Migrations(Controller):
                 yield move, step, pod
 
     def _find_deferral(self, group: _Group) -> Deferral | None:
-        """Return why a group without started migrations may not begin now; then cancel the group.
+        """Return why a group without started migrations may not begin now; then drop the group.
 
         A group that has begun is finished.
         """
@@ -247,7 +249,7 @@ class Migrations(Controller):
         workloads = [outcome.move.pod.workload for outcome in group.group.moves]
         found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
         deferral = next(filter(None, found), None)
-        group.cancelled |= deferral is not None
+        group.deferred |= deferral is not None
         return deferral
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
@@ -322,7 +324,8 @@ class Migrations(Controller):
         self.mirror.release(name)
         replacement = self.mirror.find_replacement(name)
         self.mirror.end_claim(name)
-        outcome = Outcome.DROPPED if move.pod is None else _judge_outcome(steps)
+        never_began = move.pod is None or self.groups[move.plan_id].deferred
+        outcome = Outcome.DROPPED if never_began else _judge_outcome(steps)
         move.underway = None
         reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
         self._on_ended(MoveOutcome(name, move.present.move, outcome, reason, replacement))
@@ -338,7 +341,8 @@ class Migrations(Controller):
             del self._moves[order.id]
             workload = planned.move.pod.workload
             # The second leg of a detour has no original pod.
-            lost = order.pod != "" and not ended.cancelled and self._has_failed(plan, order)
+            excused = order.pod == "" or ended.cancelled or ended.deferred
+            lost = not excused and self._has_failed(plan, order)
             failed[workload] = failed.get(workload, False) or lost
             within = self._find_lateness(plan, order)
             if within is not None:

@@ -22,6 +22,7 @@ from kubedsm.explain.verdicts import count_rejections
 from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTarget, count_target_pods
+from kubedsm.objective.qos_targets import newest_pods
 from kubedsm.objective.site_shares import SiteShare, list_sites
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
@@ -125,7 +126,9 @@ class WorkloadExplainer:
 
     def _describe_source(self) -> str:
         """Describe the `services` entry that sets the workload's QoS target, or the default."""
-        entries = entries_for(self.configuration.services, self.workload)
+        newest = newest_pods(self.snapshot, (self.workload,))
+        labels = newest[self.workload].labels if newest else {}
+        entries = entries_for(self.configuration.services, self.workload, labels)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:
                 entry, found = entries[field]

@@ -4,6 +4,7 @@ import copy
 import json
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from kubedsm.cli.main import commands
@@ -157,6 +158,25 @@ def test_all_pending_pods_each_as_if_alone(explain):
     (said,) = explained(explain, "--all", items=[node("e1"), gated])
     assert said["nodes"][0]["reasons"] == ["waiting for scheduling gates: [hold]"]
     assert said["message"] == "0/1 nodes are available: waiting for scheduling gates: [hold]."
+
+
+def test_pending_pods_of_a_namespace_and_names_for_the_next_command(explain):
+    items = [node("e1"), pod("a"), pod("b", namespace="other")]
+    assert [e["pod"] for e in explained(explain, "--all", "-A", items=items)] == [
+        "other/b",
+        "shop/a",
+    ]
+    assert [e["pod"] for e in explained(explain, "--all", "-n", "other", items=items)] == [
+        "other/b"
+    ]
+    named = explain("--all", "-o", "name", items=items)
+    assert named.stdout == "pod/other/b\npod/shop/a\n"
+    assert explain("deploy/a", "-n", "shop", "-o", "name", items=items).stdout == ""
+    assert explain("shop/a", "-o", "name", items=items).stdout == "pod/shop/a\n"
+    documents = [*yaml.safe_load_all(explain("--all", "-o", "yaml", items=items).stdout)]
+    assert [each["pod"] for each in documents] == ["other/b", "shop/a"]
+    none = explain("--all", "-n", "third", items=items)
+    assert none.stdout == "No pod in namespace third waits for a node.\n"
 
 
 def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in(explain):

@@ -13,11 +13,18 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets
-from kubedsm.objective.qos_targets import LatencyGoal, Rates, find_demand, resolve_qos_targets
+from kubedsm.objective.qos_targets import (
+    Labelled,
+    LatencyGoal,
+    Rates,
+    find_demand,
+    resolve_qos_targets,
+)
 from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
@@ -64,6 +71,8 @@ class KubeDSM:
     cloud_percentage: int = 100
     #: demand by site; None: the edge is one pool
     sites: SiteGoal | None = None
+    #: QoS factors and weights set by labels of pods; None without any
+    labelled: Labelled | None = None
 
     def qos_targets_in(
         self, snapshot: Snapshot, sited: Iterable[Workload] | None = None
@@ -74,6 +83,7 @@ class KubeDSM:
         return resolve_qos_targets(
             self.qos_targets,
             snapshot,
+            labelled=self.labelled,
             latency=self.latency,
             max_tenant_qos=self.most_wished,
             rates=self.rates,
@@ -226,6 +236,7 @@ class KubeDSM:
         movable: Movable,
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
+        towards: Towards | None = None,
     ) -> Suggestion:
         snapshot, qos_targets = self.resolve(snapshot)
         found = suggest(
@@ -240,6 +251,7 @@ class KubeDSM:
             lasting=lasting,
             load=self.load,
             site_labels=() if self.sites is None else self.sites.labels,
+            towards=towards,
         )
         return attrs.evolve(found, out_of_time=deadline.meter.out_of_time)
 
