@@ -349,7 +349,7 @@ _DAY_AND_NIGHT = Scene(
 )
 _LARGE_POD = Scene(
     story="A pod of three cores comes to an edge with three free cores on two nodes: a small"
-    " pod is migrated to make room, and nothing leaves the edge.",
+    " pod is migrated to the other node, and nothing leaves the edge.",
     services=("small", "large"),
     nodes=(*edge_nodes(2, "4"), CLOUD),
     acts=((0, deploy("small", 5)), (60, deploy("large", 1, "3"))),
