@@ -139,14 +139,18 @@ def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> 
 
     moving = {move.pod.workload for move in one_more.others}
     for workload in sorted(at_risk.keys() - moving, key=turn):
-        # Of equal pods the youngest.
-        pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
-        for pod in sorted(pods.values(), key=leaving_turn):
+        # The youngest: in a rollout the others leave soon.
+        pods = {p.pod_class: p for p in sorted(at_risk[workload], key=_spreading_turn)[::-1]}
+        for pod in sorted(pods.values(), key=_spreading_turn):
             if one_more.deadline.passed:
                 return
             if not one_more.movable(pod) and (move := _best_spreading(one_more, pod)):
                 yield move
                 break
+
+
+def _spreading_turn(pod: Pod) -> tuple[float, str, str]:
+    return -pod.created, pod.namespace, pod.name
 
 
 def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
