@@ -133,7 +133,7 @@ _HEADROOM = Scene(
     acts=(
         (0, deploy("web", 10)),
         (0, deploy("shop", 12)),
-        (60, scale("web", 4)),
+        (60, scale("web", 1)),
         (300, deploy("late", 2)),
     ),
     duration=330,
@@ -153,6 +153,36 @@ _ROLLOUT = Scene(
     expected=(edge_share("web", at_least=1.0, since=240), migrations(4), nothing_lost()),
 )
 
+_LATE_SERVICE = Scene(
+    story="Six services of 4 pods fill the edge, and a seventh comes two minutes later: equal"
+    " targets have shares within one pod of each other ten minutes later, by no more migrations"
+    " than that takes.",
+    services=tuple("abcdefg"),
+    nodes=(*edge_nodes(4, "6"), CLOUD),
+    acts=(*((0, deploy(name, 4)) for name in "abcdef"), (120, deploy("g", 4))),
+    duration=1200,
+    expected=(
+        edge_share("g", at_least=0.75, since=720),
+        *(edge_share(name, at_least=0.75, since=720) for name in "abcdef"),
+        migrations(6),
+        nothing_lost(),
+    ),
+)
+_QUEUE_OF_SERVICES = Scene(
+    story="Twelve services of 4 pods are deployed 10 s apart on an edge for 18 pods. The order of"
+    " arrival does not decide: in the end each has one or two pods at the edge, with no more"
+    " migrations than that takes.",
+    services=tuple("abcdefghijkl"),
+    nodes=(*edge_nodes(3, "6"), CLOUD),
+    acts=tuple((10.0 * at, deploy(name, 4)) for at, name in enumerate("abcdefghijkl")),
+    duration=720,
+    expected=(
+        *(edge_share(name, at_least=0.25, at_most=0.5, since=600) for name in "abcdefghijkl"),
+        migrations(16),
+        nothing_lost(),
+    ),
+)
+
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
     "hour of rest": _HOUR_OF_REST,
@@ -163,4 +193,6 @@ SCENES: Mapping[str, Scene] = {
     "uncordon": _UNCORDON,
     "headroom": _HEADROOM,
     "rollout": _ROLLOUT,
+    "late service": _LATE_SERVICE,
+    "queue of services": _QUEUE_OF_SERVICES,
 }
