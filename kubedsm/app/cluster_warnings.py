@@ -7,7 +7,13 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
+from kubedsm.config.mismatches import (
+    TOLD,
+    list_unknown_sites,
+    list_unmatched,
+    missing_tiers,
+    why_unmatched,
+)
 from kubedsm.config.services import EVERY_SERVICE
 from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
@@ -16,7 +22,7 @@ from kubedsm.model.measured import Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Tier, Workload
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -32,7 +38,7 @@ class IgnoredAnnotations:
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name
         # A separate rate limiter: no tenant exhausts the log lines of other tenants.
-        self._said = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         self._tell = tell
 
     def observe(self, change: Change) -> None:
@@ -43,7 +49,7 @@ class IgnoredAnnotations:
             return
         for why in pod.wishes.ignored:
             if (
-                self._said.count_suppressed("annotation ignored", f"{pod.workload} {why}")
+                self._throttle.count_suppressed("annotation ignored", f"{pod.workload} {why}")
                 is not None
             ):
                 self._tell(pod, why)
@@ -70,12 +76,16 @@ class MismatchWarnings:
     _told: dict[str, bool] = attrs.field(factory=dict, init=False)
     #: previously matching keys
     _matched: set[str] = attrs.field(factory=set, init=False)
+    #: monotonic time since which a site with demand is unknown
+    _unknown: dict[str, float] = attrs.field(factory=dict, init=False)
+    _told_sites: set[str] = attrs.field(factory=set, init=False)
 
     async def run(self) -> NoReturn:
         """Compare the configuration with the cluster until cancelled, once the mirror is synced."""
         while True:
             self._check_tiers()
             await self._check_services()
+            self._check_sites()
             await self.clock.sleep(PERIOD)
 
     def _check_tiers(self) -> None:
@@ -105,13 +115,22 @@ class MismatchWarnings:
         for key in due[:TOLD]:
             self._told[key] = True
             if key in self._matched:
-                log.info("service matches nothing any more", key=key)
+                log.info("service no longer matches", key=key)
                 continue
             wrong.append(why_unmatched(key, snapshot))
-            log.warning("service matches nothing", error=wrong[-1])
+            log.warning("service without match", error=wrong[-1])
             await self.clock.sleep(0)  # the search for similar names takes time
         if wrong:
             self.on_unmatched("; ".join(wrong))
+
+    def _check_sites(self) -> None:
+        lines = list_unknown_sites(self.mirror.snapshot(), self.configuration.current)
+        now = self.clock.monotonic()
+        self._unknown = {site: self._unknown.get(site, now) for site in lines}
+        due = {site for site, since in self._unknown.items() if now - since >= GRACE}
+        for site in sorted(due - self._told_sites)[:TOLD]:
+            log.warning("demand at an unknown site", error=lines[site])
+        self._told_sites = due
 
 
 @attrs.frozen(slots=True)
@@ -140,11 +159,14 @@ def _note_comparison(workload: Workload, sample: Measured) -> Note:
         for tier, where in ((Tier.EDGE, "at the edge"), (Tier.CLOUD, "in the cloud"))
         if tier in answers
     )
-    reason, text = "EdgeFasterAgain", f"Requests take {times}: the edge is filled as promised"
+    reason, text = (
+        "EdgeFasterAgain",
+        f"Requests take {times}: the edge share follows the QoS target",
+    )
     if workload in sample.slower:
         reason = "EdgeSlower"
-        text = f"Requests take {times}: no more pods are brought to the edge"
+        text = f"Requests take {times}: no more pods are migrated to the edge"
     elif len(answers) < len(Tier):
         reason = "EdgeNotCompared"
-        text = "It is no longer measured: the edge is filled as promised"
+        text = "Response times are no longer measured: the edge share follows the QoS target"
     return Note(reason, text, warning=workload in sample.slower, action="Comparing")

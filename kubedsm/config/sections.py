@@ -94,7 +94,7 @@ class BatchSettings:
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
     size: int = setting(256, whole(1, 10_000))
-    budget: float = setting(0.5, duration("10ms", "1m"))
+    budget: float = setting(1.5, duration("10ms", "1m"))
     patience: float = setting(60.0, duration("1s", "24h"))
     edge_wait: float = setting(2.0, duration("0s", "1m"))
 
@@ -130,7 +130,7 @@ class SuggesterSettings:
     algorithm: Literal["exact", "paper"] = setting("exact", choice("exact", "paper"))
     #: seconds, both
     period: float = setting(3.0, duration("10ms", "24h"))
-    budget: float = setting(2.0, duration("10ms", "1m"))
+    budget: float = setting(10.0, duration("10ms", "10m"))
     max_moves: int = setting(6, whole(0, 1000))
     max_cloud_to_edge: int = setting(5, whole(0, 1000))
     max_edge_reorder: int = setting(3, whole(0, 1000))
@@ -146,7 +146,7 @@ class OptimiserSettings:
     trigger: Literal["stuck"] = setting("stuck", choice("stuck"))
     #: seconds, both
     delay: float = setting(2.0, duration("100ms", "24h"))
-    budget: float = setting(10.0, duration("10ms", "10m"))
+    budget: float = setting(60.0, duration("10ms", "10m"))
     #: fraction of the budget reserved, in equal parts, for priority tiers
     tier_share: float = setting(0.6, number(0, 1))
     allow_evictions: bool = setting(False, flag())
@@ -172,7 +172,7 @@ class SolverSettings:
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
-    budget: float = setting(1.0, duration("10ms", "1m"))
+    budget: float = setting(3.0, duration("10ms", "1m"))
 
 
 @attrs.frozen(field_transformer=validate_fields)
@@ -219,15 +219,30 @@ class Fairness:
     namespaces: Mapping[str, float] = setting({}, by_name(_NAMESPACE, number(0, 1000)))
 
 
+_LATENCY = duration("0s", "1m")
+
+
 @attrs.frozen(field_transformer=validate_fields)
 class Latency:
-    """Configuration section of response times by tier, for latency targets, in seconds."""
+    """Configuration section of response times by tier and between sites, in seconds."""
 
     edge: float = setting(0.02, duration("0s", "1m"))
     cloud: float = setting(0.08, duration("0s", "1m"))
+    #: from another site; None: the mean of edge and cloud
+    neighbour: float | None = setting(None, _LATENCY)
+    #: from the users' site to a serving site; in both directions unless both are given
+    matrix: Mapping[str, Mapping[str, float]] = setting(
+        {}, by_name(LABEL_VALUE, by_name(LABEL_VALUE, _LATENCY))
+    )
     #: measured response times per workload
     queries: AnswerQueries = subsection(AnswerQueries)
 
     @property
     def times(self) -> ResponseTimes:
         return ResponseTimes(self.edge, self.cloud)
+
+    @property
+    def pairs(self) -> dict[tuple[str, str], float]:
+        """Latencies of the matrix by users' site and serving site, in both directions."""
+        given = {(a, b): time for a, row in self.matrix.items() for b, time in row.items()}
+        return {(b, a): time for (a, b), time in given.items()} | given

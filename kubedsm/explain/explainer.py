@@ -35,7 +35,7 @@ from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
-from kubedsm.optimizer.placing.cloud import LookedAt, score_with
+from kubedsm.optimizer.placing.cloud import SampledNodes, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
@@ -68,7 +68,7 @@ class Explainer:
     """Evaluator of a snapshot's nodes for one pod, as if no other pod were pending."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
+        self, snapshot: Snapshot, policy: KubeDSM, looked_at: SampledNodes | None = None
     ) -> None:
         """Prepare the evaluation of a snapshot's nodes under a placement policy.
 
@@ -200,17 +200,19 @@ class Explainer:
         return frozenset(index.names[position] for position in others)
 
     def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
-        pod, snapshot, usable = case.pod, case.snapshot, case.usable
+        pod, usable = case.pod, case.usable
+        snapshot, targets = self._policy.resolve(case.snapshot)
         share = snapshot.census.shares.get(pod.workload, Share())
-        promise = self._policy.qos_targets_in(snapshot)(pod.workload)
-        won = self._policy.objective.gain(share, promise) / NANO
+        sites = [self._policy.site_of(snapshot.nodes[name]) for name in usable]
+        gains = self._policy.objective.gains_by_site(share, targets(pod.workload), sites)
+        won = {name: gain / NANO for name, gain in zip(usable, gains, strict=True)}
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = fragmentation.added(pod.requests, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         company, loads = self._count_company(case), self._load_scores(pod, usable)
         scores = {
-            n.name: NodeScore(won, fragmentation=more / SCALE)
+            n.name: NodeScore(won[n.name], fragmentation=more / SCALE)
             for n, more in zip(edge, added, strict=True)
         }
         for name in usable:
@@ -303,7 +305,7 @@ def _describe_change(
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):
-        return "wait until the site has been back for a while: site.settle"
+        return "wait for the end of the site's stabilisation period (site.settle)"
     if rejection.rule == NODE_RESOURCES_FIT.name and (
         little := too_little(pod.requests, node.allocatable)
     ):

@@ -29,7 +29,8 @@ from kubedsm.explain.facts import NodeFacts, WorkloadPods
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.model.measured import Usage
 from kubedsm.model.model import Node, Pod, Resources, Tier, Workload
-from kubedsm.model.sites import NOTHING_AWAY, Away, site_of
+from kubedsm.model.node_index import site_of
+from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM

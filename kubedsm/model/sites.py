@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Taint, Tier, Workload, shares_after
+from kubedsm.model.node_index import site_of
 from kubedsm.model.snapshot import Snapshot
 
 #: the first label that an edge node carries names the site
@@ -21,15 +22,6 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 AWAY_TAINT = "kubedsm.io/site"
 #: a site of fewer nodes cannot be distinguished from a lost node
 _FEWEST = 2
-
-
-def site_of(node: Node, labels: Sequence[str]) -> str:
-    """Return the name of the site of an edge node, from the node's labels; empty for a node without
-    a site.
-    """
-    if node.tier is not Tier.EDGE:
-        return ""
-    return next((node.labels[label] for label in labels if label in node.labels), "")
 
 
 def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Node]]:

@@ -14,7 +14,8 @@ from kubedsm.model.model import (
     Tier,
     Workload,
 )
-from kubedsm.model.sites import SITE_LABELS, Away, is_partitioned, site_of, sites_of
+from kubedsm.model.node_index import site_of
+from kubedsm.model.sites import SITE_LABELS, Away, is_partitioned, sites_of
 from kubedsm.model.snapshot import Snapshot
 
 LOST = Taint("node.kubernetes.io/unreachable", "", "NoExecute")

@@ -132,5 +132,5 @@ def _describe_idle(status: StatusRow, there: Scenery) -> str:
     short = sum(row.missing > 0 for row in there.workloads.values())
     if short:
         which = f"{short} of {counted(len(there.workloads), 'service')}"
-        return f"degraded: {which} below {'its' if short == 1 else 'their'} edge target{paused}"
+        return f"{which} below {'its' if short == 1 else 'their'} edge target{paused}"
     return f"idle: every QoS target is met{paused}"

@@ -43,7 +43,7 @@ _DEFAULT_RBD_POOL = "rbd"
 #: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
 #: why a pod must not migrate
-_LOCAL = "it has a volume on its node (hostPath or emptyDir)"
+_LOCAL = "it has a volume on its node, or of its own (hostPath, emptyDir or ephemeral)"
 _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
@@ -79,7 +79,10 @@ def pod_of(shape: schema.Pod) -> Pod:
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     given = metadata.annotations
     untouchable = _why_untouchable(given) if given else ""
-    local = any(v.host_path is not None or v.empty_dir is not None for v in spec.volumes or ())
+    local = any(
+        v.host_path is not None or v.empty_dir is not None or v.ephemeral is not None
+        for v in spec.volumes or ()
+    )
     containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     return Pod(
         uid=Uid(metadata.uid),
@@ -115,7 +118,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         pinned=untouchable or (_LOCAL if local else ""),
         untouchable=bool(untouchable),
         deletion_cost=given.deletion_cost if given else None,
-        wishes=wishes_of(given.qos, given.migration, given.rate) if given else None,
+        wishes=wishes_of(given.qos, given.migration, given.rate, given.demand) if given else None,
         images=_image_names(tuple([container.image or "" for container in containers])),
     )
 

@@ -33,7 +33,7 @@ from kubedsm.optimizer.placing.decision import (
     room_after,
     split_by_pick,
 )
-from kubedsm.optimizer.placing.replica_spreading import DealtTier
+from kubedsm.optimizer.placing.replica_spreading import TierAssignment
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, Proof, maximise_in_order
@@ -344,7 +344,8 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
     choice, indifferent = ruled.first_choice()
-    solver = batch.bounds.solver
+    # The integer programme has no near shares.
+    solver = batch.bounds.solver if batch.sites is None else None
     best = first = Attempt(choice, ruled.keep(choice, restart=solver is None))
     bounding = [first.choice]
     if solver is not None and not first.kept.as_planned:
@@ -413,6 +414,7 @@ class _Ruled:
             proven=choice.proof.placed,
             spread=self.batch.spread,
             restart=restart,
+            sites=self.batch.sites,
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
@@ -487,7 +489,7 @@ class _Ruled:
             at_edge, at_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
         else:
             there = batch.spread.copy()
-            at_edge, at_cloud = (DealtTier.of(*part, there).targets for part in parts)
+            at_edge, at_cloud = (TierAssignment.of(*part, there).targets for part in parts)
         room = edge.room_after(on_edge)
         fragmented = batch.fragmentation.costs(edge.axes, edge.allocatable, room)
         proof = derive_proof(found.certificates)

@@ -4,7 +4,7 @@ kube-scheduler permits subsequent pods to violate spread constraints or affinity
 Here the constraints of all pods of a batch are satisfied in the final state.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import Column, FreeCapacity, Ints, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
@@ -114,16 +114,26 @@ def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
-#: QoS gained by one more edge pod of a workload, next to additional ones.
-GainAtEdge = Callable[[Workload, int], int]
+#: QoS gained by one more edge pod of a workload, next to additional ones by site; with demand by
+#: site, of each node, and 0 in the cloud.
+GainAtEdge = Callable[[Workload, Mapping[str, int]], int | Ints]
 #: Turn of a pod: greater turns come first.
 TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
+
+
+def site_at(sites: Column | None, position: int) -> str:
+    """Return the site of the node at the position; empty without a site."""
+    return "" if sites is None else sites.values[sites.codes[position]] or ""
+
+
+#: steps of work to place a pod, more for each node, and to check a placed pod
+_POD_STEPS, _NODE_STEPS, _LOOK_STEPS = 8_000, 10, 1_000
 #: domains to try for a pod that breaks constraints of others
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
-UPSETS = "node(s) would leave a pod of the same batch against its rules"
+UPSETS = "node(s) would violate the scheduling rules of another pod of the batch"
 
 
 @attrs.define
@@ -134,7 +144,7 @@ class Settling:
 
     nodes: NodeIndex
     #: available capacity with the placed pods
-    room: Room
+    room: FreeCapacity
     #: constraints with the placed pods, spread aside
     open: OpenNodes
     skews: Skews
@@ -162,13 +172,22 @@ class Settling:
     avoided: dict[Uid, list[Mask]] = attrs.field(factory=dict)
     #: where pods had better be
     drawn: dict[Uid, Mask] = attrs.field(factory=dict)
-    #: pods of the batch on the edge
-    edge: Counter[Workload] = attrs.field(factory=Counter)
+    #: site of each edge node, if any workload has demand by site
+    sites: Column | None = None
+    #: pods of the batch on the edge, by site
+    edge: defaultdict[Workload, Counter[str]] = attrs.field(
+        factory=lambda: defaultdict(Counter[str])
+    )
     on_edge: Mask = attrs.field(init=False)
 
     @on_edge.default
     def _edge_nodes(self) -> Mask:
         return np.array([node.tier is Tier.EDGE for node in self.nodes.nodes], dtype=np.bool_)
+
+    @property
+    def _steps(self) -> int:
+        """Estimated steps of work to place a pod."""
+        return _POD_STEPS + _NODE_STEPS * len(self.nodes)
 
     @property
     def homes(self) -> dict[Uid, NodeName]:
@@ -199,7 +218,7 @@ class Settling:
             progress = False
             left = []
             for pod, node in waiting:
-                self.deadline.check()
+                self.deadline.check(self._steps)
                 if self._is_allowed(pod, node):
                     self.put(pod, node)
                     progress = True
@@ -244,7 +263,7 @@ class Settling:
         }
         for pod, node in tuple(self.placed.values()):
             gain = self.gain(pod.workload, self.edge[pod.workload])
-            if self.on_edge[self.nodes.positions[node]] or gain <= 0:
+            if self.on_edge[self.nodes.positions[node]] or np.max(gain) <= 0:
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
                 continue
@@ -338,7 +357,7 @@ class Settling:
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
-            self.deadline.check()
+            self.deadline.check(_LOOK_STEPS)
             like, at = self.open.like(pod), self.nodes.positions[node]
             if not even and self.skews.broken(like, at):
                 return pod
@@ -396,7 +415,8 @@ class Settling:
         free = self.room.of(at)
         self.room = self.room.with_free(at, free - pod.requests if by > 0 else free + pod.requests)
         self.skews.change(self.open.like(pod), at, by)
-        self.edge[pod.workload] += by * int(self.on_edge[at])
+        if self.on_edge[at]:
+            self.edge[pod.workload][site_at(self.sites, at)] += by
         self.turns[turn] += by
         if not self.turns[turn]:
             del self.turns[turn]
@@ -410,7 +430,7 @@ class Settling:
         Nodes compare by QoS gain of the tier, preference penalty, replicas, then the tightest edge
         node or the cloud node with most available capacity.
         """
-        self.deadline.check()
+        self.deadline.check(self._steps)
         like = self.open.like(pod)
         taking = self.open_to(pod)
         if taking is None:
@@ -438,8 +458,8 @@ class Settling:
         penalties = self.open.penalties(pod, nodes)
         if pod.uid in self.drawn:
             nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
-        if gain := self.gain(pod.workload, self.edge[pod.workload]):
-            nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
+        gain = self.gain(pod.workload, self.edge[pod.workload])
+        nodes = _keep_cheapest(nodes, -(gain * self.on_edge)[nodes])
         if penalties is not None:
             nodes = _keep_cheapest(nodes, penalties[nodes])
         if self.spread is not None and has_default_spread(pod):

@@ -13,6 +13,7 @@ from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.actors.cache import Cache
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
+from kubedsm_lab.emulator.actors.cron_job import CronJobController
 from kubedsm_lab.emulator.actors.deployment import DeploymentController
 from kubedsm_lab.emulator.actors.disruption import DisruptionController
 from kubedsm_lab.emulator.actors.endpoints import EndpointsController
@@ -24,11 +25,13 @@ from kubedsm_lab.emulator.actors.housekeeping import (
     ResourceQuotaController,
     ServiceAccountsController,
 )
+from kubedsm_lab.emulator.actors.job import JobController
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime, Kubelet
 from kubedsm_lab.emulator.actors.node_lifecycle import NodeLifecycleController
 from kubedsm_lab.emulator.actors.replica_set import ReplicaSetController
 from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, MetricsServer, Usage
 from kubedsm_lab.emulator.actors.stateful_set import StatefulSetController
+from kubedsm_lab.emulator.actors.volumes import LocalPathProvisioner, VolumeController
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.pacing import Pacing
@@ -90,8 +93,12 @@ class EmulatedCluster:
             DeploymentController(cache),
             ReplicaSetController(cache, pacing),
             StatefulSetController(cache),
+            CronJobController(cache),
+            JobController(cache),
             HorizontalPodAutoscalerController(cache, timing, metrics, server),
             NodeLifecycleController(cache, timing),
+            VolumeController(cache),
+            LocalPathProvisioner(cache, timing),
             kubelet := Kubelet(cache, runtime, timing),
             DisruptionController(cache),
             EndpointsController(cache),
