@@ -309,6 +309,7 @@ class Runtime:
             lambda: current.current,
             self.sites.away,
             self.migrator.suggestion_request if self.migrator else None,
+            self.manager.migrations.deferrals.find,
         )
 
     def _apply_event(self, event: ClusterEvent) -> None:

@@ -137,7 +137,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 def suggest(options: MigrationOptions, budget: float) -> None:
     """Suggest migrations, with reasons; with --apply, execute them.
 
-    A running scheduler is asked to execute them, whatever its suggester.mode. If none runs, this
+    A running scheduler executes them on request, in every suggester.mode. If none runs, this
     process takes the scheduler's Lease and executes them. Measured response times come from the
     running scheduler, if it answers.
     """

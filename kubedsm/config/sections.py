@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import attrs
 
+from kubedsm.config.calendar import FREEZES, WINDOWS, Freeze, Window
 from kubedsm.config.documents import DocumentError, at, shown
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
@@ -152,6 +153,24 @@ class OptimiserSettings:
     allow_evictions: bool = setting(False, flag())
 
 
+_COUNT = whole(0, 10_000)
+
+
+@attrs.frozen(field_transformer=validate_fields)
+class BudgetSettings:
+    """Configuration section of budgets: begun migrations in any hour or day; None: no limit."""
+
+    workload_per_hour: int | None = setting(None, _COUNT)
+    workload_per_day: int | None = setting(None, _COUNT)
+    cluster_per_hour: int | None = setting(None, _COUNT)
+    cluster_per_day: int | None = setting(None, _COUNT)
+
+    @property
+    def limited(self) -> bool:
+        """Return True if any budget is set."""
+        return any(value is not None for value in attrs.astuple(self))
+
+
 @attrs.frozen(field_transformer=validate_fields)
 class MigrationSettings:
     mode: Mode = setting("surge", MODE)
@@ -164,6 +183,10 @@ class MigrationSettings:
     cooldown: float = setting(0.0, duration("0s", "24h"))
     drain_delay: float = setting(2.0, duration("0s", "1h"))
     deadline: float = setting(60.0, duration("100ms", "24h"))
+    #: none: at any time
+    windows: tuple[Window, ...] = setting((), WINDOWS)
+    freezes: tuple[Freeze, ...] = setting((), FREEZES)
+    budget: BudgetSettings = subsection(BudgetSettings)
 
 
 @attrs.frozen(field_transformer=validate_fields)

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import attrs
 
+from kubedsm.config.calendar import FREEZES, WINDOWS, Freeze, Window
 from kubedsm.config.documents import DocumentError, at
 from kubedsm.config.fields import (
     LABEL,
@@ -57,6 +58,10 @@ class Service:
     rate: float | None = setting(None, RATE)
     #: proportions of the requests by the site of their users
     demand: Mapping[str, float] | None = setting(None, DEMAND)
+    #: instead of `migration.windows`; none: at any time
+    windows: tuple[Window, ...] | None = setting(None, WINDOWS)
+    #: in addition to `migration.freezes`
+    freezes: tuple[Freeze, ...] | None = setting(None, FREEZES)
 
     def __attrs_post_init__(self) -> None:
         if self.qos is not None and self.latency_target is not None:
@@ -82,7 +87,8 @@ def entries_for(
         entry = services.get(key)
         if entry is None:
             continue
-        said = {name for name, value in attrs.asdict(entry).items() if value is not None}
+        values = attrs.asdict(entry, recurse=False)
+        said = {name for name, value in values.items() if value is not None}
         if {"qos", "latency_target"} & deciding.keys():
             said -= {"qos", "latency_target"}  # alternatives of each other
         for name in said - deciding.keys():

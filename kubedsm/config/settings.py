@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
+from kubedsm.config.calendar import Calendar
 from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
@@ -206,6 +207,20 @@ class Configuration:
     def packing_mode(self) -> ApplyMode:
         """Mode of capacity packing (migrations for unschedulable pods): apply, suggest or off."""
         return self.optimiser.mode or self.suggester.mode
+
+    @cached_property
+    def has_calendar(self) -> bool:
+        """Return True if any windows or freezes of migrations are configured."""
+        common, services = self.migration, self.services.values()
+        return bool(common.windows or common.freezes) or any(
+            each.windows or each.freezes for each in services
+        )
+
+    def calendar(self, workload: Workload) -> Calendar:
+        """Return the windows and freezes of the workload's migrations."""
+        entry, common = self._entry_of(workload), self.migration
+        windows = common.windows if entry.windows is None else entry.windows
+        return Calendar(windows, (*common.freezes, *(entry.freezes or ())))
 
     def migration_mode(self, workload: Workload) -> Mode:
         return self._entry_of(workload).mode or self.migration.mode

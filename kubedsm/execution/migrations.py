@@ -11,6 +11,7 @@ import attrs
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
+from kubedsm.execution.deferrals import Deferral, Deferrals
 from kubedsm.execution.limits import Cooldowns, Underway, is_admissible
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
@@ -87,6 +88,7 @@ class Migrations:
     #: called at the end of each migration, including migrations without a start
     _on_ended: Callable[[MoveOutcome], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
+    deferrals: Deferrals = attrs.field(init=False)
     groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps awaiting admission by the limits, by migration, in order of arrival
@@ -95,6 +97,10 @@ class Migrations:
     @_cooldowns.default
     def _begin_without_cooldowns(self) -> Cooldowns:
         return Cooldowns(self._configuration)
+
+    @deferrals.default
+    def _begin_without_migrations(self) -> Deferrals:
+        return Deferrals(self._configuration, self._clock)
 
     @property
     def limits(self) -> MigrationSettings:
@@ -116,6 +122,10 @@ class Migrations:
     def resting(self) -> frozenset[Workload]:
         """Return the workloads in a cooldown period after a migration."""
         return self._cooldowns.list_resting(self._clock.monotonic())
+
+    def list_deferred(self) -> dict[Workload, Deferral]:
+        """Return the workloads whose migrations a window, a freeze or a budget defers."""
+        return self.deferrals.list_deferred(self._mirror.snapshot().census.shares)
 
     def arriving(self) -> dict[NodeName, Resources]:
         """Return the future capacity usage of migrations without a reservation, by node."""
@@ -177,8 +187,8 @@ class Migrations:
         """Queue the first step of a migration until the migration limits admit the start."""
         self._waiting[step.move] = step
 
-    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
-        """Yield the admitted migrations with start steps and pods; None for a deleted pod.
+    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | str]]:
+        """Yield the admitted migrations with start steps and pods, or the reason of a refusal.
 
         Namespaces with fewer migrations in progress come first, then steps in order of arrival.
         """
@@ -191,7 +201,11 @@ class Migrations:
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[name]
-                yield move, step, None
+                yield move, step, "the pod is gone"
+                continue
+            if deferral := self._find_deferral(self.groups[move.plan_id]):
+                del self._waiting[name]
+                yield move, step, str(deferral)
                 continue
             breaks_first = move.order.mode is MoveMode.RECREATE
             now = self._clock.monotonic()
@@ -200,6 +214,19 @@ class Migrations:
                 del self._waiting[name]
                 move.pod, move.underway = pod, underway
                 yield move, step, pod
+
+    def _find_deferral(self, group: _Group) -> Deferral | None:
+        """Return why a group without started migrations may not begin now; then cancel the group.
+
+        A group that has begun is finished.
+        """
+        if group.begun:
+            return None
+        workloads = [outcome.move.pod.workload for outcome in group.group.moves]
+        found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
+        deferral = next(filter(None, found), None)
+        group.cancelled |= deferral is not None
+        return deferral
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve capacity on the target node and claim the replacement pod; return the reason if
@@ -212,7 +239,11 @@ class Migrations:
         if not reason and evaluate and not group.group.worth():
             group.cancelled |= group.group.for_others
             reason = "the group's benefit no longer exceeds its cost"
+        if not reason and (deferral := self._find_deferral(group)):
+            reason = str(deferral)
         if not reason:
+            if not group.begun:
+                self.deferrals.charge(planned.move.pod.workload for planned in group.group.moves)
             group.begun = True
             move.accepted = accepted
             self._on_begun(move.present)

@@ -482,8 +482,8 @@ class PlacementManager:
 
     def _admit(self) -> None:
         for migration, step, pod in self.migrations.admit_starts():
-            if pod is None:
-                self.report(migration.plan_id, CallRefused(step.id, "the pod is gone"))
+            if isinstance(pod, str):
+                self.report(migration.plan_id, CallRefused(step.id, pod))
             else:
                 start = partial(self._start, migration, step, pod)
                 self._spawn(self._run_step(migration.plan_id, step, start))

@@ -77,6 +77,8 @@ class WorkloadExplainer:
     workload: Workload
     #: currently suggested migrations, if known
     suggested: WhatIfResponse | None = None
+    #: reason why its migrations may not begin now
+    deferral: str = ""
 
     def explain(self) -> Explanation[WorkloadFacts]:
         workload = self.workload
@@ -91,6 +93,8 @@ class WorkloadExplainer:
             (f"{has} and targets {wanted} ({percent(target.qos)}): {met}.",),
             (self._describe_source(),),
         ]
+        if self.deferral:
+            lines.append((f"{self.deferral[:1].upper()}{self.deferral[1:]}.",))
         if target.most is not None and target.most < wanted:
             most = f"No more than {target.most} are scheduled to the edge"
             lines.append((f"{most}: its response time is longer there.",))
@@ -108,6 +112,7 @@ class WorkloadExplainer:
             target=qos_target(workload, snapshot, self.configuration.policy),
             sites=tuple(SiteFacts(s.site, s.part, s.wanted, s.replicas) for s in sites),
             near=near,
+            deferred=self.deferral,
         )
         title = f"Why {workload} has {share.edge} at the edge"
         sections = (*_section_sites(sites), *self._list_sections(missing))
@@ -171,7 +176,8 @@ class WorkloadExplainer:
         if not edge:
             return "there is no edge node"
         if len(rules) < len(edge):
-            return "an edge node would accept it; the benefit of a migration is below its cost now"
+            below = "an edge node would accept it; the benefit of a migration is below its cost now"
+            return self.deferral or below
         return f"no edge node is feasible: {count_rejections(rules)}"
 
     def _find_tier(self, name: NodeName | None) -> str:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.site_demand import SiteDemand, reachable_share
+from kubedsm.objective.site_demand import SiteDemand
 
 NANO = 1e9
 #: Floating-point tolerance: 7% of 100 pods is slightly more than 7, and must not require 8.
@@ -141,7 +141,7 @@ class Objective:
         """
         if not total or qos_target.demand is None:
             return 0
-        qos = min(qos_target.qos, reachable_share(qos_target.demand, total))
+        qos = min(qos_target.qos, qos_target.demand.reachable(total))
         score = round(unit * qos_target.weight * _value_near(self, near, qos))
         beyond = 0 if qos_target.most is None else max(0, edge - qos_target.most)
         return score - round(unit * qos_target.weight * self.most * (beyond / total))
@@ -236,7 +236,7 @@ def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
     demand, total = qos_target.demand, share.total
     if demand is None or share.sites is None:
         return []
-    number = count_target_pods(min(qos_target.qos, reachable_share(demand, total)), total)
+    number = count_target_pods(min(qos_target.qos, demand.reachable(total)), total)
     wanted = demand.apportion(number, total)
     parts, there = dict(demand.parts), dict(share.sites)
     return [

@@ -41,8 +41,12 @@ def resolve_qos_targets(
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
     sites: SiteGoal | None = None,
+    sited: Iterable[Workload] | None = None,
 ) -> QosTargets:
-    """Resolve the QoS targets by applying all steps to the configured targets; cached."""
+    """Resolve the QoS targets by applying all steps to the configured targets; cached.
+
+    sited: workloads whose demand by site matters; None: all.
+    """
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
     if snapshot.census.wishing:
@@ -51,7 +55,7 @@ def resolve_qos_targets(
         rates = complete_rates(rates, snapshot, max_declared_rate)
         targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
     if sites is not None:
-        targets = apply_demand(targets, sites, snapshot)
+        targets = apply_demand(targets, sites, snapshot, sited)
     namespaces = {workload.namespace for workload in snapshot.census.shares}
     if namespace_weights is not None and len(namespaces) > 1:
         targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
@@ -144,15 +148,17 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
     return _override_targets(targets, changed)
 
 
-def find_demand(goal: SiteGoal, snapshot: Snapshot) -> dict[Workload, Mapping[str, float]]:
-    """Return the demand of workloads by site, as weights: configured demand, else measured, else
-    declared by tenants.
+def find_demand(
+    goal: SiteGoal, snapshot: Snapshot, workloads: Iterable[Workload] | None = None
+) -> dict[Workload, Mapping[str, float]]:
+    """Return the demand of the given or all workloads by site, as weights: configured demand, else
+    measured, else declared by tenants.
     """
     newest = newest_requesting_pods(snapshot)
     found: dict[Workload, Mapping[str, float]] = {}
     if goal.demand is None and not (newest or snapshot.measured.demand):
         return found
-    for workload in snapshot.census.shares:
+    for workload in snapshot.census.shares if workloads is None else workloads:
         demand = None if goal.demand is None else goal.demand(workload)
         if demand is None:
             demand = snapshot.measured.demand.get(workload)
@@ -164,11 +170,16 @@ def find_demand(goal: SiteGoal, snapshot: Snapshot) -> dict[Workload, Mapping[st
     return found
 
 
-def apply_demand(targets: QosTargets, goal: SiteGoal, snapshot: Snapshot) -> QosTargets:
+def apply_demand(
+    targets: QosTargets,
+    goal: SiteGoal,
+    snapshot: Snapshot,
+    workloads: Iterable[Workload] | None = None,
+) -> QosTargets:
     """Give workloads their demand by site; with a latency target, every request counts."""
     changed = {}
     known: frozenset[str] | None = None
-    for workload, weights in find_demand(goal, snapshot).items():
+    for workload, weights in find_demand(goal, snapshot, workloads).items():
         known = goal.known_sites(snapshot) if known is None else known
         demand = goal.demand_of(workload, weights, known)
         if demand is not None:

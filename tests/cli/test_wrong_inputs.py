@@ -184,7 +184,20 @@ CONFIGURATIONS = {
 }
 #: commands, with the dump `d` of one node and one pod, and parts of the line
 COMMANDS = {
-    "stauts": "No such command 'stauts'",
+    "stauts": "No such command 'stauts'. Did you mean status?",
+    "chekc": "No such command 'chekc'. Did you mean check?",
+    "status -n shop -A": "-n and -A: only one of them",
+    "status -n A_b": "'A_b' is not a name of a namespace",
+    "status -o tabel": "'tabel' is not one of",
+    "status -w --interval often": "'often' is not a duration",
+    "status": "kubeconfig none: no such file",
+    "check --prr": "'--pre'",
+    "check -o name": "'name' is not one of 'text', 'json', 'yaml'",
+    "check --configmap kubedsm": "kubedsm is no namespace and name, such as kubedsm/kubedsm",
+    "logs --tail some": "'some' is not a valid integer",
+    "version --server nowhere": "nowhere is no address such as http://127.0.0.1:10270",
+    "completion tcsh": "'tcsh' is not one of 'bash', 'zsh', 'fish'",
+    "support-bundle --out a/": "kubeconfig none: no such file",
     "Explain x": "No such command 'Explain'. Did you mean explain?",
     "config chekc f": "No such command 'chekc'. Did you mean 'check'?",
     "run --dryrun": "No such option '--dryrun'. Did you mean '--dry-run'?",
