@@ -238,7 +238,8 @@ def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
         if key == "std" and overall is None and len(theirs) == len(PAPER_SCENARIOS):
             overall = measured.published.mean_deviations.get(policy)
         pairs = zip([*ours, mean(ours)], [*theirs, overall], strict=True)
-        lines.append([policy, *(beside(number(one, 3), other) for one, other in pairs)])
+        form = ".3f" if key == "std" else ".2f"
+        lines.append([policy, *(beside(number(one, 3), other, form) for one, other in pairs)])
     return ["policy", *measured.scenarios, "mean"], lines
 
 

@@ -13,6 +13,7 @@ from kubedsm_lab.replay.judgement.scene import (
     cordon,
     deploy,
     drain,
+    each_edge_share,
     edge_share,
     migrations,
     nothing_lost,
@@ -162,8 +163,7 @@ _LATE_SERVICE = Scene(
     acts=(*((0, deploy(name, 4)) for name in "abcdef"), (120, deploy("g", 4))),
     duration=1200,
     expected=(
-        edge_share("g", at_least=0.75, since=720),
-        *(edge_share(name, at_least=0.75, since=720) for name in "abcdef"),
+        each_edge_share("abcdefg", at_least=0.75, since=720),
         migrations(6),
         nothing_lost(),
     ),
@@ -177,7 +177,7 @@ _QUEUE_OF_SERVICES = Scene(
     acts=tuple((10.0 * at, deploy(name, 4)) for at, name in enumerate("abcdefghijkl")),
     duration=720,
     expected=(
-        *(edge_share(name, at_least=0.25, at_most=0.5, since=600) for name in "abcdefghijkl"),
+        each_edge_share("abcdefghijkl", at_least=0.25, at_most=0.5, since=600),
         migrations(16),
         nothing_lost(),
     ),
