@@ -27,6 +27,7 @@ from prometheus_client.metrics_core import Metric
 
 from kubedsm.cli.main import MODULES, commands
 from kubedsm.config.fields import write_section
+from kubedsm.config.load_aware import DEMAND_QUERIES
 from kubedsm.config.settings import Configuration, schema
 from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
 from kubedsm.model.mirror import ClusterMirror
@@ -119,6 +120,10 @@ def write_configuration() -> str:
     return "\n".join(parts)
 
 
+def write_demand_queries() -> str:
+    return f"```yaml\n{msgspec.yaml.encode(DEMAND_QUERIES).decode()}```\n"
+
+
 def write_queries() -> str:
     queries = {"loadAware": {"queries": write_section(Configuration().load_aware.queries)}}
     return f"```yaml\n{msgspec.yaml.encode(queries).decode()}```\n"
@@ -204,6 +209,7 @@ NOTHING = Reading(
     caught={},
     events_lost=0,
     paused=False,
+    spreading_services=0,
     away=NOTHING_AWAY,
     plans=0,
     moves=0,
@@ -364,6 +370,7 @@ def write_packages() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
+    "demand-queries": write_demand_queries,
     "operate": lambda: write_commands(commands, "kubedsm", is_operating),
     "inspect": lambda: write_commands(
         commands,

@@ -215,21 +215,30 @@ def test_a_word_is_not_written_to_an_operator(word):
     assert [text for text in (*messages, *panels) if pattern.search(text)] == []
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_a_word_is_not_written_on_a_page(word):
-    """Titles and columns that a command prints, and its help, are not the page's own words."""
-    pattern = re.compile(rf"\b(?:{word})\b", re.IGNORECASE)
+@cache
+def read_pages() -> dict[str, str]:
+    """Prose of the pages: without commands, headings, tables and generated parts."""
     printed = re.compile(
         r"```.*?```|`[^`]*`|<!-- generated.*?<!-- end|^[|#].*?$", re.DOTALL | re.MULTILINE
     )
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-    found = [
-        f"{page.relative_to(ROOT)}: {line}"
+    return {
+        str(page.relative_to(ROOT)): printed.sub("", page.read_text(encoding="utf-8"))
         for page in pages
-        for line in printed.sub("", page.read_text(encoding="utf-8")).splitlines()
-        if pattern.search(line)
-    ]
-    assert found == []
+    }
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_is_not_written_on_a_page(word):
+    pattern = re.compile(rf"\b(?:{word})\b", re.IGNORECASE)
+    lines = [(page, line) for page, text in read_pages().items() for line in text.splitlines()]
+    assert [line for line in lines if pattern.search(line[1])] == []
+
+
+def test_pages_have_few_pronouns():
+    words = re.findall(r"[A-Za-z']+", "\n".join(read_pages().values()).lower())
+    share = sum(word in PRONOUNS for word in words) / len(words)
+    assert share <= GOALS["pronouns and demonstratives in prose"]
 
 
 def test_public_docstrings_open_with_a_noun_or_an_imperative():

@@ -11,6 +11,7 @@ from kubedsm.app.cluster_warnings import IgnoredAnnotations, MismatchWarnings, S
 from kubedsm.app.live_configuration import LiveConfiguration
 from kubedsm.app.load_monitor import LoadMonitor
 from kubedsm.app.prometheus import Asker, InAThread
+from kubedsm.app.service_routing import ServiceRouting
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
@@ -18,6 +19,7 @@ from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
+from kubedsm.execution.migration_record import MigrationRecord
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
@@ -169,6 +171,7 @@ class Runtime:
                 self.queue.add,
                 self.effects.note_begin,
                 self.ended_migrations.record_end,
+                self.ended_migrations.record_left_alone,
             ),
             orphans,
             self.attempts.end_bind,
@@ -227,6 +230,7 @@ class Runtime:
                 self.preemptor.observe,
                 self._tiers.observe,
                 self.effects.observe,
+                changes.observe_demand,
                 SlowerEdges(self.workload_events).observe,
                 listener.mirror_changed,
             ),
@@ -245,6 +249,9 @@ class Runtime:
             live.config_map,
             listener,
             throttle,
+        )
+        self.service_routing = ServiceRouting(
+            cluster, mirror, current, self.workload_events, clock, throttle, timeout
         )
         mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 
@@ -266,10 +273,24 @@ class Runtime:
             ("preemptor", self.preemptor.run),
             ("load monitor", load_monitor.run),
             ("mismatches", mismatches.run),
+            ("service routing", self.service_routing.run),
         ]
         if not dry_run:
             sweep = partial(self.manager.sweep, self.synced)
             self._deciding.insert(0, ("sweep", sweep))
+            deferrals = self.manager.migrations.deferrals
+            deferrals.known = False
+            migration_record = MigrationRecord(
+                cluster,
+                live.config_map.name.migrations,
+                deferrals,
+                current,
+                clock,
+                throttle,
+                instance,
+                timeout,
+            )
+            self._deciding.append(("migration record", migration_record.run))
 
         # Rebalancing, absent for policies without migrations.
         self.migrator: Migrator | None = None

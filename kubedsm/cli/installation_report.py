@@ -9,12 +9,11 @@ from typing import Any
 
 import attrs
 import click
-import msgspec
 from rich.text import Text
 
 from kubedsm import __version__
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot
-from kubedsm.cli.console import log_to, print_json, remark, until_interrupted
+from kubedsm.cli.console import log_to, print_document, remark, until_interrupted
 from kubedsm.cli.installation import Installation
 from kubedsm.config.settings import Configuration
 from kubedsm.inspection.checks import Result, parts_needed, run_checks
@@ -75,14 +74,6 @@ def run_to_code(act: Callable[[], Awaitable[int]]) -> int:
     log_to(level="ERROR")
     until_interrupted(run())
     return code
-
-
-def print_document(document: Any, output: str) -> None:
-    """Print a document as JSON or YAML."""
-    if output == "yaml":
-        echo(msgspec.yaml.encode(document).decode(), nl=False)
-    else:
-        print_json(document)
 
 
 def report_checks(installation: Installation, output: str, *, before: bool) -> None:

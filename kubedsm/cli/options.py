@@ -120,11 +120,12 @@ def dump_file(text: str, **settings: Any) -> Decorator:
     return click.option("--from", "dump_path", type=path, help=text, **settings)
 
 
-output, output_or_yaml, output_of_list = (
+output, output_or_yaml, output_of_names, output_of_list = (
     click.option("-o", "--output", type=OneOf(formats), default="text", help="Output format.")
     for formats in (
         ["text", "json"],
         ["text", "json", "yaml"],
+        ["text", "json", "yaml", "name"],
         ["text", "wide", "json", "yaml", "name"],
     )
 )

@@ -31,7 +31,7 @@ from kubedsm.config.fields import (
     whole,
     write_section,
 )
-from kubedsm.config.load_aware import AnswerQueries
+from kubedsm.config.load_aware import DEMAND_QUERIES, QUERY, AnswerQueries
 from kubedsm.config.services import MODE, MOST_REQUESTS, RATE, Mode
 from kubedsm.model.model import Tiers
 from kubedsm.model.sites import SITE_LABELS
@@ -86,6 +86,12 @@ class SiteSettings:
     label: tuple[str, ...] = setting(SITE_LABELS, several(LABEL_KEY, least=0))
     #: seconds
     settle: float = setting(120.0, duration("0s", "24h"))
+    #: query, or a name in `DEMAND_QUERIES`; empty: demand is not measured
+    demand: str = setting("", QUERY)
+
+    @property
+    def demand_query(self) -> str:
+        return DEMAND_QUERIES.get(self.demand, self.demand)
 
 
 @attrs.frozen(field_transformer=validate_fields)

@@ -40,7 +40,17 @@ from kubedsm.config.sections import (
     SuggesterSettings,
     TenantSettings,
 )
-from kubedsm.config.services import EVERY_SERVICE, SERVICES, Mode, Service, service_of
+from kubedsm.config.services import (
+    BY_LABEL,
+    ENDING,
+    EVERY_SERVICE,
+    SERVICES,
+    Mode,
+    Service,
+    entries_for,
+    is_label_key,
+    service_of,
+)
 from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
@@ -93,6 +103,12 @@ class Configuration:
     load_aware: LoadAware = subsection(LoadAware)
 
     def __attrs_post_init__(self) -> None:
+        for key, service in self.services.items() if self.has_label_keys else ():
+            said = [name for name, value in write_section(service).items() if value is not None]
+            for name in said if is_label_key(key) else ():
+                if name not in BY_LABEL:
+                    with at("services"), at(key), at(name):
+                        raise DocumentError(f"a label sets {' and '.join(BY_LABEL)} only")
         if self.latency.edge < self.latency.cloud:
             return
         edge, cloud = format_duration(self.latency.edge), format_duration(self.latency.cloud)
@@ -114,14 +130,31 @@ class Configuration:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             said = self.services.get(EVERY_SERVICE, _NO_ENTRY)
-            if self.services.keys() - {EVERY_SERVICE}:
+            if workload.kind in ENDING or self.services.keys() - {EVERY_SERVICE}:
                 said = service_of(self.services, workload)
             qos = 1.0 if said.qos is None else said.qos
             if said.latency_target is not None:
                 qos = self.latency.times.qos(said.latency_target)
-            target = QosTarget(qos, 1.0 if said.weight is None else said.weight)
+            # Pods that end are not migrated: from an edge that others need later, none would leave.
+            most = 0 if workload.kind in ENDING and not qos else None
+            target = QosTarget(qos, 1.0 if said.weight is None else said.weight, most)
             known = self._known[workload] = said, target
         return known
+
+    @cached_property
+    def has_label_keys(self) -> bool:
+        return any(map(is_label_key, self.services))
+
+    def select_by_labels(self, workload: Workload, labels: Mapping[str, str]) -> dict[str, float]:
+        """Return `qos` and `weight` of the workload, each if the entry of a label sets the
+        field.
+        """
+        entries = entries_for(self.services, workload, labels)
+        return {
+            name: getattr(entry, name)
+            for name, (key, entry) in entries.items()
+            if is_label_key(key)
+        }
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
@@ -167,6 +200,7 @@ class Configuration:
             self.load_aware.goal,
             self.cloud.percentage_of_nodes,
             self._site_goal,
+            self.select_by_labels if self.has_label_keys else None,
         )
 
     @property

@@ -511,4 +511,4 @@ class PlacementManager:
             "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
         )
         settle = checked.min_ready + self.migrations.limits.drain_delay
-        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))
+        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace, checked.ready_within))

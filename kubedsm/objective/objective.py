@@ -57,6 +57,10 @@ class QosTarget:
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
 
+    def count_surplus(self, share: Share) -> int:
+        """Return how many of the workload's pods at the edge exceed the target."""
+        return max(0, share.edge - self.count_wanted(share.total))
+
 
 #: Function from workloads to QoS targets; unconfigured workloads have the default.
 QosTargets = Callable[[Workload], QosTarget]
@@ -214,35 +218,6 @@ def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     # Cached: thousands of workloads typically have only a few distinct shares.
     kept, below = objective.values_around(edge / total, qos)
     return float(kept if edge >= count_target_pods(qos, total) else below)
-
-
-@attrs.frozen(slots=True)
-class SiteShare:
-    """Site of a workload with demand by site: fraction of the requests, and replicas there."""
-
-    site: str
-    #: fraction of the workload's requests
-    part: float
-    #: replicas that the QoS target wants there
-    wanted: int
-    replicas: int
-
-
-def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
-    """Return the sites with demand for a workload, or with replicas of it, in name order.
-
-    Empty without demand by site.
-    """
-    demand, total = qos_target.demand, share.total
-    if demand is None or share.sites is None:
-        return []
-    number = count_target_pods(min(qos_target.qos, demand.reachable(total)), total)
-    wanted = demand.apportion(number, total)
-    parts, there = dict(demand.parts), dict(share.sites)
-    return [
-        SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
-        for site in sorted(parts.keys() | there.keys())
-    ]
 
 
 @lru_cache(2**13)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container
 from functools import cache
 
-from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Workload
+from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
@@ -13,7 +13,7 @@ from kubedsm.optimizer.moving.suggestion import Cause, Reason
 Movable = Callable[[Pod], Reason | None]
 
 #: Owners without replacement on other nodes, or with restarted computation.
-_NEVER = frozenset({"DaemonSet", "Pod", "Node", "Job"})
+_NEVER = frozenset({"DaemonSet", "Node", *ENDING_KINDS})
 
 #: in the order of the checks
 _CAUSES = (

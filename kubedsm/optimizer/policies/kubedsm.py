@@ -13,7 +13,13 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets
-from kubedsm.objective.qos_targets import LatencyGoal, Rates, find_demand, resolve_qos_targets
+from kubedsm.objective.qos_targets import (
+    Labelled,
+    LatencyGoal,
+    Rates,
+    find_demand,
+    resolve_qos_targets,
+)
 from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
@@ -64,6 +70,8 @@ class KubeDSM:
     cloud_percentage: int = 100
     #: demand by site; None: the edge is one pool
     sites: SiteGoal | None = None
+    #: QoS factors and weights set by labels of pods; None without any
+    labelled: Labelled | None = None
 
     def qos_targets_in(
         self, snapshot: Snapshot, sited: Iterable[Workload] | None = None
@@ -74,6 +82,7 @@ class KubeDSM:
         return resolve_qos_targets(
             self.qos_targets,
             snapshot,
+            labelled=self.labelled,
             latency=self.latency,
             max_tenant_qos=self.most_wished,
             rates=self.rates,
