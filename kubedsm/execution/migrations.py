@@ -107,7 +107,7 @@ class Migrations(Controller):
 
     @deferrals.default
     def _begin_without_migrations(self) -> Deferrals:
-        return Deferrals(self.configuration, self.clock)
+        return Deferrals(self.configuration, self.clock.wall)
 
     @property
     def limits(self) -> MigrationSettings:
