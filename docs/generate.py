@@ -32,6 +32,7 @@ from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.observability.gauges import families
+from kubedsm.observability.health_rules import RULES
 from kubedsm.observability.instruments import Instruments
 from kubedsm.observability.reading import Leadership, Reading
 from kubedsm.process.clock import SystemClock
@@ -186,6 +187,7 @@ NOTHING = Reading(
     queue=QueueStatistics(0, 0, 0),
     rejected_by=Counter(),
     watches={},
+    caught_lately={},
     caught={},
     events_lost=0,
     paused=False,
@@ -198,6 +200,15 @@ NOTHING = Reading(
     configuration_valid=True,
     now=0.0,
 )
+
+
+def write_health() -> str:
+    rows = []
+    for rule in RULES:
+        alert = f"[{rule.alert}](../how-to/respond-to-alerts.md#{rule.alert.lower()})"
+        state = "notice" if rule.state == "healthy" else rule.state
+        rows.append(f"| {rule.name} | {state} | {rule.when} | {alert if rule.alert else ''} |")
+    return table("| rule | state | violated if | alert |", rows)
 
 
 def list_metrics() -> Iterator[tuple[str, str, str, str]]:
@@ -350,6 +361,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "bench": lambda: write_commands(commands, "kubedsm", is_bench),
     "loadgen": lambda: write_commands(loadgen, "loadgen", lambda _: True),
     "metrics": write_metrics,
+    "health": write_health,
     "rights": write_rights,
     "limits": write_limits,
     "diagram": write_diagram,

@@ -7,7 +7,13 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
+from kubedsm.config.mismatches import (
+    TOLD,
+    list_unknown_sites,
+    list_unmatched,
+    missing_tiers,
+    why_unmatched,
+)
 from kubedsm.config.services import EVERY_SERVICE
 from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
@@ -70,12 +76,16 @@ class MismatchWarnings:
     _told: dict[str, bool] = attrs.field(factory=dict, init=False)
     #: previously matching keys
     _matched: set[str] = attrs.field(factory=set, init=False)
+    #: monotonic time since which a site with demand is unknown
+    _unknown: dict[str, float] = attrs.field(factory=dict, init=False)
+    _told_sites: set[str] = attrs.field(factory=set, init=False)
 
     async def run(self) -> NoReturn:
         """Compare the configuration with the cluster until cancelled, once the mirror is synced."""
         while True:
             self._check_tiers()
             await self._check_services()
+            self._check_sites()
             await self.clock.sleep(PERIOD)
 
     def _check_tiers(self) -> None:
@@ -112,6 +122,15 @@ class MismatchWarnings:
             await self.clock.sleep(0)  # the search for similar names takes time
         if wrong:
             self.on_unmatched("; ".join(wrong))
+
+    def _check_sites(self) -> None:
+        lines = list_unknown_sites(self.mirror.snapshot(), self.configuration.current)
+        now = self.clock.monotonic()
+        self._unknown = {site: self._unknown.get(site, now) for site in lines}
+        due = {site for site, since in self._unknown.items() if now - since >= GRACE}
+        for site in sorted(due - self._told_sites)[:TOLD]:
+            log.warning("demand at an unknown site", error=lines[site])
+        self._told_sites = due
 
 
 @attrs.frozen(slots=True)

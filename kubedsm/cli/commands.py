@@ -1,4 +1,4 @@
-"""The commands `explain`, `watch`, `place`, `suggest`, `pack` and `approve`.
+"""The commands `explain`, `watch`, `place`, `suggest`, `pack`, `approve` and `completion`.
 
 A command imports its implementation when it runs: `--help` and completion import this module.
 """
@@ -15,6 +15,8 @@ from kubedsm.cli.options import (
     EXIT_CODES,
     DurationType,
     MigrationOptions,
+    OneOf,
+    check_namespace,
     config_file,
     dump_file,
     kubeconfig_context,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     "-n",
     "--namespace",
     metavar="NAMESPACE",
+    callback=check_namespace,
     show_default="any",
     help="Namespace of the pod or workload.",
 )
@@ -198,6 +201,24 @@ def pack(options: MigrationOptions) -> None:
         return Errand(advice.carry_out) if options.carry_out and advice.packed.better else None
 
     sys.exit(ask_cluster(options, configuration, decide))
+
+
+@click.command()
+@click.argument("shell", type=OneOf(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script that completes commands in a shell.
+
+    bash, in ~/.bashrc: source <(kubedsm completion bash); zsh, in ~/.zshrc: source <(kubedsm
+    completion zsh); fish: kubedsm completion fish > ~/.config/fish/completions/kubedsm.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from kubedsm.cli.main import commands
+    from kubedsm.terminal.echo import echo
+
+    made = get_completion_class(shell)
+    if made is not None:  # click has all three
+        echo(made(commands, {}, "kubedsm", "_KUBEDSM_COMPLETE").source())
 
 
 def _check_id(_: click.Context, __: click.Parameter, value: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -53,7 +54,8 @@ def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> 
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     if not json:
         renderer = structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"),
+            exception_formatter=structlog.dev.plain_traceback,
         )
     structlog.configure(
         processors=[

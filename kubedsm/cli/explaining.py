@@ -18,7 +18,14 @@ from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.node import NodeExplainer
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import as_json, render_text
-from kubedsm.explain.subjects import FORMS, Subject, SubjectError, find_workload, parse_subject
+from kubedsm.explain.subjects import (
+    FORMS,
+    Subject,
+    SubjectError,
+    explain_absence,
+    find_workload,
+    parse_subject,
+)
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
@@ -168,7 +175,7 @@ def _explain_without_scheduler(
         raise click.ClickException(
             f"only the scheduler that decided it knows {subject}: none answers that does"
         )
-    raise click.ClickException(f"there is no {subject}")
+    raise click.ClickException(explain_absence(snapshot, subject))
 
 
 def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
@@ -194,5 +201,5 @@ def _pods(subject: Subject | None, snapshot: Snapshot, malformed: Iterable[Malfo
     if not found and unreadable:
         raise click.ClickException(f"pod {name} cannot be read: {unreadable[0]}")
     if not found:
-        raise click.ClickException(f"there is no pod {name}; name {FORMS}")
+        raise click.ClickException(explain_absence(snapshot, subject))
     return found

@@ -20,20 +20,27 @@ LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "repla
 GROUPS = {
     "Operate": ("run", "suggest", "approve", "pack"),
     "Inspect": ("explain", "watch", "record"),
-    "Configure": ("config", "rbac"),
+    "Configure": ("config", "rbac", "completion"),
     "Try": ("place", "demo", "emulate", "replay", "compare", "bench", "chaos"),
 }
+#: options with a value that kubectl accepts before the command
+KUBECTL_OPTIONS = ("--kubeconfig", "--context", "-n", "--namespace", "-o", "--output")
 #: module of each command, imported only when the command is requested
 MODULES = {
     **{name: f"kubedsm.cli.{name}" for name in ("config", "rbac", "run")},
     **dict.fromkeys(
-        ("approve", "explain", "pack", "place", "suggest", "watch"), "kubedsm.cli.commands"
+        ("approve", "completion", "explain", "pack", "place", "suggest", "watch"),
+        "kubedsm.cli.commands",
     ),
 }
 
 
 class KubeDSMCommands(Commands):
     """Commands of this distribution, and commands registered by other installed distributions."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; options of commands may precede the command, as in kubectl."""
+        return super().parse_args(ctx, _move_options(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all installed commands, sorted."""
@@ -73,6 +80,14 @@ class KubeDSMCommands(Commands):
                 " from a checkout, pip install ./lab"
             )
         return super().resolve_command(ctx, args)
+
+
+def _move_options(args: list[str]) -> list[str]:
+    """Return the arguments with leading options of kubectl behind the command."""
+    at = 0
+    while at < len(args) and args[at].partition("=")[0] in KUBECTL_OPTIONS:
+        at += 1 if "=" in args[at] else 2
+    return [*args[at:], *args[:at]] if at < len(args) and "--" not in args else args
 
 
 @click.group(

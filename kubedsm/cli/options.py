@@ -59,6 +59,17 @@ class OneOf(click.Choice[str]):
             self.fail(error.message + nearest(value, self.choices), param, ctx)
 
 
+class SwitchType(click.ParamType[bool]):
+    """Command option type: `true` or `false`, as Go programs read them."""
+
+    name = "boolean"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value).lower() not in ("true", "false"):
+            self.fail(f"{value!r} is not true or false", param, ctx)
+        return str(value).lower() == "true"
+
+
 def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
     """Parse HOST:PORT; an empty host means all addresses of this machine."""
     if value is None:
@@ -79,6 +90,13 @@ def _parse_server(_: click.Context, __: click.Parameter, value: str) -> str:
         host = None
     if not re.match("https?://", value) or not host:
         raise click.BadParameter(f"{value} is no address such as {_DIAGNOSTICS}")
+    return value
+
+
+def check_namespace(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Check the name of a namespace."""
+    if value is not None and not is_name(value):
+        raise click.BadParameter(f"{value!r} is not a name of a namespace, such as kubedsm")
     return value
 
 
@@ -103,9 +121,7 @@ def dump_file(text: str, **settings: Any) -> Decorator:
 
 
 output, output_or_yaml = (
-    click.option(
-        "-o", "--output", type=click.Choice(formats), default="text", help="Output format."
-    )
+    click.option("-o", "--output", type=OneOf(formats), default="text", help="Output format.")
     for formats in (["text", "json"], ["text", "json", "yaml"])
 )
 config_file = click.option(
@@ -235,7 +251,7 @@ leader_election = collect(
     Election,
     click.option(
         "--leader-elect",
-        type=bool,
+        type=SwitchType(),
         is_flag=False,
         flag_value="true",
         default="true",

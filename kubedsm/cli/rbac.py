@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubedsm.cli.options import OneOf, output_or_yaml
+from kubedsm.cli.options import OneOf, check_namespace, output_or_yaml
 from kubedsm.kube.calls.permissions import FEATURES, PLACING, Feature, Rule, rules
 from kubedsm.kube.client.port import APPROVALS
 
@@ -30,7 +30,9 @@ _GROUP = "rbac.authorization.k8s.io"
     show_default="none",
     help="Leave a feature out; may be repeated.",
 )
-@click.option("--namespace", default="kubedsm", help="Namespace of the scheduler.")
+@click.option(
+    "--namespace", default="kubedsm", callback=check_namespace, help="Namespace of the scheduler."
+)
 @click.option(
     "--name",
     default="kubedsm",

@@ -11,8 +11,10 @@ from kubedsm.cli.options import (
     DIAGNOSTICS_PORT,
     DurationType,
     Election,
+    OneOf,
     PageOptions,
     address,
+    check_namespace,
     collect,
     config_file,
     config_map_name,
@@ -61,6 +63,7 @@ class RunOptions:
     click.option(
         "--namespace",
         default="kubedsm",
+        callback=check_namespace,
         help="Namespace of the ConfigMap `kubedsm` with the pause switch, without --configmap.",
     ),
     click.option(
@@ -99,13 +102,13 @@ class RunOptions:
     page("the diagnostics port"),
     click.option(
         "--log-format",
-        type=click.Choice(["json", "console"]),
+        type=OneOf(["json", "console"]),
         show_default="console on a terminal, else json",
         help="Format of the log.",
     ),
     click.option(
         "--log-level",
-        type=click.Choice(["debug", "info", "warning", "error"]),
+        type=OneOf(["debug", "info", "warning", "error"]),
         default="info",
         help="Lowest level that is logged.",
     ),

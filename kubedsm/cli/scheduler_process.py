@@ -114,7 +114,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
                 version=version,
                 kubedsm=__version__,
                 diagnostics=diagnostics.url or "none",
-                metrics=monitoring.url or f"none: {monitoring.unavailable}",
+                metrics=monitoring.url or "none",
                 **({"page": page_url or diagnostics.url} if options.page else {}),
             )
             if options.dry_run:

@@ -174,7 +174,8 @@ def whole(low: int, high: int) -> Kind:
     return Kind(check_whole, {"type": ["integer", "null"], "minimum": low, "maximum": high})
 
 
-def duration(low: str, high: str) -> Kind:
+def duration(low: str, high: str, *, instead: str = "") -> Kind:
+    """Field kind: duration, stored in seconds; `instead`: remedy for a percentage."""
     least, greatest = parse_duration(low), parse_duration(high)
     between = f"a duration between {low} and {high}, such as 500ms, 10s or 1m30s"
 
@@ -186,7 +187,8 @@ def duration(low: str, high: str) -> Kind:
         try:
             return parse_duration(value)
         except DurationError as error:
-            raise DocumentError(str(error)) from None
+            is_percentage = instead and _PERCENTAGE.fullmatch(value)
+            raise DocumentError(f"{error}{instead if is_percentage else ''}") from None
 
     def check_duration(value: float) -> None:
         if not least <= value <= greatest:
@@ -224,6 +226,9 @@ def choice(*options: str) -> Kind:
         if value not in options:
             allowed = " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
             near = did_you_mean(value, options) if options[1:] else ""
+            if isinstance(value, bool):
+                words = "on or yes" if value else "off or no"
+                near = f"; YAML reads a bare {words} as {shown(value)}: quote it, such as 'off'"
             raise DocumentError(f"{shown(value)} is not {allowed}{near}")
 
     return Kind(

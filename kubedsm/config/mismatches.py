@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
+from kubedsm.config.documents import shown
+from kubedsm.config.fields import did_you_mean
 from kubedsm.config.services import EVERY_SERVICE, keys_for
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Tier, Tiers, Workload
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.qos_targets import find_demand
 
 #: unmatched keys of `services` reported at once
 TOLD = 10
@@ -79,10 +82,36 @@ def _label_command(tier: Tier, tiers: Tiers) -> str:
     return f"kubectl label node NAME {tiers.labels[0]}={min(values)}"
 
 
+def list_unknown_sites(snapshot: Snapshot, configuration: Configuration) -> dict[str, str]:
+    """Return a warning for each site with demand that neither an edge node nor the latency matrix
+    names.
+    """
+    goal = configuration.policy.sites
+    demand = {} if goal is None else find_demand(goal, snapshot)
+    if goal is None or not demand:
+        return {}
+    known, asking = goal.known_sites(snapshot), dict[str, list[Workload]]()
+    for workload, weights in demand.items():
+        for site in sorted(weights):
+            if weights[site] and site not in known:
+                asking.setdefault(site, []).append(workload)
+    return {
+        site: f"no edge node is at site {shown(site)}, so demand there is ignored"
+        f" ({_name_some(workloads)}){did_you_mean(site, known)}"
+        for site, workloads in asking.items()
+    }
+
+
+def _name_some(workloads: list[Workload]) -> str:
+    more = len(workloads) - 1
+    return f"{workloads[0]} and {more} more" if more else str(workloads[0])
+
+
 def list_mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
     """Yield one line per mismatch between configuration and cluster."""
     yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
     keys = list_unmatched(configuration.services, snapshot.census.shares)
     yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])
+    yield from list(list_unknown_sites(snapshot, configuration).values())[:TOLD]
     if more := keys[TOLD:]:
         yield f"{len(more)} more keys of services match no workload that has pods"

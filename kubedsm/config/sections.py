@@ -218,15 +218,30 @@ class Fairness:
     namespaces: Mapping[str, float] = setting({}, by_name(_NAMESPACE, number(0, 1000)))
 
 
+_LATENCY = duration("0s", "1m")
+
+
 @attrs.frozen(field_transformer=validate_fields)
 class Latency:
-    """Configuration section of response times by tier, for latency targets, in seconds."""
+    """Configuration section of response times by tier and between sites, in seconds."""
 
     edge: float = setting(0.02, duration("0s", "1m"))
     cloud: float = setting(0.08, duration("0s", "1m"))
+    #: from another site; None: the mean of edge and cloud
+    neighbour: float | None = setting(None, _LATENCY)
+    #: from the users' site to a serving site; in both directions unless both are given
+    matrix: Mapping[str, Mapping[str, float]] = setting(
+        {}, by_name(LABEL_VALUE, by_name(LABEL_VALUE, _LATENCY))
+    )
     #: measured response times per workload
     queries: AnswerQueries = subsection(AnswerQueries)
 
     @property
     def times(self) -> ResponseTimes:
         return ResponseTimes(self.edge, self.cloud)
+
+    @property
+    def pairs(self) -> dict[tuple[str, str], float]:
+        """Latencies of the matrix by users' site and serving site, in both directions."""
+        given = {(a, b): time for a, row in self.matrix.items() for b, time in row.items()}
+        return {(b, a): time for (a, b), time in given.items()} | given

@@ -13,6 +13,7 @@ import attrs
 from kubedsm.config.documents import DocumentError, at
 from kubedsm.config.fields import (
     LABEL,
+    LABEL_VALUE,
     SUBDOMAIN,
     by_name,
     choice,
@@ -33,6 +34,8 @@ MODE = choice(*MODES)
 #: requests/s of one workload
 MOST_REQUESTS = 1_000_000
 RATE = number(0, MOST_REQUESTS)
+#: weights, or requests/s, by site
+DEMAND = by_name(LABEL_VALUE, RATE)
 
 #: wildcard key of `services`
 EVERY_SERVICE = "*"
@@ -45,16 +48,23 @@ class Service:
 
     qos: float | None = setting(None, number(0, 1))
     #: seconds
-    latency_target: float | None = setting(None, duration("0s", "1m"))
+    latency_target: float | None = setting(
+        None, duration("0s", "1m", instead="; a share of its pods is qos, such as 0.5")
+    )
     weight: float | None = setting(None, number(0, 1000))
     mode: Mode | None = setting(None, MODE)
     #: requests/s
     rate: float | None = setting(None, RATE)
+    #: proportions of the requests by the site of their users
+    demand: Mapping[str, float] | None = setting(None, DEMAND)
 
     def __attrs_post_init__(self) -> None:
         if self.qos is not None and self.latency_target is not None:
             with at("latencyTarget"):
                 raise DocumentError("qos says the same thing; only one of them may be given")
+        if self.demand and not any(self.demand.values()):
+            with at("demand"):
+                raise DocumentError("no site has a weight above 0; {} means one pool")
 
 
 def keys_for(workload: Workload) -> tuple[str, str, str, str]:

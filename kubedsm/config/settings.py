@@ -45,6 +45,7 @@ from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.qos_targets import LatencyGoal
+from kubedsm.objective.site_demand import SiteGoal
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import solver_of
@@ -164,7 +165,29 @@ class Configuration:
             self._latency_goal,
             self.load_aware.goal,
             self.cloud.percentage_of_nodes,
+            self._site_goal,
         )
+
+    @property
+    def _site_goal(self) -> SiteGoal | None:
+        latency = self.latency
+        if not self.site.label or latency.edge >= latency.cloud:
+            return None
+        neighbour = latency.neighbour
+        return SiteGoal(
+            self.site.label,
+            self._demand
+            if any(each.demand is not None for each in self.services.values())
+            else None,
+            self._latency_target,
+            latency.edge,
+            (latency.edge + latency.cloud) / 2 if neighbour is None else neighbour,
+            latency.cloud,
+            latency.pairs,
+        )
+
+    def _demand(self, workload: Workload) -> Mapping[str, float] | None:
+        return self._entry_of(workload).demand
 
     @property
     def _latency_goal(self) -> LatencyGoal | None:

@@ -12,6 +12,7 @@ import msgspec
 
 from kubedsm.explain.node import NodeState
 from kubedsm.model.model import Tier
+from kubedsm.observability.health_rules import State
 from kubedsm.terminal.echo import escape_strings
 
 #: gated: with schedulingGates; starting: on a selected node, without running containers; not ready:
@@ -150,8 +151,11 @@ class StatusRow(_Row, frozen=True):
 
     #: current activity: "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str
-    #: problems, a sentence each
+    #: violated health rules that determine the state, and notices, a sentence each
     troubles: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    #: by `observability.health_rules`
+    state: State = "healthy"
     role: Role = "alone"
     #: leading host, in a cluster a pod; empty if unknown, or for the leading process
     leader: str = ""
@@ -174,6 +178,11 @@ class StatusRow(_Row, frozen=True):
     batches: int = 0
     bound: int = 0
     moves_done: int = 0
+    #: edge capacity of nodes that accept pods, and free: cpu in millicores, memory in bytes
+    edge_cpu: int = 0
+    edge_cpu_free: int = 0
+    edge_memory: int = 0
+    edge_memory_free: int = 0
     #: number of pending pods, of unfinished migrations, and of planned migrations
     waiting: int = 0
     moving: int = 0

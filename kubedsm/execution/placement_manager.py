@@ -240,7 +240,7 @@ class PlacementManager:
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
         """Cancel migrations not yet started, and roll back running ones, from or to the nodes."""
-        reason = "a site is cut off"
+        reason = "a site is partitioned"
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 

@@ -200,17 +200,19 @@ class Explainer:
         return frozenset(index.names[position] for position in others)
 
     def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
-        pod, snapshot, usable = case.pod, case.snapshot, case.usable
+        pod, usable = case.pod, case.usable
+        snapshot, targets = self._policy.resolve(case.snapshot)
         share = snapshot.census.shares.get(pod.workload, Share())
-        promise = self._policy.qos_targets_in(snapshot)(pod.workload)
-        won = self._policy.objective.gain(share, promise) / NANO
+        sites = [self._policy.site_of(snapshot.nodes[name]) for name in usable]
+        gains = self._policy.objective.gains_by_site(share, targets(pod.workload), sites)
+        won = {name: gain / NANO for name, gain in zip(usable, gains, strict=True)}
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = fragmentation.added(pod.requests, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         company, loads = self._count_company(case), self._load_scores(pod, usable)
         scores = {
-            n.name: NodeScore(won, fragmentation=more / SCALE)
+            n.name: NodeScore(won[n.name], fragmentation=more / SCALE)
             for n, more in zip(edge, added, strict=True)
         }
         for name in usable:

@@ -176,6 +176,18 @@ class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
     taken: TierTimes = TierTimes()
 
 
+class SiteFacts(msgspec.Struct, frozen=True):
+    """Demand of a workload at one site, and the replicas there."""
+
+    #: empty: edge nodes without a site
+    site: str
+    #: fraction of the workload's requests from users at the site
+    demand: float
+    #: targeted number of replicas, and their present number
+    wanted: int
+    replicas: int
+
+
 class WorkloadFacts(msgspec.Struct, frozen=True):
     """Edge share of one workload against its QoS target."""
 
@@ -187,3 +199,7 @@ class WorkloadFacts(msgspec.Struct, frozen=True):
     wanted: int
     missing: int
     target: QosTargetFacts
+    #: for workloads with demand by site, by name
+    sites: tuple[SiteFacts, ...] = ()
+    #: share of requests served from near their users; None without demand by site
+    near: float | None = None

@@ -29,15 +29,16 @@ from kubedsm.explain.facts import NodeFacts, WorkloadPods
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.model.measured import Usage
 from kubedsm.model.model import Node, Pod, Resources, Tier, Workload
-from kubedsm.model.sites import NOTHING_AWAY, Away, site_of
+from kubedsm.model.node_index import site_of
+from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 
 #: worst reason for accepting no pods; empty without reason. Cut off: the site is partitioned, and
-#: pods are ignored; settling: the site is in the stabilisation period
-NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
+#: pods are ignored; stabilising: the site is in the stabilisation period
+NodeState = Literal["", "cordoned", "stabilising", "not ready", "unreachable", "partitioned"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -52,15 +53,15 @@ _TIERS = {
 
 
 def node_state(node: Node, away: Away) -> NodeState:
-    if any(node.name in nodes for nodes in away.cut.values()):
-        return "cut off"
+    if any(node.name in nodes for nodes in away.partitioned.values()):
+        return "partitioned"
     taints = {taint.key for taint in node.taints}
     if _UNREACHABLE in taints:
         return "unreachable"
     if _NOT_READY in taints:
         return "not ready"
-    if any(node.name in nodes for nodes in away.unsteady.values()):
-        return "settling"
+    if any(node.name in nodes for nodes in away.stabilising.values()):
+        return "stabilising"
     return "cordoned" if node.unschedulable else ""
 
 

@@ -1,6 +1,7 @@
 """Subjects of explanations (pod, node, workload, migration, decision), and their explanation."""
 
 import asyncio
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -33,6 +34,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("migration", "migrations"), "migration"),
     **dict.fromkeys(("decision", "decisions"), "decision"),
 }
+#: kinds of controllers, by the names that kubectl accepts
 _OWNERS = {
     **dict.fromkeys(("deployment", "deployments", "deploy"), "deployment"),
     **dict.fromkeys(("statefulset", "statefulsets", "sts"), "statefulset"),
@@ -40,6 +42,8 @@ _OWNERS = {
     **dict.fromkeys(("daemonset", "daemonsets", "ds"), "daemonset"),
     **dict.fromkeys(("job", "jobs"), "job"),
 }
+#: limit of comparisons for a suggestion
+_COMPARED = 2000
 
 
 class SubjectError(ValueError):
@@ -70,12 +74,54 @@ def parse_subject(words: Sequence[str], namespace: str | None) -> Subject:
         or not all(rest.split("/"))
         or (kind != "migration" and slashes > is_namespaced)
     ):
-        raise SubjectError(f"{' '.join(words)} cannot be explained: name {FORMS}")
+        hint = suggest_kind(words[0])
+        raise SubjectError(f"{' '.join(words)} cannot be explained{hint}: name {FORMS}")
     if is_namespaced and namespace is not None:
         if slashes and rest.partition("/")[0] != namespace:
             raise SubjectError(f"{rest} is not in namespace {namespace}")
         rest = rest if slashes else f"{namespace}/{rest}"
     return Subject(kind, f"{_OWNERS[first]}/{rest}" if kind == "workload" else rest)
+
+
+def suggest_kind(word: str) -> str:
+    """Return a remark about the kind before the slash in `word`; empty for a known kind."""
+    kind = word.partition("/")[0]
+    known = _KINDS.keys() | _OWNERS.keys()
+    if kind in known or "/" not in word:
+        return ""
+    near = difflib.get_close_matches(kind, sorted(known), n=1)
+    return f", {kind} is no kind{f'; did you mean {near[0]}?' if near else ''}"
+
+
+def explain_absence(snapshot: Snapshot, subject: Subject) -> str:
+    """Return why a pod, node or workload is not found, and the nearest name or the remedy."""
+    name, ours = subject.name, snapshot.scheduler_name
+    plural = {"pod": "pods", "node": "nodes"}.get(subject.kind, f"{name.partition('/')[0]}s")
+    if subject.kind == "workload":
+        owner, _, rest = name.partition("/")
+        for pod in snapshot.pods.values():
+            workload = pod.workload
+            named = rest in (str(workload), workload.name)
+            if named and workload.kind.lower() == owner and pod.scheduler_name != ours:
+                return (
+                    f"{owner} {workload} uses the scheduler {pod.scheduler_name}: to opt in, set"
+                    f" spec.template.spec.schedulerName: {ours}"
+                )
+        known = [f"{w.kind.lower()}/{w}" for w in snapshot.census.shares]
+        text = f"no {owner} {rest} has pods with schedulerName: {ours}"
+    else:
+        listed = snapshot.pods.values() if subject.kind == "pod" else snapshot.nodes
+        known = [str(each) for each in listed]
+        text = f"there is no {subject.kind} {name}"
+    short = {each.rpartition("/")[2]: each for each in known}
+    near = [
+        *difflib.get_close_matches(name, known[:_COMPARED], n=1),
+        *(short[each] for each in difflib.get_close_matches(name.rpartition("/")[2], short, n=1)),
+    ]
+    scope = "" if subject.kind == "node" else " -A"
+    mend = f"did you mean {near[0]}?" if near else f"`kubectl get {plural}{scope}` lists them"
+    kind = suggest_kind(name) if subject.kind == "pod" else ""
+    return f"{text}; {mend}{kind}"
 
 
 def find_workload(snapshot: Snapshot, name: str) -> Workload | None:

@@ -17,11 +17,11 @@ from kubedsm.explain.explanation import (
     pod_link,
     table,
 )
-from kubedsm.explain.facts import QosTargetFacts, TierTimes, WorkloadFacts
+from kubedsm.explain.facts import QosTargetFacts, SiteFacts, TierTimes, WorkloadFacts
 from kubedsm.explain.verdicts import count_rejections
 from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import count_target_pods
+from kubedsm.objective.objective import QosTarget, SiteShare, count_target_pods, list_sites
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import WhatIfResponse
@@ -48,6 +48,28 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
     return [qos_target(workload, snapshot, policy) for workload in snapshot.census.shares]
 
 
+def _describe_sites(sites: Sequence[SiteShare], near: float, promise: QosTarget) -> Iterator[Words]:
+    """Yield the near share against the target, and why a site has more replicas than it should."""
+    yield (
+        f"{percent(near)} of its requests are served near users; target {percent(promise.qos)}.",
+    )
+    short = [each for each in sites if each.replicas < each.wanted]
+    spare = [each for each in sites if each.replicas > each.wanted]
+    if short and spare:
+        names = " and ".join(each.site or "edge nodes without a site" for each in spare[:2])
+        yield (f"{short[0].site} lacks {short[0].wanted - short[0].replicas}; {names} serve it.",)
+
+
+def _section_sites(sites: Sequence[SiteShare]) -> Iterator[Section]:
+    rows = (
+        (each.site or "(no site)", percent(each.part), str(each.wanted), str(each.replicas))
+        for each in sites
+    )
+    if sites:
+        found = table(("site", "its share of the requests", "target", "pods"), rows)
+        yield Section("Replicas by site", table=found)
+
+
 @attrs.frozen(slots=True)
 class WorkloadExplainer:
     """Explainer of one workload, with all information as immutable values for any thread."""
@@ -59,9 +81,10 @@ class WorkloadExplainer:
     suggested: WhatIfResponse | None = None
 
     def explain(self) -> Explanation[WorkloadFacts]:
-        snapshot, workload = self.snapshot, self.workload
-        share = snapshot.census.shares.get(workload, Share())
-        promise = self.configuration.policy.qos_targets_in(snapshot)(workload)
+        workload = self.workload
+        snapshot, targets = self.configuration.policy.resolve(self.snapshot)
+        share, promise = snapshot.census.shares.get(workload, Share()), targets(workload)
+        sites = list_sites(share, promise)
         wanted = count_target_pods(promise.qos, share.total)
         missing = max(0, wanted - share.edge)
         met = f"{counted(missing, 'pod')} missing" if missing else "the QoS target is met"
@@ -73,6 +96,10 @@ class WorkloadExplainer:
         if promise.most is not None and promise.most < wanted:
             most = f"No more than {promise.most} are scheduled to the edge"
             lines.append((f"{most}: its response time is longer there.",))
+        near = None
+        if promise.demand is not None and share.sites is not None:
+            near = promise.demand.near(share.sites, share.total)
+            lines += _describe_sites(sites, near, promise)
         facts = WorkloadFacts(
             workload=str(workload),
             kind=workload.kind,
@@ -81,9 +108,12 @@ class WorkloadExplainer:
             wanted=wanted,
             missing=missing,
             target=qos_target(workload, snapshot, self.configuration.policy),
+            sites=tuple(SiteFacts(s.site, s.part, s.wanted, s.replicas) for s in sites),
+            near=near,
         )
         title = f"Why {workload} has {share.edge} at the edge"
-        return Explanation(title, tuple(lines), tuple(self._list_sections(missing)), facts)
+        sections = (*_section_sites(sites), *self._list_sections(missing))
+        return Explanation(title, tuple(lines), sections, facts)
 
     def _describe_source(self) -> str:
         """Describe the `services` entry that sets the workload's QoS target, or the default."""

@@ -60,6 +60,8 @@ class Measured:
     answers: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
     #: response times smoothed for QoS targets: small changes are ignored
     steady: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
+    #: requests/s of workloads by the site of their users, smoothed
+    demand: Mapping[Workload, Mapping[str, float]] = attrs.field(factory=dict)
     #: nodes of pods at sampling time; later pods are in no node's usage
     placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
     #: seconds before `at` that the sample covers

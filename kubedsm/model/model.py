@@ -13,6 +13,7 @@ from kubedsm.model.selectors import NodeSelectorTerm, Selector
 QOS_ANNOTATION = "kubedsm.io/qos"
 MIGRATION_ANNOTATION = "kubedsm.io/migration"
 RATE_ANNOTATION = "kubedsm.io/rate"
+DEMAND_ANNOTATION = "kubedsm.io/demand"
 
 
 @attrs.frozen(slots=True)
@@ -29,6 +30,8 @@ class Wishes:
     ignored: tuple[str, ...] = ()
     #: declared requests/s of the pod's workload
     rate: float | None = None
+    #: declared demand of the pod's workload: sites with weights
+    demand: tuple[tuple[str, float], ...] = ()
 
 
 Uid = NewType("Uid", str)
@@ -390,10 +393,21 @@ class Share:
 
     edge: int = 0
     total: int = 0
+    #: edge pods by site, sorted, for workloads with demand by site; None: not counted.
+    #: Edge nodes without a site have the empty name.
+    sites: tuple[tuple[str, int], ...] | None = None
 
     @property
     def ratio(self) -> float:
         return self.edge / self.total if self.total else 0.0
+
+    def add(self, more: int, site: str = "") -> "Share":
+        """Return the share after `more` pods came to edge nodes of the site."""
+        if self.sites is None:
+            return Share(self.edge + more, self.total)
+        sites = dict(self.sites)
+        sites[site] = sites.get(site, 0) + more
+        return Share(self.edge + more, self.total, tuple(sorted(sites.items())))
 
 
 def shares_after(
@@ -405,8 +419,8 @@ def shares_after(
     after = dict(shares)
     for workload, change in more.items():
         if workload in after:
-            edge, total = after[workload].edge, after[workload].total
-            after[workload] = Share(min(max(edge + change, 0), total), total)
+            share = after[workload]
+            after[workload] = share.add(min(max(share.edge + change, 0), share.total) - share.edge)
     return after
 
 

@@ -42,6 +42,15 @@ def zone_of(node: Node) -> Zone:
     return Zone(node.labels.get(_REGION_LABEL, ""), node.labels.get(_ZONE_LABEL, ""))
 
 
+def site_of(node: Node, labels: Iterable[str]) -> str:
+    """Return the name of the site of an edge node, from the node's labels; empty for a node without
+    a site.
+    """
+    if node.tier is not Tier.EDGE:
+        return ""
+    return next((node.labels[label] for label in labels if label in node.labels), "")
+
+
 def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes alternating between zones: the first node of each zone, then the second of
     each, and so on.
@@ -154,6 +163,7 @@ class NodeIndex:
         """Index the nodes of a mapping by name; the mapping must not change afterwards."""
         self._by_name = nodes
         self._labels: dict[str, Column] = {}
+        self._sites: dict[tuple[str, ...], Column] = {}
         self._sizes: dict[str, Ints] = {}
         self._affinities: dict[SchedulingRules, Mask] = {}
         #: cache of `plugins.open_nodes`
@@ -245,6 +255,14 @@ class NodeIndex:
         if column is None:
             column = Column.of([node.labels.get(key) for node in self.nodes])
             self._labels[key] = column
+        return column
+
+    def site(self, labels: tuple[str, ...]) -> Column:
+        """Return the site of each edge node by the given labels; None: no edge node, or no site."""
+        column = self._sites.get(labels)
+        if column is None:
+            column = Column.of([site_of(node, labels) or None for node in self.nodes])
+            self._sites[labels] = column
         return column
 
     def at(self, positions: Iterable[int]) -> Mask:

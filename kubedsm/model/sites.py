@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Taint, Tier, Workload, shares_after
+from kubedsm.model.node_index import site_of
 from kubedsm.model.snapshot import Snapshot
 
 #: the first label that an edge node carries names the site
@@ -23,15 +24,6 @@ AWAY_TAINT = "kubedsm.io/site"
 _FEWEST = 2
 
 
-def site_of(node: Node, labels: Sequence[str]) -> str:
-    """Return the name of the site of an edge node, from the node's labels; empty for a node without
-    a site.
-    """
-    if node.tier is not Tier.EDGE:
-        return ""
-    return next((node.labels[label] for label in labels if label in node.labels), "")
-
-
 def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Node]]:
     """Group the edge nodes by site."""
     sites = defaultdict[str, list[Node]](list)
@@ -41,7 +33,7 @@ def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Nod
     return dict(sites)
 
 
-def is_cut_off(nodes: Sequence[Node]) -> bool:
+def is_partitioned(nodes: Sequence[Node]) -> bool:
     """Return True if the site counts as partitioned: all of its nodes are unreachable."""
     return len(nodes) >= _FEWEST and all(map(_is_unreachable, nodes))
 
@@ -57,8 +49,8 @@ class Away:
     """
 
     #: nodes by site
-    cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
-    unsteady: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
+    partitioned: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
+    stabilising: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
     #: workloads with pods there now, or at the time of the partition
     workloads: frozenset[Workload] = frozenset()
     #: terminating pods of each workload at partitioned sites, which go on serving,
@@ -69,45 +61,52 @@ class Away:
     def from_snapshot(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
         """Determine the partitioned edge sites from a snapshot alone, without history."""
         sites = sites_of(snapshot.nodes.values(), labels)
-        cut = {
-            s: frozenset(n.name for n in there) for s, there in sites.items() if is_cut_off(there)
+        partitioned = {
+            s: frozenset(n.name for n in there)
+            for s, there in sites.items()
+            if is_partitioned(there)
         }
-        names = frozenset[NodeName]().union(*cut.values())
-        return cls.of(cut, {}, (pod for pod in snapshot.pods.values() if pod.node_name in names))
+        names = frozenset[NodeName]().union(*partitioned.values())
+        return cls.of(
+            partitioned, {}, (pod for pod in snapshot.pods.values() if pod.node_name in names)
+        )
 
     @classmethod
     def of(
         cls,
-        cut: Mapping[str, frozenset[NodeName]],
-        unsteady: Mapping[str, frozenset[NodeName]],
-        at_cut: Iterable[Pod],
+        partitioned: Mapping[str, frozenset[NodeName]],
+        stabilising: Mapping[str, frozenset[NodeName]],
+        at_partitioned: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """Construct from partitioned and stabilising sites; at_cut: pods on partitioned nodes."""
+        """Construct from sites; at_partitioned: pods on nodes of partitioned sites."""
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
-        for pod in at_cut:
+        for pod in at_partitioned:
             there.add(pod.workload)
             if pod.terminating and not pod.finished:
                 serving[pod.workload] += 1
-        return cls(cut, unsteady, frozenset(there), dict(serving))
+        return cls(partitioned, stabilising, frozenset(there), dict(serving))
 
     def __bool__(self) -> bool:
-        return bool(self.cut or self.unsteady)
+        return bool(self.partitioned or self.stabilising)
 
     @property
-    def cut_nodes(self) -> frozenset[NodeName]:
-        return frozenset[NodeName]().union(*self.cut.values())
+    def partitioned_nodes(self) -> frozenset[NodeName]:
+        return frozenset[NodeName]().union(*self.partitioned.values())
 
     @property
     def nodes(self) -> frozenset[NodeName]:
-        return self.cut_nodes.union(*self.unsteady.values())
+        return self.partitioned_nodes.union(*self.stabilising.values())
 
     def close_sites(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with these sites closed to new pods; pods serving there count."""
         why = {
             name: f"{site} {state}"
-            for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
+            for sites, state in (
+                (self.partitioned, "is partitioned"),
+                (self.stabilising, "is stabilising"),
+            )
             for site, names in sites.items()
             for name in names
         }
@@ -117,7 +116,7 @@ class Away:
         """Return the snapshot in which only cloud nodes accept pods, to replace pods of partitioned
         sites.
         """
-        why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
+        why = f"{', '.join(self.partitioned)} partitioned, its pods are replaced in the cloud"
         return self._close_nodes(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
     def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:

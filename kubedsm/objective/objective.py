@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.site_demand import SiteDemand, reachable_share
 
 NANO = 1e9
 #: Floating-point tolerance: 7% of 100 pods is slightly more than 7, and must not require 8.
@@ -46,6 +47,8 @@ class QosTarget:
     )
     #: cap on edge pods; None: no cap
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
+    #: demand by site: the near share takes the place of the edge share; None: one pool
+    demand: SiteDemand | None = None
 
     def count_wanted(self, total: int) -> int:
         """Return how many of the workload's `total` pods the target wants at the edge, within the
@@ -98,14 +101,48 @@ class Objective:
         """
         return round(NANO * weight * _value_of(self, edge, total, qos)) if total else 0
 
-    def gain(self, share: Share, qos_target: QosTarget, more: int = 1) -> int:
+    def gain(self, share: Share, qos_target: QosTarget, more: int = 1, site: str = "") -> int:
         """Return the QoS gained, in nano-units, by `more` additional pods of the workload at the
-        edge.
+        edge; with demand by site, on nodes of the given site.
+
+        Pods that leave an unknown site lose as much as a pod can: a lower bound.
         """
-        before, after = (
-            self.worth(edge, share.total, qos_target) for edge in (share.edge, share.edge + more)
-        )
-        return after - before
+        if more < 0 and not site and qos_target.demand is not None and share.sites is not None:
+            near = qos_target.demand.near(share.sites, share.total) + more / share.total
+            edge, before = share.edge + more, self.worth_of(share, qos_target)
+            return self.score_near(max(near, 0.0), edge, share.total, qos_target) - before
+        after = share.add(more, site)
+        return self.worth_of(after, qos_target) - self.worth_of(share, qos_target)
+
+    def gains_by_site(self, share: Share, qos_target: QosTarget, sites: Sequence[str]) -> list[int]:
+        """Return the QoS gained, in nano-units, by one more edge pod at each of the sites."""
+        before, demand = self.worth_of(share, qos_target), qos_target.demand
+        if demand is None or share.sites is None:
+            return [self.gain(share, qos_target)] * len(sites)
+        near = demand.near_with_one_more(share.sites, share.total, sites)
+        return [self.score_near(x, share.edge + 1, share.total, qos_target) - before for x in near]
+
+    def worth_of(self, share: Share, qos_target: QosTarget) -> int:
+        """Return the workload's QoS score in nano-units: of its near share if it has demand by
+        site, else of its edge share; less a penalty above the cap.
+        """
+        if qos_target.demand is None or share.sites is None:
+            return self.worth(share.edge, share.total, qos_target)
+        near = qos_target.demand.near(share.sites, share.total)
+        return self.score_near(near, share.edge, share.total, qos_target)
+
+    def score_near(
+        self, near: float, edge: int, total: int, qos_target: QosTarget, unit: float = NANO
+    ) -> int:
+        """Return the score of a near share, in multiples of 1 / unit, less a penalty above the
+        cap; `edge`: number of edge pods.
+        """
+        if not total or qos_target.demand is None:
+            return 0
+        qos = min(qos_target.qos, reachable_share(qos_target.demand, total))
+        score = round(unit * qos_target.weight * _value_near(self, near, qos))
+        beyond = 0 if qos_target.most is None else max(0, edge - qos_target.most)
+        return score - round(unit * qos_target.weight * self.most * (beyond / total))
 
     def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
         """Return the workload's QoS score in nano-units, less a penalty for pods exceeding the
@@ -178,13 +215,47 @@ def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     return float(kept if edge >= count_target_pods(qos, total) else below)
 
 
+@attrs.frozen(slots=True)
+class SiteShare:
+    """Site of a workload with demand by site: fraction of the requests, and replicas there."""
+
+    site: str
+    #: fraction of the workload's requests
+    part: float
+    #: replicas that the QoS target wants there
+    wanted: int
+    replicas: int
+
+
+def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
+    """Return the sites with demand for a workload, or with replicas of it, in name order.
+
+    Empty without demand by site.
+    """
+    demand, total = qos_target.demand, share.total
+    if demand is None or share.sites is None:
+        return []
+    number = count_target_pods(min(qos_target.qos, reachable_share(demand, total)), total)
+    wanted = demand.apportion(number, total)
+    parts, there = dict(demand.parts), dict(share.sites)
+    return [
+        SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
+        for site in sorted(parts.keys() | there.keys())
+    ]
+
+
+@lru_cache(2**13)
+def _value_near(objective: Objective, near: float, qos: float) -> float:
+    kept, below = objective.values_around(near, qos)
+    return float(kept if near >= qos - _SLACK else below)
+
+
 def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
     """Return QoS(u), the total QoS score of all workloads with the given edge shares, in
     nano-units.
     """
     return sum(
-        objective.worth(share.edge, share.total, qos_targets(workload))
-        for workload, share in shares.items()
+        objective.worth_of(share, qos_targets(workload)) for workload, share in shares.items()
     )
 
 
@@ -193,6 +264,12 @@ _FINEST, _GREATEST_SUM = 2.0**52, 2.0**60
 #: Greatest reduction of total scores by unevenness, in integer units: with up to 256 workloads
 #: 2^-30 of the greatest score.
 EVENNESS = 2**22
+
+
+def score_unit(objective: Objective, weights: Sequence[float]) -> float:
+    """Return the number of score units per point, so that sums over the weights stay exact."""
+    greatest = objective.most * max(weights, default=0.0)
+    return min(_FINEST, _GREATEST_SUM / max(1, len(weights))) / (greatest or 1.0)
 
 
 @attrs.frozen(eq=False)
@@ -215,8 +292,7 @@ def scores_and_unevenness(
     The unevenness of all workloads is at most EVENNESS. Identical sums of the differences deviate
     by at most one unit per workload.
     """
-    greatest = objective.most * max((p.qos_target.weight for p in prospects), default=0.0)
-    unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
+    unit = score_unit(objective, [prospect.qos_target.weight for prospect in prospects])
     scores = [objective.scores(p.edge, p.total, p.qos_target, unit) for p in prospects]
     uneven = []
     for prospect, of_prospect in zip(prospects, scores, strict=True):

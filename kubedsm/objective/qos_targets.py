@@ -5,10 +5,12 @@
 2. Tenants lower the targets of their own workloads, or raise them within the operator's limit.
 3. If the objective weighs traffic, weights are multiplied by request rates: configured rates,
    then measured, then declared by tenants. The QoS is then that of requests, not of workloads.
-4. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
+4. Demand by site: configured, then measured, then declared by tenants. With a latency target,
+   the near share counts requests within the target, and the QoS factor is 1.
+5. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
    no other namespace competes for capacity. Without this step, a tenant that divides one Deployment
    into four has four terms in the objective.
-5. If the edge responds to a workload more slowly than the cloud, the edge receives no further
+6. If the edge responds to a workload more slowly than the cloud, the edge receives no further
    pods of the workload.
 
 Every step is a function from targets to targets.
@@ -23,6 +25,7 @@ from kubedsm.model.measured import Measured
 from kubedsm.model.model import Pod, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import GREATEST, QosTarget, QosTargets
+from kubedsm.objective.site_demand import SiteGoal
 
 #: Request rate of a workload in requests/s; None if unknown.
 Rates = Callable[[Workload], float | None]
@@ -37,6 +40,7 @@ def resolve_qos_targets(
     rates: Rates | None = None,
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
+    sites: SiteGoal | None = None,
 ) -> QosTargets:
     """Resolve the QoS targets by applying all steps to the configured targets; cached."""
     if latency is not None:
@@ -46,6 +50,8 @@ def resolve_qos_targets(
     if rates is not None:
         rates = complete_rates(rates, snapshot, max_declared_rate)
         targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
+    if sites is not None:
+        targets = apply_demand(targets, sites, snapshot)
     namespaces = {workload.namespace for workload in snapshot.census.shares}
     if namespace_weights is not None and len(namespaces) > 1:
         targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
@@ -135,6 +141,40 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
             target = targets(workload)
             qos = min(pod.wishes.qos, max(target.qos, max_qos))
             changed[workload] = attrs.evolve(target, qos=qos)
+    return _override_targets(targets, changed)
+
+
+def find_demand(goal: SiteGoal, snapshot: Snapshot) -> dict[Workload, Mapping[str, float]]:
+    """Return the demand of workloads by site, as weights: configured demand, else measured, else
+    declared by tenants.
+    """
+    newest = newest_requesting_pods(snapshot)
+    found: dict[Workload, Mapping[str, float]] = {}
+    if goal.demand is None and not (newest or snapshot.measured.demand):
+        return found
+    for workload in snapshot.census.shares:
+        demand = None if goal.demand is None else goal.demand(workload)
+        if demand is None:
+            demand = snapshot.measured.demand.get(workload)
+        wishes = newest[workload].wishes if workload in newest else None
+        if demand is None and wishes is not None:
+            demand = dict(wishes.demand)
+        if demand:
+            found[workload] = demand
+    return found
+
+
+def apply_demand(targets: QosTargets, goal: SiteGoal, snapshot: Snapshot) -> QosTargets:
+    """Give workloads their demand by site; with a latency target, every request counts."""
+    changed = {}
+    known: frozenset[str] | None = None
+    for workload, weights in find_demand(goal, snapshot).items():
+        known = goal.known_sites(snapshot) if known is None else known
+        demand = goal.demand_of(workload, weights, known)
+        if demand is not None:
+            target = targets(workload)
+            qos = target.qos if goal.targets(workload) is None else 1.0
+            changed[workload] = attrs.evolve(target, demand=demand, qos=qos)
     return _override_targets(targets, changed)
 
 

@@ -161,8 +161,8 @@ def _node_families(reading: Reading) -> Iterator[Metric]:
     yield _gauges(
         "kubedsm_nodes", "Nodes by tier; none: without a tier label.", "tier", tiers.items()
     )
-    away = {"cut": len(reading.away.cut), "unsteady": len(reading.away.unsteady)}
-    text = "Edge sites that are partitioned, and those in their stabilisation period."
+    away = {"cut": len(reading.away.partitioned), "unsteady": len(reading.away.stabilising)}
+    text = "Edge sites by state: cut (partitioned) or unsteady (in the stabilisation period)."
     yield _gauges("kubedsm_sites", text, "state", away.items())
     yield _gauge(
         "kubedsm_edge_fragmentation",

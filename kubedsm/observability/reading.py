@@ -9,6 +9,7 @@ from kubedsm.app.leader_election import host_of
 from kubedsm.kube.watching.reflector import ReflectorStatistics
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.observability.health_rules import CAUGHT_WITHIN
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.scheduling.scheduling_queue import QueueStatistics
 
@@ -42,6 +43,8 @@ class Reading:
     rejected_by: Mapping[str, int]
     watches: Mapping[str, ReflectorStatistics]
     caught: Mapping[str, int]
+    #: the same, of parts with an error in the last `health_rules.CAUGHT_WITHIN`
+    caught_lately: Mapping[str, int]
     events_lost: int
     #: whether the pause switch is set, or unknown
     paused: bool
@@ -67,6 +70,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         rejected_by=runtime.queue.count_by_plugin(),
         watches=runtime.followed.watches,
         caught=dict.fromkeys(runtime.supervisor.list_parts(), 0) | runtime.supervisor.caught,
+        caught_lately=runtime.supervisor.caught_within(CAUGHT_WITHIN),
         events_lost=runtime.events_lost,
         paused=runtime.pause_switch.is_set,
         away=runtime.sites.away(),

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Self
 
+import structlog
 from aiohttp import web
 from prometheus_client import PlatformCollector, ProcessCollector
 
@@ -24,6 +25,8 @@ from kubedsm.observability.instruments import (
 from kubedsm.observability.reading import Leadership, read
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import METRICS, AddressUnavailableError, listen
+
+log = structlog.get_logger()
 
 ADDRESS = ("127.0.0.1", 10271)
 #: grace period of unfinished requests at shutdown, in seconds
@@ -75,12 +78,13 @@ class Monitoring:
             lambda: readiness(runtime, leadership()),
             self._respond_metrics,
         )
+        #: empty if the default address is unavailable
         self.url = ""
-        #: reason for an unavailable server; empty for a listening server
-        self.unavailable = ""
 
     async def __aenter__(self) -> Self:
-        self.url, self.unavailable = await _start_listening(self._runner, self._address)
+        self.url, unavailable = await _start_listening(self._runner, self._address)
+        if unavailable:
+            log.warning("no metrics", error=unavailable)
         return self
 
     async def __aexit__(self, *_: object) -> None:

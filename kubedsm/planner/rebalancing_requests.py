@@ -220,7 +220,8 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    shares, promises = snapshot.census.shares, policy.qos_targets_in(snapshot)
+    snapshot, promises = policy.resolve(snapshot)
+    shares = snapshot.census.shares
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
         quality(shares, promises, policy.objective),

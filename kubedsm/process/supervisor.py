@@ -47,6 +47,8 @@ class Supervisor:
         self._throttle = SaidByCause(clock)
         #: number of caught exceptions by component
         self.caught: Counter[str] = Counter()
+        #: monotonic time of each component's last caught exception
+        self._caught_at: dict[str, float] = {}
         self._loops: list[_Loop] = []
 
     @contextmanager
@@ -109,6 +111,11 @@ class Supervisor:
         finally:
             self._loops.remove(state)
 
+    def caught_within(self, seconds: float) -> dict[str, int]:
+        """Return the exception counts of components with a recent exception."""
+        since = self._clock.monotonic() - seconds
+        return {part: self.caught[part] for part, at in self._caught_at.items() if at >= since}
+
     def list_parts(self) -> set[str]:
         """Return the names of the supervised background loops."""
         return {loop.part for loop in self._loops}
@@ -124,6 +131,7 @@ class Supervisor:
 
     def _log_caught(self, part: str, error: Exception, context: dict[str, object]) -> None:
         self.caught[part] += 1
+        self._caught_at[part] = self._clock.monotonic()
         more = self._throttle.count_suppressed(part, repr(error))
         if more is not None:
             about = {name: str(value) for name, value in context.items()}

@@ -160,10 +160,9 @@ class MigrationRequests:
         asked = self._list_requested(request)
         if not asked:
             now = self.migrator.proposed
-            instead = f"what is proposed now is {now.id}" if now else "nothing is proposed now"
-            await self._refuse_request(
-                found, request, "stale", f"it does not hold any more; {instead}"
-            )
+            instead = f"the current proposal is {now.id}" if now else "there is no proposal now"
+            why = f"proposal {request.proposal} is unknown or outdated; {instead}"
+            await self._refuse_request(found, request, "stale", why)
             return
         taken = RequestAnswer(request.id, "taken", f"{counted(len(asked), 'move')} asked for")
         if not await self._write_answer(found, taken):

@@ -188,7 +188,8 @@ class Migrator:
             return True
         if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
             return True
-        gains = Gains.of(snapshot, policy.qos_targets_in(snapshot), policy.objective)
+        snapshot, qos_targets = policy.resolve(snapshot)
+        gains = Gains.of(snapshot, qos_targets, policy.objective)
         after = shares_after(gains.shares, count_edge_changes(moves))
         changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
         return leading_gain(gains.of_changes(changes)) > 0

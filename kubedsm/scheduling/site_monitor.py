@@ -14,7 +14,7 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
-from kubedsm.model.sites import NOTHING_AWAY, Away, is_cut_off, sites_of
+from kubedsm.model.sites import NOTHING_AWAY, Away, is_partitioned, sites_of
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 from kubedsm.scheduling.scheduling_queue import RESOLUTION
@@ -36,11 +36,11 @@ class _Site:
     since: float
     #: seconds of the stabilisation period
     settle: float
-    cut: bool = True
+    partitioned: bool = True
     #: previous partitions within `FORGOTTEN`
-    cuts_before: int = 0
+    partitions_before: int = 0
     #: the stabilisation period is over
-    steady: bool = False
+    stable: bool = False
     workloads: set[Workload] = attrs.field(factory=set)
 
 
@@ -73,16 +73,16 @@ class Sites:
         self._stale = True
         self._news.set()
 
-    async def run(self, on_cut: Callable[[frozenset[NodeName]], None]) -> None:
-        """Pass newly partitioned nodes to `on_cut`, once per partition, until cancelled."""
+    async def run(self, on_partition: Callable[[frozenset[NodeName]], None]) -> None:
+        """Pass newly partitioned nodes to `on_partition`, once per partition, until cancelled."""
         await self.synced.wait()
         reported = frozenset[NodeName]()
         while True:
             self._news.clear()
-            cut = self.away().cut_nodes
-            if cut - reported:
-                on_cut(cut - reported)
-            reported = cut
+            partitioned = self.away().partitioned_nodes
+            if partitioned - reported:
+                on_partition(partitioned - reported)
+            reported = partitioned
             wait = None if self._due == math.inf else max(0.0, self._due - self.clock.monotonic())
             try:
                 async with asyncio.timeout(wait):
@@ -94,7 +94,7 @@ class Sites:
         """Return the sites that are partitioned or stabilising, with their nodes."""
         now = self.clock.monotonic()
         # During partitions, changes of pods at partitioned sites matter as well.
-        changed = bool(self._away.cut) and self.mirror.changes != self._changes
+        changed = bool(self._away.partitioned) and self.mirror.changes != self._changes
         if self.synced.is_set() and (self._stale or changed or now + RESOLUTION >= self._due):
             self._stale, self._changes = False, self.mirror.changes
             self._update(now)
@@ -126,56 +126,65 @@ class Sites:
         settings = self.configuration.current.site
         sites = sites_of(self.mirror.nodes(), settings.label)
         for name, nodes in sites.items():
-            if is_cut_off(nodes) and not (name in self._known and self._known[name].cut):
+            if is_partitioned(nodes) and not (
+                name in self._known and self._known[name].partitioned
+            ):
                 self._begin_partition(name, nodes, now)
         for name, site in list(self._known.items()):
             if name not in sites:
                 del self._known[name]
-            elif site.cut and not is_cut_off(sites[name]):
+            elif site.partitioned and not is_partitioned(sites[name]):
                 delays = Doubling(settings.settle, settings.settle * MOST_SETTLES)
-                site.settle = delays.delay_after(site.cuts_before)
-                log.info("site back", site=name, cut=round(now - site.since), settles=site.settle)
-                site.cut, site.since = False, now
+                site.settle = delays.delay_after(site.partitions_before)
+                log.info(
+                    "site reachable",
+                    site=name,
+                    partitioned_for=round(now - site.since),
+                    stabilising_for=site.settle,
+                )
+                site.partitioned, site.since = False, now
         self._pass_time(now)
         self._sum_up(sites)
 
     def _begin_partition(self, name: str, nodes: Sequence[Node], now: float) -> None:
         known = self._known.get(name)
-        again = 0 if known is None else known.cuts_before + 1
+        again = 0 if known is None else known.partitions_before + 1
         pods = sum(len(self.mirror.pods_on(node.name)) for node in nodes)
-        log.warning("site cut off", site=name, nodes=len(nodes), pods=pods)
-        workloads = set() if known is None or known.steady else known.workloads
-        self._known[name] = _Site(now, 0.0, cuts_before=again, workloads=workloads)
+        log.warning("site partitioned", site=name, nodes=len(nodes), pods=pods)
+        workloads = set() if known is None or known.stable else known.workloads
+        self._known[name] = _Site(now, 0.0, partitions_before=again, workloads=workloads)
 
     def _pass_time(self, now: float) -> None:
         self._due = math.inf
         for name, site in list(self._known.items()):
-            if site.cut:
+            if site.partitioned:
                 continue
-            steady = site.since + site.settle
-            forgotten = steady + FORGOTTEN
-            if not site.steady and now + RESOLUTION >= steady:
-                site.steady = True
-                log.info("site steady", site=name)
+            stable_at = site.since + site.settle
+            forgotten = stable_at + FORGOTTEN
+            if not site.stable and now + RESOLUTION >= stable_at:
+                site.stable = True
+                log.info("site stable", site=name)
             if now + RESOLUTION >= forgotten:
                 del self._known[name]
             else:
-                self._due = min(self._due, forgotten if site.steady else steady)
+                self._due = min(self._due, forgotten if site.stable else stable_at)
 
     def _sum_up(self, sites: dict[str, list[Node]]) -> None:
         names = {name: frozenset(node.name for node in sites[name]) for name in self._known}
-        cut = {name: names[name] for name, site in self._known.items() if site.cut}
-        unsteady = {
-            name: names[name] for name, site in self._known.items() if not (site.cut or site.steady)
+        partitioned = {name: names[name] for name, site in self._known.items() if site.partitioned}
+        stabilising = {
+            name: names[name]
+            for name, site in self._known.items()
+            if not (site.partitioned or site.stable)
         }
         there: list[Pod] = []
-        for name, nodes in cut.items():
+        for name, nodes in partitioned.items():
             pods = [pod for node in nodes for pod in self.mirror.pods_on(node)]
             self._known[name].workloads.update(pod.workload for pod in pods)
             there += pods
-        away = (*cut, *unsteady)
+        away = (*partitioned, *stabilising)
         workloads = [of for name in away for of in self._known[name].workloads]
-        self._away = Away.of(cut, unsteady, there, workloads)
+        self._away = Away.of(partitioned, stabilising, there, workloads)
 
 
 def _log_readiness(before: Node | None, after: Node | None) -> None:

@@ -65,7 +65,11 @@ class FittedTable:
         yield self._to_table(shown, widths)
         hidden = [column.heading for at, column in enumerate(self.columns) if at not in shown]
         if hidden and self.look != "plain":
-            yield Text(f"Too narrow for: {', '.join(hidden)}.", style="italic")
+            yield Text(
+                f"{options.max_width} columns are too narrow for {', '.join(hidden)}:"
+                " widen the terminal, or use -o json.",
+                style="italic",
+            )
 
     def _to_table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
         made = Table(

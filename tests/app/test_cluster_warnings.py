@@ -69,6 +69,17 @@ async def test_a_key_that_matches_nothing_is_told_once_after_a_while_and_when_it
         assert len(on_the_map(world)) == 1
 
 
+async def test_demand_at_an_unknown_site_is_told_once_after_a_while():
+    text = "services: {default/web: {demand: {berlin: 1}}}"
+    async with configured(EDGE, CLOUD, text=text) as (world, logs):
+        world.deploy("web", 1)
+        await asyncio.sleep(GRACE / 2)
+        assert told(logs, "demand at an unknown site") == []
+        await asyncio.sleep(200)
+        [warning] = told(logs, "demand at an unknown site")
+        assert warning["error"].startswith("no edge node is at site 'berlin'")
+
+
 async def test_a_tier_without_nodes_is_told_at_the_start_and_whenever_that_changes():
     async with configured(CLOUD, text="") as (world, logs):
         await asyncio.sleep(1)

@@ -75,6 +75,13 @@ def test_who_mistypes_is_told_the_nearest(typed, line):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kubedsm: error: {line}\n")
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_asks_the_command(shell):
+    done = kubedsm("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"_KUBEDSM_COMPLETE={shell}_complete" in done.stdout
+
+
 def test_ctrl_c_while_a_command_is_imported_is_one_line(monkeypatch):
     def interrupted(_):
         raise RuntimeError("__set_name__ of a class failed") from KeyboardInterrupt()

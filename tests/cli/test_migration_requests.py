@@ -63,7 +63,7 @@ async def test_what_is_approved_is_done_and_said_and_what_does_not_hold_any_more
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
         assert await beside(scene.world).send("0badf00d") == STALE
-        told = "it does not hold any more; what is proposed now is "
+        told = "is unknown or outdated; the current proposal is "
         assert told in capsys.readouterr().err
         assert await beside(scene.world).send(suggestion.id) == 0
         assert scene.world.placed("web") == {"e1": 2}

@@ -114,6 +114,24 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {'*': {latencyTarget: 4}}": (
         "services.*.latencyTarget: 4 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),
+    "services: {shop/cart: {demand: {berlin: -1}}}": (
+        "services.shop/cart.demand.berlin: -1 is not between 0 and 1000000"
+    ),
+    "services: {shop/cart: {demand: {berlin: .inf}}}": (
+        "services.shop/cart.demand.berlin: inf is not between 0 and 1000000"
+    ),
+    "services: {shop/cart: {demand: {berlin: 0}}}": (
+        "services.shop/cart.demand: no site has a weight above 0; {} means one pool"
+    ),
+    "services: {shop/cart: {demand: {'a b': 1}}}": (
+        "services.shop/cart.demand.a b: 'a b' is not a label value, such as edge"
+    ),
+    "services: {shop/cart: {demand: berlin}}": (
+        "services.shop/cart.demand: 'berlin' is not a mapping of keys to values"
+    ),
+    "latency: {matrix: {berlin: {munich: -5ms}}}": (
+        "latency.matrix.berlin.munich: '-5ms' is not a duration, such as 500ms, 10s or 1m30s"
+    ),
     "services: {shop/cart: {mode: surged}}": (
         "services.shop/cart.mode: 'surged' is not surge, recreate or off; did you mean surge?"
     ),
@@ -125,7 +143,9 @@ REFUSALS: dict[str | bytes, str] = {
     ),
     "bach: {}": "bach: unknown key; did you mean batch?",
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
-    "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud, queries",
+    "latency: {fog: 5ms}": (
+        "latency.fog: unknown key; the keys here are edge, cloud, neighbour, matrix, queries"
+    ),
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),
@@ -136,7 +156,8 @@ REFUSALS: dict[str | bytes, str] = {
     "batch: {size: 0x" + "f" * 6000 + "}": "batch.size: a huge number is not between 1 and 10000",
     "batch: 5ms": "batch: '5ms' is not a mapping of keys to values",
     "suggester: {period: 0s}": "suggester.period: 0s is not between 10ms and 24h",
-    "suggester: {mode: on}": "suggester.mode: true is not apply, suggest or off",
+    "suggester: {mode: on}": "suggester.mode: true is not apply, suggest or off; YAML reads a"
+    " bare on or yes as true: quote it, such as 'off'",
     "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",

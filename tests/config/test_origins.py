@@ -120,6 +120,17 @@ def test_of_many_keys_the_first_are_told_and_the_others_counted():
     assert counted == "3 more keys of services match no workload that has pods"
 
 
+def test_demand_at_unknown_sites_is_told_by_site():
+    text = "services: {shop/video: {demand: {'%s': 1, hamburg: 0}}}"
+    pods = EDGE, CLOUD, pod("video")
+    [line] = said_of(*pods, text=text % "berlin")
+    assert line == "no edge node is at site 'berlin', so demand there is ignored (shop/video)"
+    named = f"{text}\nlatency: {{matrix: {{berlin: {{munich: 30ms}}}}}}"
+    assert said_of(*pods, text=named % "berlin") == []
+    [line] = said_of(*pods, text=named % "berln")
+    assert line.endswith("; did you mean berlin?")
+
+
 @pytest.mark.parametrize(
     ("nodes", "said"),
     [

@@ -119,12 +119,16 @@ def pod(created, message, *rules):
 async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
     status = StatusRow(
         "moving 1 of 1, 4 s",
-        ("Site north is cut off.",),
+        ("Site north is partitioned.",),
         role="standby",
         leader="other-host",
         paused=True,
         proposal="p-1",
         moving=1,
+        state="degraded",
+        loop_lag=5.0,
+        edge_cpu=64_000,
+        edge_cpu_free=12_500,
     )
     moves = {
         "over": moved(state="rolled back", ended=1.0, reason="it was not Ready in time"),
@@ -138,9 +142,19 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
     }
     rows = {"status": {"now": status}, "moves": moves, "pods": pods, "workloads": {}}
     async with told(rows) as url, browser.page(url) as page:
-        await expect(page.get_by_role("list", name="What is wrong")).to_contain_text("north is cut")
+        await expect(page.get_by_role("list", name="What is wrong")).to_contain_text(
+            "north is part"
+        )
+        await expect(page.locator(".page-header .state")).to_have_text("degraded")
+        titles = await page.locator(".lists h2").all_inner_texts()
+        assert titles == ["At the edge", "Waiting for a node", "Migrations", "News"]
+        free = page.get_by_text("12.5 of 64.0 cores")
+        await expect(free).to_be_visible()
+        await expect(page.get_by_text("loop lag")).to_be_hidden()
+        await page.get_by_text("Diagnostics").click()
+        await expect(page.get_by_text("loop lag")).to_be_visible()
         await expect(page.get_by_text("standby; other-host leads")).to_be_visible()
-        await expect(page).to_have_title("trouble, migrating 1 - KubeDSM")
+        await expect(page).to_have_title("degraded, migrating 1 - KubeDSM")
         await expect(page.get_by_role("status")).to_have_text("moving 1 of 1")
         under_way, proposed, over = await page.locator(".moves li").all_inner_texts()
         assert re.search(r"waiting for a/x to be Ready, (9|1\d) s", under_way)

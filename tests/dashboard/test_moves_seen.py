@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.state.troubles import REMEMBERED
+from kubedsm.observability.health_rules import REMEMBERED
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.answers import tell
 from support.move_scenes import (
@@ -113,7 +113,7 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
             ]
             assert told == f"migration rolled back: {route} ({row['reason']})"
             trouble = f"The migration of {route} was rolled back: {row['reason']}."
-            assert trouble in viewer.status["troubles"]
+            assert trouble in viewer.status["notices"]
             await asyncio.sleep(REMEMBERED)
             viewer.look()
             assert "troubles" not in viewer.status

@@ -144,7 +144,7 @@ async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cord
             row = viewer["nodes"]["e1"]
             assert (row["state"], row["cordoned"]) == ("unreachable", True)
             assert row["since"] == viewer.messages[-1]["at"]
-            assert viewer.status["troubles"] == ["Node e1 is unreachable."]
+            assert viewer.status["notices"] == ["Node e1 is unreachable."]
             world.cluster.reconnect("e1")
             cordon(world, "e1", cordoned=False)
             await asyncio.sleep(60)
@@ -182,8 +182,13 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
                 (
                     "No node is edge, so every pod goes to the cloud: kubectl label node NAME"
                     " kubedsm.io/tier=edge."
-                )
+                ),
+                (
+                    "1 of 1 service is below its edge target; worst default/web: 0 of 2 pods,"
+                    " target 50%; 0 of 0 cores and 0 of 0 Gi free at the edge."
+                ),
             ]
+            assert viewer.status["state"] == "degraded"
 
 
 class Refuses:
@@ -316,19 +321,19 @@ async def test_a_site_that_is_cut_off_is_told_as_one_thing():
             world.cluster.disconnect(*NORTH)
             await asyncio.sleep(GRACE + 15)
             viewer.look()
-            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"cut off"}
-            said = "site north (n1, n2) is cut off: its pods are left alone"
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"partitioned"}
+            said = "site north (n1, n2) is partitioned: its pods are left alone"
             assert viewer.status["headline"] == said
             world.cluster.reconnect(*NORTH)
             await asyncio.sleep(20)
             viewer.look()
-            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"settling"}
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"stabilising"}
             assert "troubles" not in viewer.status
             await asyncio.sleep(SETTLE)
             viewer.look()
             assert viewer.news("state") == [
-                "site north is cut off: pods on n1, n2 are left alone",
-                "site north is back: n1, n2",
+                "site north is partitioned: pods on n1, n2 are left alone",
+                "site north is reachable again: n1, n2",
                 "node n1 accepts pods again",
                 "node n2 accepts pods again",
             ]

@@ -36,11 +36,11 @@ MOVE = MoveRow(
 SEEN = TypedSnapshot(
     at=100.0,
     status=StatusRow(
-        HEADLINE, ("site north is cut off",), role="standby", leader="other-host", paused=True
+        HEADLINE, ("site north is partitioned",), role="standby", leader="other-host", paused=True
     ),
     nodes={
         "e1": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110),
-        "e2": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north", state="cut off"),
+        "e2": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north", state="partitioned"),
         "n9": NodeRow(Tier.CLOUD, 16000, 16_000_000_000, 110),
     },
     pods={
@@ -79,7 +79,7 @@ def test_it_fits_and_nothing_in_it_is_cut(width, height):
     assert max(map(len, lines)) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
     words = " ".join(said.split())
-    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "cut off"):
+    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "partitioned"):
         assert whole in words
 
 
@@ -87,7 +87,7 @@ def test_it_says_how_each_thing_stands():
     words = " ".join(drawn().split())
     for said in (
         f"KubeDSM at {WHERE}, standby, other-host leads, migrations are paused",
-        "site north is cut off",
+        "site north is partitioned",
         "0.5/4",
         "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 6 s",
         f"shop/big-1 and 2 more {REFUSED} (NodeResourcesFit)",
@@ -101,7 +101,7 @@ def test_the_last_news_come_first_and_warnings_stand_out():
     assert said.index("could not be moved") < said.index("placed 2 pods")
     colours = dict(spans(render_picture(SEEN, 102.0, WHERE, "", 100, 40)))
     assert colours["shop/cart-6 could not be moved"] == "yellow"
-    assert colours["3 missing"] == colours["cut off"] == "red"
+    assert colours["3 missing"] == colours["partitioned"] == "red"
 
 
 def test_of_many_nodes_those_are_shown_that_somebody_has_to_know_of():

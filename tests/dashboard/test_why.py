@@ -62,10 +62,10 @@ async def test_each_is_told_with_its_reason_first():
         assert rejected.endswith(" | NodeResourcesFit: Insufficient cpu | decision 2")
         assert len(section(node, "Migrations from and to it")) == 4
         assert (node.facts.free["cpu"], node.facts.allocatable["cpu"]) == (0, 4000)
-        away = Away(cut={"s": frozenset({"e1"})})
+        away = Away(partitioned={"s": frozenset({"e1"})})
         policy = CONFIGURATION.policy
         cut = NodeExplainer(snapshot.nodes["e1"], snapshot, policy, (), away).explain()
-        assert lines_of(cut)[1] == "It accepts no pods now: it is cut off."
+        assert lines_of(cut)[1] == "It accepts no pods now: it is partitioned."
         assert section(cut, "Recently rejected") is None
 
         [batch, *_] = [e for e in record.newest_first() if e.pods]

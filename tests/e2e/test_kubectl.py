@@ -223,3 +223,11 @@ def test_everything_discovery_lists_can_be_listed(web):
 def test_commands_into_a_container_are_refused_in_one_sentence(lone):
     for command in (("exec", "lone", "--", "ls"), ("port-forward", "lone", "0:80")):
         assert "an emulated cluster runs no containers: " in lone(*command, code=1)
+
+
+def test_a_job_is_waited_for(kubectl):
+    kubectl("create", "job", "once", "--image=busybox", "--", "sleep", "1")
+    kubectl("wait", "job/once", "--for=condition=complete", "--timeout=10s")
+    [row] = table(kubectl("get", "job", "once"))
+    assert (row["STATUS"], row["COMPLETIONS"]) == ("Complete", "1/1")
+    kubectl("delete", "job", "once")

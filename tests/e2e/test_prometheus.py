@@ -83,9 +83,11 @@ def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, sched
     assert done.returncode == 1
     assert done.stderr == f"kubedsm: error: cannot listen on {taken}: Address already in use\n"
     verbose = ("--log-level", "debug")
-    with Scraped(server, *verbose) as first, Scraped(server, *verbose) as second:
-        said = [first.url, second.url]
-        assert any(url.startswith("none: cannot listen on 127.0.0.1:10271: ") for url in said)
+    with Scraped(server, *verbose) as first, Scheduler(server, *verbose) as second:
+        warning = second.until("no metrics")
+        assert warning["level"] == "warning"
+        assert warning["error"].startswith("cannot listen on 127.0.0.1:10271: ")
+        assert second.until("connected")["metrics"] == "none"
         assert first.stop(signal.SIGTERM)[0] == second.stop(signal.SIGTERM)[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""Moves that are under way to or from a site when it is cut off."""
+"""Moves that are under way to or from a site when it is partitioned."""
 
 import asyncio
 

@@ -52,6 +52,27 @@ def test_another_rate_is_ignored_with_the_reason(text):
     assert wishes(rate=text) == Wishes(ignored=(said,))
 
 
+def test_demand_is_sites_with_weights():
+    assert wishes(demand="munich=1, berlin=3.5").demand == (("berlin", 3.5), ("munich", 1.0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "berlin", "berlin=-1", "berlin=inf", "berlin=nan", "berlin=0", "a=1,a=2", "a=1,,b=1"),
+        ",".join(f"s{i}=1" for i in range(65)),
+        "a" * 9999,
+    ],
+)
+def test_other_demand_is_ignored_with_the_reason(text):
+    found = wishes(demand=text)
+    assert found.demand == ()
+    [said] = found.ignored
+    assert said.startswith("kubedsm.io/demand: ")
+    assert said.endswith("is not up to 64 sites with weights, not all 0, such as berlin=3,munich=1")
+    assert len(said) < 250
+
+
 def test_what_is_ignored_is_short():
     [said] = wishes(qos="9" * 200_000).ignored
     assert len(said) < 200

@@ -1,4 +1,4 @@
-"""Which sites are cut off, by the nodes alone, and what that makes of a snapshot."""
+"""Which sites are partitioned, by the nodes alone, and what that makes of a snapshot."""
 
 import attrs
 import pytest
@@ -14,7 +14,8 @@ from kubedsm.model.model import (
     Tier,
     Workload,
 )
-from kubedsm.model.sites import SITE_LABELS, Away, is_cut_off, site_of, sites_of
+from kubedsm.model.node_index import site_of
+from kubedsm.model.sites import SITE_LABELS, Away, is_partitioned, sites_of
 from kubedsm.model.snapshot import Snapshot
 
 LOST = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
@@ -61,7 +62,7 @@ PODS = [
     ],
 )
 def test_a_cut_is_all_nodes_of_several_unreachable_together(nodes, cut):
-    assert is_cut_off(nodes) is cut
+    assert is_partitioned(nodes) is cut
 
 
 def test_the_first_label_names_the_site_of_an_edge_node():
@@ -76,18 +77,18 @@ def test_the_first_label_names_the_site_of_an_edge_node():
 
 def test_what_is_away_by_a_snapshot_alone():
     away = Away.from_snapshot(snapshot(CUT, PODS), SITE_LABELS)
-    assert away.cut == {"north": {"n1", "n2"}}
-    assert away.nodes == away.cut_nodes == {"n1", "n2"}
+    assert away.partitioned == {"north": {"n1", "n2"}}
+    assert away.nodes == away.partitioned_nodes == {"n1", "n2"}
     assert away.workloads == {WEB}
     assert away.serving == {WEB: 1}
     assert not Away.from_snapshot(snapshot(CUT[1:], PODS), SITE_LABELS)
 
 
 def test_apart_from_it_nothing_goes_there_and_what_serves_there_counts():
-    unsteady = node("u1", "east")
-    before = snapshot([*CUT, unsteady], PODS)
+    stabilising = node("u1", "east")
+    before = snapshot([*CUT, stabilising], PODS)
     away = attrs.evolve(
-        Away.from_snapshot(before, SITE_LABELS), unsteady={"east": frozenset({unsteady.name})}
+        Away.from_snapshot(before, SITE_LABELS), stabilising={"east": frozenset({stabilising.name})}
     )
     seen = away.close_sites(before)
     closed = {name for name, n in seen.nodes.items() if n.taints[:1] and "site" in n.taints[0].key}

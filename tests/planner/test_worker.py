@@ -173,7 +173,7 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
             room = PreemptRequest(urgent, {}, frozenset(), budgets=())
             here = await on.here.solve(room)
             assert await on.worker.solve(room) == here, seed
-            away = Away(cut={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
+            away = Away(partitioned={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
             for view in (None, away.close_sites, away.in_cloud):
                 placing = PlaceRequest((urgent.uid,), 0.0, 60.0, view=view)
                 placed = await on.here.solve(placing)

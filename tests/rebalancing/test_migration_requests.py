@@ -123,7 +123,7 @@ async def test_an_id_that_nothing_is_proposed_under_is_refused_with_the_one_that
         scene.ask(proposal="0badf00d")
         answer = await scene.answer()
         assert (answer.state, answer.cause) == ("refused", "stale")
-        assert answer.text.endswith(f"what is proposed now is {suggestion.id}")
+        assert answer.text.endswith(f"the current proposal is {suggestion.id}")
 
 
 async def test_a_second_request_waits_for_nobody():

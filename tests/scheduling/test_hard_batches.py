@@ -165,7 +165,7 @@ async def test_a_site_that_was_cut_off_meanwhile_gets_no_pod():
         await asyncio.sleep(60)
         world.cluster.reconnect(*NORTH)
         planner.seconds = 0.0
-        # Its nodes take pods again when the answer is there, but it is not steady yet.
+        # Its nodes take pods again when the answer is there, but its site is stabilising.
         await world.until_bound(6, 30)
         assert not set(world.placed()) & set(NORTH)
 

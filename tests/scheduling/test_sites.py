@@ -1,4 +1,4 @@
-"""A site that is cut off is not a site that died: what is left alone, and how it comes back."""
+"""A site that is partitioned is not a site that died: what is left alone, and how it comes back."""
 
 import asyncio
 
@@ -144,7 +144,7 @@ async def test_a_stand_in_says_why_it_is_in_the_cloud():
                 for event in world.events("Scheduled")
             }
             for name in stand_ins:
-                assert "north cut off, its pods are replaced in the cloud" in said[name]
+                assert "north partitioned, its pods are replaced in the cloud" in said[name]
             decisions, [one, *_] = world.runtime.decisions, sorted(stand_ins)
             ((uid, name),) = decisions.find_pods(one).items()
             [explained] = decisions.explain([decisions.recall(uid, name)])
@@ -195,10 +195,10 @@ class Alone:
 
     async def unsteady_after_a_cut(self):
         """How long it is, in seconds."""
-        assert self.heard(False).cut
+        assert self.heard(False).partitioned
         await asyncio.sleep(1.0)
         since = self.clock.monotonic()
-        assert self.heard(True).unsteady
+        assert self.heard(True).stabilising
         while self.sites.away():  # noqa: ASYNC110 - nobody tells of the time
             await asyncio.sleep(1.0)
         return round(self.clock.monotonic() - since)

@@ -21,7 +21,7 @@ from support.serving_pages import page_showing, served
 from support.told_scene import stream_of
 
 GIB = 2**30
-STATES = ("cordoned", "settling", "not ready", "unreachable", "cut off")
+STATES = ("cordoned", "stabilising", "not ready", "unreachable", "partitioned")
 
 
 @attrs.define(slots=False)

@@ -89,10 +89,10 @@ def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[st
 
 
 def _describe_away(nodes: Mapping[str, NodeRow]) -> str:
-    for site, names in nodes_by_site(nodes, "cut off").items():
-        return f"site {site} ({named(sorted(names))}) is cut off: its pods are left alone"
-    for site in nodes_by_site(nodes, "settling"):
-        return f"site {site} is back, and left alone for its stabilisation period"
+    for site, names in nodes_by_site(nodes, "partitioned").items():
+        return f"site {site} ({named(sorted(names))}) is partitioned: its pods are left alone"
+    for site in nodes_by_site(nodes, "stabilising"):
+        return f"site {site} is reachable again; its stabilisation period has begun"
     return ""
 
 
@@ -132,5 +132,5 @@ def _describe_idle(status: StatusRow, there: Scenery) -> str:
     short = sum(row.missing > 0 for row in there.workloads.values())
     if short:
         which = f"{short} of {counted(len(there.workloads), 'service')}"
-        return f"degraded: {which} below {'its' if short == 1 else 'their'} edge target{paused}"
+        return f"{which} below {'its' if short == 1 else 'their'} edge target{paused}"
     return f"idle: every QoS target is met{paused}"

@@ -185,8 +185,8 @@ def _of_event(event: WrittenEvent, text: str) -> NewsRow:
 
 
 _SITES = {
-    "cut off": "site {} is cut off: pods on {} are left alone",
-    "settling": "site {} is back: {}",
+    "partitioned": "site {} is partitioned: pods on {} are left alone",
+    "stabilising": "site {} is reachable again: {}",
 }
 _STATES = {
     "cordoned": "node {} is cordoned",
@@ -204,7 +204,7 @@ def news_of_nodes(changed: Mapping[str, Difference[NodeRow]], at: float) -> Iter
         for site, names in nodes_by_site(after, state).items():
             if site not in there:
                 said = text.format(site, named(sorted(names)))
-                yield _state_news(said, at, warning=state == "cut off")
+                yield _state_news(said, at, warning=state == "partitioned")
     for name, (was, now) in changed.items():
         if now is None:
             yield _state_news(f"node {name} is gone", at, name, warning=True)

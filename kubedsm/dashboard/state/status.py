@@ -7,20 +7,29 @@ import attrs
 import msgspec
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.dashboard.rows import Role, StatusRow
-from kubedsm.dashboard.state.headline import Scenery, headline
-from kubedsm.dashboard.state.troubles import troubles
+from kubedsm.dashboard.rows import MoveRow, Role, StatusRow
+from kubedsm.dashboard.state.headline import Scenery, headline, migration_route, nodes_by_site
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
+from kubedsm.observability.health_rules import (
+    PATIENCE,
+    PERIOD,
+    REMEMBERED,
+    EdgeCapacity,
+    EdgeShare,
+    HealthFacts,
+    assess_health,
+)
 from kubedsm.observability.reading import Leadership, Reading
+from kubedsm.planner.plurals import counted
 from kubedsm.process.clock import Clock
 
 #: number of recent binds with latency; seconds for which the headline displays a bind
 _LAST, NEWS = 500, 1.5
-#: displayed increments of event loop lag, in milliseconds; samples of 10 seconds
+#: displayed increments of event loop lag, in milliseconds; samples of 10 seconds, five minutes
 _LAGS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-_SAMPLES = 200
+_SAMPLES = 30
 
 
 @attrs.define
@@ -119,8 +128,67 @@ def status_row(
     if synced:
         recent = work.count_recent(reading.snapshot.nodes)
         text = headline(status, there, recent, reading.now)
-    wrong = tuple(troubles(status, there, runtime, reading, tiers if synced else ()))
-    return msgspec.structs.replace(status, headline=text, troubles=wrong)
+    facts = _collect_facts(status, there, runtime, reading, tiers if synced else ())
+    health = assess_health(facts)
+    return msgspec.structs.replace(
+        status,
+        headline=text,
+        state=health.state,
+        troubles=health.troubles,
+        notices=health.notices,
+        edge_cpu=facts.edge.cpu,
+        edge_cpu_free=facts.edge.cpu_free,
+        edge_memory=facts.edge.memory,
+        edge_memory_free=facts.edge.memory_free,
+    )
+
+
+def _collect_facts(
+    status: StatusRow, there: Scenery, runtime: Runtime, reading: Reading, tiers: Iterable[str]
+) -> HealthFacts:
+    """Collect the facts for the health rules; `tiers`: messages about tiers without nodes."""
+    now, moves = reading.now, list(there.moves.values())
+    ended = [move for move in moves if move.ended and now - move.ended < PERIOD]
+    failed = [move for move in ended if move.state in ("failed", "rolled back")]
+    return HealthFacts(
+        has_leader=status.role != "standby" or bool(status.leader),
+        pause_unknown=runtime.pause_switch.config_map.trouble or "",
+        refusal=status.refusal,
+        watches={kind: each.trouble for kind, each in reading.watches.items() if each.trouble},
+        tiers=tuple(tiers),
+        partitioned=nodes_by_site(there.nodes, "partitioned"),
+        lost_nodes={
+            state: sorted(name for name, node in there.nodes.items() if node.state == state)
+            for state in ("unreachable", "not ready")
+        },
+        waiting={
+            name: pod.message
+            for name, pod in there.waiting.items()
+            if pod.message and now - pod.created > PATIENCE and (pod.rules or not status.dry_run)
+        },
+        shares=[
+            EdgeShare(name, row.edge, row.total, row.waiting, row.promise, row.missing)
+            for name, row in there.workloads.items()
+        ],
+        edge=EdgeCapacity.of(reading.snapshot, reading.away),
+        failed_moves=len(failed),
+        ended_moves=len(ended),
+        last_failure=_describe_failures(failed, now),
+        loop_lag=(status.loop_lag or 0.0) / 1000,
+        events_lost=reading.events_lost,
+        caught=reading.caught_lately,
+    )
+
+
+def _describe_failures(failed: Iterable[MoveRow], now: float) -> str:
+    """Describe the last failed migration of the last minutes; empty without one."""
+    lost = [move for move in failed if now - move.ended < REMEMBERED]
+    if not lost:
+        return ""
+    last = max(lost, key=lambda move: move.ended)
+    more = f"; so did {counted(len(lost) - 1, 'migration')} before" if lost[1:] else ""
+    how = "failed" if last.state == "failed" else "was rolled back"
+    return f"The migration of {migration_route(last)} {how}: {last.reason.rstrip('.')}{more}."
 
 
 def _find_role(leadership: Leadership | None) -> Role:

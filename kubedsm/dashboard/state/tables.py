@@ -13,7 +13,8 @@ from kubedsm.explain.node import node_state
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Answers, Measured, Usage
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid, Workload
-from kubedsm.model.sites import Away, site_of
+from kubedsm.model.node_index import site_of
+from kubedsm.model.sites import Away
 from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.reading import Reading
 

@@ -18,25 +18,48 @@ export function Header({ tables, about, state: { connection, since, moment }, se
     && `The scheduler has not answered since ${clock(since)}, `
     + `for ${lasting(Date.now() / 1000 - since)}. The page shows the state of `
     + `${clock(at)}, and retries.`;
-  const troubles = status?.troubles ?? [];
+  const { state: health, troubles = [], notices = [] } = status ?? {};
   return html`
     <header class="page-header">
-      <h1>KubeDSM</h1>
+      <h1>KubeDSM ${status && html`<${State} state=${status.state ?? "healthy"} />`}</h1>
       <${Headline} text=${headline} />
       <${Spoken} role="status" text=${headline} />
       <${Find} tables=${tables} set=${set} />
       <${Spoken} role="alert"
         text=${[away ? "The scheduler does not answer." : "", ...troubles].join(" ")} />
-      ${(away || troubles.length > 0) && html`
+      ${(away || troubles.length + notices.length > 0) && html`
         <ul class="troubles" aria-label="What is wrong">
           ${away && html`<li><b>Away</b>${away}</li>`}
-          ${troubles.map((trouble) => html`<li key=${trouble}><b>Trouble</b>${trouble}</li>`)}
+          ${troubles.map((text) => html`<li key=${text} class=${health}><b>Trouble</b>${text}</li>`)}
+          ${notices.map((text) => html`<li key=${text} class="notice"><b>Notice</b>${text}</li>`)}
         </ul>`}
       ${status && about === null && html`
-        <dl class="facts">${facts(status, connection, moment).map(([name, says, means, off]) => html`
-          <div key=${name} class=${off ? "off" : ""} title=${means}>
-            <dt class="soft">${name}</dt><dd class="figures">${says}</dd></div>`)}</dl>`}
+        <div class="facts"><${Facts} items=${facts(status, connection, moment)} />
+          ${status.role !== "watching" && html`<details class="diagnostics"><summary>Diagnostics</summary>
+            <${Facts} items=${diagnostics(status)} /></details>`}</div>`}
     </header>`;
+}
+
+/** Health by the rules of docs/reference/health.md, as a word on its colour. */
+function State({ state }) {
+  return html`<span class=${`state ${state}`} title="Health: docs/reference/health.md">${state}</span>`;
+}
+
+function Facts({ items }) {
+  return html`<dl>${items.map(([name, says, means, off]) => html`
+    <div key=${name} class=${off ? "off" : ""} title=${means}>
+      <dt class="soft">${name}</dt><dd class="figures">${says}</dd></div>`)}</dl>`;
+}
+
+/** Free edge capacity as numbers, and as the free part of a bar. */
+function edge({ edgeCpu: cpu = 0, edgeCpuFree = 0, edgeMemory: memory = 0, edgeMemoryFree = 0 }) {
+  const one = (free, all, unit) => html`
+    <span class="free"><meter min="0" max="1" value=${free / all} aria-label=${`free edge ${unit}`} />
+      ${`${free.toFixed(1)} of ${all.toFixed(1)} ${unit}`}</span>`;
+  return cpu > 0 && ["free at the edge",
+    html`${one(edgeCpuFree / 1000, cpu / 1000, "cores")}${memory > 0
+      && one(edgeMemoryFree / 2 ** 30, memory / 2 ** 30, "Gi")}`,
+    "Requests may use so much more on edge nodes that accept pods.", false];
 }
 
 /** What is going on; where a name begins it, its letters stay as they are. */
@@ -61,14 +84,11 @@ function Spoken({ text, role }) {
   return html`<p class="unseen" role=${role}>${said}</p>`;
 }
 
-/** What is known: of each its name, what it says, what that means, and whether it is unusual. */
+/** The state: of each fact its name, its value, its meaning, and whether it is unusual. */
 function facts(status, connection, moment) {
-  const {
-    role = "alone", leader, paused, dryRun, mode, bound, batches, movesDone = 0,
-    bindP50, bindP99, loopLag, refusal, generation = 0, configured,
-  } = status;
-  const number = `no. ${generation}${configured ? ` of ${clock(configured)}` : ""}`;
+  const { role = "alone", leader, paused, dryRun, mode } = status;
   return [
+    edge(status),
     ["this scheduler", `${ROLES[role]}${leader ? `; ${leader} leads` : ""}`,
       "Of several schedulers, one leads, and the others stand by.", role === "standby"],
     ...(role === "watching" ? [] : [
@@ -77,20 +97,30 @@ function facts(status, connection, moment) {
       dryRun && ["dry run", "nothing is carried out",
         "It decides and reports, and carries nothing out.", true],
       mode && ["mode", mode, "suggester.mode: how suggested migrations are handled"],
-      bound && ["bound", `${bound} in ${batches} ${batches === 1 ? "batch" : "batches"}`,
-        "Pods bound to nodes, in so many batches, since the start"],
-      ["migrated", movesDone, "Migrations completed since the start"],
-      bindP50 !== undefined && ["bind latency", `${milliseconds(bindP50)}, p99 ${milliseconds(bindP99)}`,
-        "Time from a pending pod to its observed bind, for recent pods: median and 99th percentile"],
-      loopLag !== undefined && ["loop lag", milliseconds(loopLag),
-        "Greatest recent lag of the scheduler's event loop"],
-      ["configuration", refusal ? `refused; ${number} stays in force` : number,
-        refusal || "Number of configurations in force so far, and time of the last one", refusal],
     ]),
     moment !== null && ["shown", `the past, ${clock(moment)}`,
       "State at that time; the timeline below leads back to now.", true],
     ["connection", { connected: "live", recorded: "a recording" }[connection] ?? "trying again",
       "Whether the page is connected to the scheduler", connection === "away"],
+  ].filter(Boolean);
+}
+
+/** Figures of the scheduler itself, in the form of `facts`. */
+function diagnostics(status) {
+  const {
+    bound, batches, movesDone = 0, bindP50, bindP99, loopLag, refusal, generation = 0, configured,
+  } = status;
+  const number = `no. ${generation}${configured ? ` of ${clock(configured)}` : ""}`;
+  return [
+    bound && ["bound", `${bound} in ${batches} ${batches === 1 ? "batch" : "batches"}`,
+      "Pods bound to nodes, in so many batches, since the start"],
+    ["migrated", movesDone, "Migrations completed since the start"],
+    bindP50 !== undefined && ["bind latency", `${milliseconds(bindP50)}, p99 ${milliseconds(bindP99)}`,
+      "Time from a pending pod to its observed bind, for recent pods: median and 99th percentile"],
+    loopLag !== undefined && ["loop lag", milliseconds(loopLag),
+      "Greatest recent lag of the scheduler's event loop"],
+    ["configuration", refusal ? `refused; ${number} stays in force` : number,
+      refusal || "Number of configurations in force so far, and time of the last one", refusal],
   ].filter(Boolean);
 }
 

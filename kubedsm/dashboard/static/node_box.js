@@ -15,8 +15,8 @@ const MARKS = {
   cordoned: "M6 1A5 5 0 1 1 5.9 1ZM3.2 6H8.8",
   "not ready": "M6 1L11.3 10.8H.7ZM6 4.4V7.4M6 9V9.1",
   unreachable: "M2 6H2.1M6 6H6.1M10 6H10.1M1 2.5L11 9.5",
-  "cut off": "M0 6H3.5M8.5 6H12M4.2 2.5V9.5M7.8 2.5V9.5",
-  settling: "M6 1A5 5 0 1 1 5.9 1ZM6 3.4V6.2L8 7.6",
+  partitioned: "M0 6H3.5M8.5 6H12M4.2 2.5V9.5M7.8 2.5V9.5",
+  stabilising: "M6 1A5 5 0 1 1 5.9 1ZM6 3.4V6.2L8 7.6",
 };
 
 /** Requested parts of a node's cpu, memory and pods. */

@@ -102,8 +102,8 @@ function Shown({ index, recording, tables, of, at, state, set: setAll, ask }) {
       <div class="scene">
         <${Cluster} title=${of} ...${{ tables, at, state, set }} /></div>
       <div class="lists">
-        <${Moves} ...${lists} /><${Waiting} ...${lists} />
-        <${Workloads} ...${lists} /><${News} ...${lists} />
+        <${Workloads} ...${lists} /><${Waiting} ...${lists} />
+        <${Moves} ...${lists} /><${News} ...${lists} />
       </div>
     </div>`;
 }
@@ -111,9 +111,9 @@ function Shown({ index, recording, tables, of, at, state, set: setAll, ask }) {
 /** What a tab says. */
 function title(status) {
   if (!status) return "KubeDSM";
-  const { moving = 0, waiting = 0, troubles = [] } = status;
+  const { state = "healthy", moving = 0, waiting = 0 } = status;
   const says = [
-    troubles.length && (troubles.length > 1 ? `${troubles.length} troubles` : "trouble"),
+    state !== "healthy" && state,
     moving && `migrating ${moving}`,
     waiting && `${waiting} waiting`,
   ].filter(Boolean);

@@ -140,7 +140,8 @@ def render_picture(
     now: seconds since the epoch, by the scheduler's clock. away: why updates are missing.
     """
     status, proposal = seen.status, seen.status.proposal
-    said = Text(status.headline, style="bold")
+    state = "" if status.state == "healthy" else f"{status.state}: "
+    said = Text.assemble((state, BAD), (status.headline, "bold"))
     top = [
         Part(Text(f"KubeDSM at {where}{_describe_role(status)}", style="dim")),
         Part(said),
@@ -148,7 +149,7 @@ def render_picture(
         *([Part(Text(f"{away}; this is the last state", style=BAD))] if away else []),
         *(
             Part(Text(trouble, style=WARNING), use=20 if at else None)
-            for at, trouble in enumerate(status.troubles)
+            for at, trouble in enumerate((*status.troubles, *status.notices))
         ),
         *(
             [Part(Text(f"to approve the migrations: kubedsm approve {proposal}"), use=19)]

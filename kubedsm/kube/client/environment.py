@@ -69,7 +69,10 @@ def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...
     candidates = candidates or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
     present = tuple(file.expanduser() for file in candidates if file.expanduser().exists())
     if not present:
-        raise CredentialsError(f"kubeconfig {join_paths(candidates)}: no such file")
+        raise CredentialsError(
+            f"kubeconfig {join_paths(candidates)}: no such file;"
+            " name one by --kubeconfig or $KUBECONFIG"
+        )
     return present
 
 

@@ -15,6 +15,7 @@ from kubedsm.config.documents import shown
 from kubedsm.config.services import MODES, MOST_REQUESTS, Mode
 from kubedsm.kube.client.port import is_name
 from kubedsm.model.model import (
+    DEMAND_ANNOTATION,
     MIGRATING_LABEL,
     MIGRATION_ANNOTATION,
     QOS_ANNOTATION,
@@ -30,6 +31,8 @@ ANSWER_ANNOTATION = "kubedsm.io/requested-moves-answer"
 LONGEST = 100_000
 #: characters of a tenant's annotation: no valid value has more
 _LONGEST_WISH = 100
+#: characters, and sites, of declared demand
+_LONGEST_DEMAND, _MOST_SITES = 4000, 64
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 #: not started; in progress; finished as far as possible; outcome unknown
@@ -175,21 +178,33 @@ def answer_in(annotation: str) -> RequestAnswer | None:
 
 _SHARE = re.compile(r"(?:0|1|0?\.[0-9]{1,9}|0\.|1\.0{0,9})", re.ASCII)
 _RATE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)
+_SITE_WEIGHT = re.compile(
+    r"([A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)=([0-9]{1,6}(?:\.[0-9]{0,9})?)", re.ASCII
+)
 _MODES: dict[str, Mode] = {mode: mode for mode in MODES}
 
 
-def wishes_of(qos: str | None, migration: str | None, rate: str | None) -> Wishes | None:
-    """Parse a tenant's wishes (QoS target, migration mode, rate) from annotations; None without
-    any.
+def wishes_of(
+    qos: str | None, migration: str | None, rate: str | None, demand: str | None = None
+) -> Wishes | None:
+    """Parse a tenant's wishes (QoS target, migration mode, rate, demand by site) from annotations;
+    None without any.
     """
-    if qos is None and migration is None and rate is None:
+    if qos is None and migration is None and rate is None and demand is None:
         return None
     limit = _LONGEST_WISH
-    return _read_wishes(qos and qos[:limit], migration and migration[:limit], rate and rate[:limit])
+    return _read_wishes(
+        qos and qos[:limit],
+        migration and migration[:limit],
+        rate and rate[:limit],
+        demand and demand[: _LONGEST_DEMAND + 1],
+    )
 
 
 @lru_cache(maxsize=1024)
-def _read_wishes(qos: str | None, migration: str | None, rate: str | None) -> Wishes:
+def _read_wishes(
+    qos: str | None, migration: str | None, rate: str | None, demand: str | None
+) -> Wishes:
     ignored = []
     share = None
     if qos is not None and _SHARE.fullmatch(qos.strip()):
@@ -205,4 +220,19 @@ def _read_wishes(qos: str | None, migration: str | None, rate: str | None) -> Wi
         declared = None
         allowed = f"a number of requests/s between 0 and {MOST_REQUESTS}"
         ignored.append(f"{RATE_ANNOTATION}: {shown(rate)} is not {allowed}")
-    return Wishes(share, mode or "", tuple(ignored), declared)
+    sites: tuple[tuple[str, float], ...] = ()
+    if demand is not None and not (sites := _read_demand(demand)):
+        allowed = f"up to {_MOST_SITES} sites with weights, not all 0, such as berlin=3,munich=1"
+        ignored.append(f"{DEMAND_ANNOTATION}: {shown(demand)} is not {allowed}")
+    return Wishes(share, mode or "", tuple(ignored), declared, sites)
+
+
+def _read_demand(text: str) -> tuple[tuple[str, float], ...]:
+    """Parse declared demand by site; empty for a malformed value."""
+    entries = [entry.strip() for entry in text.split(",")]
+    found = [_SITE_WEIGHT.fullmatch(entry) for entry in entries[: _MOST_SITES + 1]]
+    sites = {match[1]: float(match[2]) for match in found if match}
+    whole = len(text) <= _LONGEST_DEMAND and len(entries) <= _MOST_SITES
+    if not whole or len(sites) < len(entries) or not any(sites.values()):
+        return ()
+    return tuple(sorted(sites.items()))

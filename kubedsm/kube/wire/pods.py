@@ -115,7 +115,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         pinned=untouchable or (_LOCAL if local else ""),
         untouchable=bool(untouchable),
         deletion_cost=given.deletion_cost if given else None,
-        wishes=wishes_of(given.qos, given.migration, given.rate) if given else None,
+        wishes=wishes_of(given.qos, given.migration, given.rate, given.demand) if given else None,
         images=_image_names(tuple([container.image or "" for container in containers])),
     )
 

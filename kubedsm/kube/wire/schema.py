@@ -13,6 +13,7 @@ from kubedsm.kube.client.api_errors import Status
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION
 from kubedsm.model.model import (
     DELETION_COST_ANNOTATION,
+    DEMAND_ANNOTATION,
     DO_NOT_DISRUPT_ANNOTATION,
     MIGRATION_ANNOTATION,
     QOS_ANNOTATION,
@@ -149,6 +150,7 @@ class Annotations(Wire, frozen=True):
     qos: str | None = msgspec.field(default=None, name=QOS_ANNOTATION)
     migration: str | None = msgspec.field(default=None, name=MIGRATION_ANNOTATION)
     rate: str | None = msgspec.field(default=None, name=RATE_ANNOTATION)
+    demand: str | None = msgspec.field(default=None, name=DEMAND_ANNOTATION)
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
     storage_class: str | None = msgspec.field(

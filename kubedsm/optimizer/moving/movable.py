@@ -67,6 +67,20 @@ def default_movable(snapshot: Snapshot) -> Movable:
     return reason
 
 
+def reject_sited(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
+    """Extend an eligibility function: reject also edge pods of workloads with demand by site."""
+
+    def reason(pod: Pod) -> Reason | None:
+        why = movable(pod)
+        if why is None and qos_targets(pod.workload).demand is not None:
+            node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
+            if node is not None and node.tier is Tier.EDGE:
+                return Cause.SERVES_ITS_SITE.of()
+        return why
+
+    return reason
+
+
 def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
     """Extend an eligibility function: reject also cloud pods of workloads capped at the edge."""
 

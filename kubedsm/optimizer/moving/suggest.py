@@ -23,7 +23,12 @@ from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.group_selection import select_groups
-from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
+from kubedsm.optimizer.moving.movable import (
+    Movable,
+    default_movable,
+    reject_capped,
+    reject_sited,
+)
 from kubedsm.optimizer.moving.stay_reasons import StayReasons
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
@@ -79,8 +84,10 @@ def suggest(
     """
     forbidden = default_movable(snapshot)
 
-    def reason_to_stay(pod: Pod) -> Reason | None:
+    def may_move(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
+
+    reason_to_stay = reject_sited(snapshot, qos_targets, may_move)
 
     gains = Gains.of(snapshot, qos_targets, objective)
     wished = gains

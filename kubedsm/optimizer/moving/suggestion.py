@@ -221,6 +221,7 @@ class Cause(enum.StrEnum):
     WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
     SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
+    SERVES_ITS_SITE = "it serves users of a site"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of migrations gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, no more than its price of {:.1f}"

@@ -9,6 +9,7 @@ deadline applies.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import attrs
 import numpy as np
@@ -27,7 +28,7 @@ from kubedsm.model.model import (
     levels_of,
     shares_after,
 )
-from kubedsm.model.node_index import Mask, NodeRows, Positions
+from kubedsm.model.node_index import Column, Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.objective import Objective, QosTargets, quality
@@ -43,6 +44,7 @@ from kubedsm.optimizer.matching.problem import (
     is_plain,
 )
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
+from kubedsm.optimizer.placing.by_site import decide_by_site
 from kubedsm.optimizer.placing.cloud import (
     CloudRoom,
     LookedAt,
@@ -51,7 +53,7 @@ from kubedsm.optimizer.placing.cloud import (
 )
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
-from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling
+from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling, site_at
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugin import Rejection
@@ -62,11 +64,13 @@ def place_alone(
     pod: Pod,
     edge: NodeRows,
     cloud: NodeRows,
-    gain: int,
+    gain: int | Ints,
     fragmentation: Fragmentation,
     spread: ReplicaSpread | None = None,
 ) -> Choice:
-    """Choose the node of a single pending pod; gain: QoS gained by placing the pod on the edge."""
+    """Choose the node of a single pending pod; gain: QoS gained by placing the pod on the edge,
+    by position where sites differ.
+    """
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
     if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
@@ -94,7 +98,7 @@ def choose_node(
     open_to: Mask,
     edge: NodeRows,
     cloud: NodeRows,
-    gain: int,
+    gain: int | Ints,
     added: Callable[[Positions], Ints],
     company: Ints,
     penalties: Ints,
@@ -107,15 +111,18 @@ def choose_node(
     """
     target = _least_allocated(requests, cloud.only(open_to), company, penalties)
     rows = np.flatnonzero(open_to[edge.positions])
-    if not len(rows) or (target is not None and gain < 0):
+    gains = np.broadcast_to(gain, open_to.shape)[edge.positions[rows]]
+    best_gain = int(gains.max(initial=-1))
+    if not len(rows) or (target is not None and best_gain < 0):
         return None if target is None else (target, 0)
+    rows = rows[gains == gains.max()]
     for costs in (penalties, company):
         of_rows = costs[edge.positions[rows]]
         rows = rows[of_rows == of_rows.min()]
     more = added(rows)
     best = int(more.argmin())
     node, least = int(edge.positions[rows[best]]), int(more[best])
-    if target is not None and gain == 0:
+    if target is not None and best_gain == 0:
         at_edge = int(penalties[node]), int(company[node]), least
         if at_edge >= (int(penalties[target]), int(company[target]), 0):
             return target, 0
@@ -163,10 +170,11 @@ class Batch:
     sampling: Sampling | None
     edge: NodeRows
     cloud: NodeRows
+    #: site of each edge node; None if no workload of the batch has demand by site
+    sites: Column | None = None
 
     def alone(self, pod: Pod) -> Choice:
-        share, qos_target = self.shares.get(pod.workload, Share()), self.qos_targets(pod.workload)
-        gain = self.objective.gain(share, qos_target)
+        gain = self.gain_at_edge(pod.workload, {})
         looked_at, cloud = None, self.cloud
         if self.sampling is not None:
             looked_at, cloud = self._sample_cloud(self.sampling)
@@ -213,8 +221,10 @@ class Batch:
     def _make_choice(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
         measured = [vector for vector, _ in self.fragmentation.mix]
         at_edge = None if replicas is None else replicas.on(self.edge)
-        return make_decision(
-            PlacementProblem.of(cloud.problem.kinds, self.edge, measured, at_edge),
+        edge = PlacementProblem.of(cloud.problem.kinds, self.edge, measured, at_edge)
+        decide = make_decision if self.sites is None else partial(decide_by_site, self.sites)
+        return decide(
+            edge,
             cloud,
             self.shares,
             self.qos_targets,
@@ -233,11 +243,21 @@ class Batch:
         }
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
 
-    def gain_at_edge(self, workload: Workload, more: int) -> int:
-        """Return the QoS gained by one more edge pod of the workload, after `more` others."""
-        share = self.shares.get(workload, Share())
-        then = Share(share.edge + more, share.total)
-        return self.objective.gain(then, self.qos_targets(workload))
+    def gain_at_edge(self, workload: Workload, more: Mapping[str, int]) -> int | Ints:
+        """Return the QoS gained by one more edge pod of the workload, after others by site.
+
+        With demand by site: for each node position, 0 in the cloud.
+        """
+        share, target = self.shares.get(workload, Share()), self.qos_targets(workload)
+        for site, number in more.items():
+            share = share.add(number, site)
+        if self.sites is None or share.sites is None or target.demand is None:
+            return self.objective.gain(share, target)
+        names = [site or "" for site in self.sites.values]
+        of_site = np.array(self.objective.gains_by_site(share, target, names), dtype=np.int64)
+        gains = np.zeros(len(self.sites.codes), dtype=np.int64)
+        gains[self.edge.positions] = of_site[self.sites.codes[self.edge.positions]]
+        return gains
 
     def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
         """Return the bindings (pod, node, tier) of pods placed on the given nodes, in the given
@@ -248,8 +268,15 @@ class Batch:
         return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
 
     def shares_after(self, bindings: Iterable[Binding]) -> dict[Workload, Share]:
-        more = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
-        return shares_after(self.shares, more)
+        edge = [binding for binding in bindings if binding.tier is Tier.EDGE]
+        if self.sites is None:
+            return shares_after(self.shares, Counter(binding.pod.workload for binding in edge))
+        after, positions = dict(self.shares), self.snapshot.index.positions
+        for binding in edge:
+            if binding.pod.workload in after:
+                site = site_at(self.sites, positions[binding.node])
+                after[binding.pod.workload] = after[binding.pod.workload].add(1, site)
+        return after
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
         """Return the objective before penalties: placed pods by turn, then QoS by level."""
@@ -382,6 +409,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
         NO_DEADLINE,
         batch.spread.copy() if batch.spread is not None else None,
         forgetful=True,
+        sites=batch.sites,
     )
     nodes = len(batch.edge.positions) + _OVERHEAD
     measured = len(batch.pods) * len(batch.fragmentation.mix) * nodes <= _MOST_MEASURED

@@ -103,6 +103,7 @@ def immediate_schedule(
     *,
     default_spread: bool = True,
     sampling: Sampling | None = None,
+    site_labels: tuple[str, ...] = (),
 ) -> Decision:
     """Decide on the nodes of pending pods (Algorithm 1, `immediateSchedule`).
 
@@ -119,6 +120,7 @@ def immediate_schedule(
     default_spread: whether replicas are spread without loss of QoS.
     sampling: part of the cloud examined for pods without constraints between pods; None: all
     nodes.
+    site_labels: labels of edge nodes that name their site, for workloads with demand by site.
     """
     ordered = sorted(pods, key=serving_order)
     set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
@@ -138,6 +140,9 @@ def immediate_schedule(
         sampling,
         snapshot.in_turn(Tier.EDGE),
         snapshot.in_turn(Tier.CLOUD),
+        snapshot.index.site(site_labels)
+        if any(qos_targets(pod.workload).demand is not None for pod in now)
+        else None,
     )
     if plain:
         return _decide_plain(batch, ordered)

@@ -16,7 +16,7 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Uid, serving_order
-from kubedsm.model.node_index import Mask
+from kubedsm.model.node_index import Column, Mask
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
@@ -165,6 +165,7 @@ def keep_rules(
     proven: bool = False,
     spread: ReplicaSpread | None = None,
     restart: bool = True,
+    sites: Column | None = None,
 ) -> Kept:
     """Repair a planned placement so that rules between pods hold: place pods on planned or
     alternative nodes, or not at all.
@@ -197,6 +198,7 @@ def keep_rules(
             deadline,
             spread.copy() if spread is not None else None,
             forgetful=forgetful,
+            sites=sites,
         )
 
     batch = begin()

@@ -344,7 +344,8 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
     choice, indifferent = ruled.first_choice()
-    solver = batch.bounds.solver
+    # The integer programme has no near shares.
+    solver = batch.bounds.solver if batch.sites is None else None
     best = first = Attempt(choice, ruled.keep(choice, restart=solver is None))
     bounding = [first.choice]
     if solver is not None and not first.kept.as_planned:
@@ -413,6 +414,7 @@ class _Ruled:
             proven=choice.proof.placed,
             spread=self.batch.spread,
             restart=restart,
+            sites=self.batch.sites,
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:

@@ -4,7 +4,7 @@ kube-scheduler permits subsequent pods to violate spread constraints or affinity
 Here the constraints of all pods of a batch are satisfied in the final state.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import Column, Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
@@ -114,11 +114,19 @@ def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
-#: QoS gained by one more edge pod of a workload, next to additional ones.
-GainAtEdge = Callable[[Workload, int], int]
+#: QoS gained by one more edge pod of a workload, next to additional ones by site; with demand by
+#: site, of each node, and 0 in the cloud.
+GainAtEdge = Callable[[Workload, Mapping[str, int]], int | Ints]
 #: Turn of a pod: greater turns come first.
 TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
+
+
+def site_at(sites: Column | None, position: int) -> str:
+    """Return the site of the node at the position; empty without a site."""
+    return "" if sites is None else sites.values[sites.codes[position]] or ""
+
+
 #: domains to try for a pod that breaks constraints of others
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
@@ -162,8 +170,12 @@ class Settling:
     avoided: dict[Uid, list[Mask]] = attrs.field(factory=dict)
     #: where pods had better be
     drawn: dict[Uid, Mask] = attrs.field(factory=dict)
-    #: pods of the batch on the edge
-    edge: Counter[Workload] = attrs.field(factory=Counter)
+    #: site of each edge node, if any workload has demand by site
+    sites: Column | None = None
+    #: pods of the batch on the edge, by site
+    edge: defaultdict[Workload, Counter[str]] = attrs.field(
+        factory=lambda: defaultdict(Counter[str])
+    )
     on_edge: Mask = attrs.field(init=False)
 
     @on_edge.default
@@ -244,7 +256,7 @@ class Settling:
         }
         for pod, node in tuple(self.placed.values()):
             gain = self.gain(pod.workload, self.edge[pod.workload])
-            if self.on_edge[self.nodes.positions[node]] or gain <= 0:
+            if self.on_edge[self.nodes.positions[node]] or np.max(gain) <= 0:
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
                 continue
@@ -396,7 +408,8 @@ class Settling:
         free = self.room.of(at)
         self.room = self.room.with_free(at, free - pod.requests if by > 0 else free + pod.requests)
         self.skews.change(self.open.like(pod), at, by)
-        self.edge[pod.workload] += by * int(self.on_edge[at])
+        if self.on_edge[at]:
+            self.edge[pod.workload][site_at(self.sites, at)] += by
         self.turns[turn] += by
         if not self.turns[turn]:
             del self.turns[turn]
@@ -438,8 +451,8 @@ class Settling:
         penalties = self.open.penalties(pod, nodes)
         if pod.uid in self.drawn:
             nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
-        if gain := self.gain(pod.workload, self.edge[pod.workload]):
-            nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
+        gain = self.gain(pod.workload, self.edge[pod.workload])
+        nodes = _keep_cheapest(nodes, -(gain * self.on_edge)[nodes])
         if penalties is not None:
             nodes = _keep_cheapest(nodes, penalties[nodes])
         if self.spread is not None and has_default_spread(pod):

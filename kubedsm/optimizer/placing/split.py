@@ -7,6 +7,7 @@ connected by common workloads have separate tables, which are added.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Protocol
 
 import attrs
 import numpy as np
@@ -34,6 +35,29 @@ _IMPOSSIBLE = -(2**61)
 Picks = dict[tuple[Workload, int], int]
 
 
+class Member(Protocol):
+    """Workload of a batch, as the split among workloads needs it."""
+
+    @property
+    def workload(self) -> Workload: ...
+
+    @property
+    def counts(self) -> Ints:
+        """Number of its pods of each kind."""
+
+    @property
+    def level(self) -> int: ...
+
+    def kinds(self) -> list[int]:
+        """Return the kinds of its pods."""
+
+    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
+        """Return score less unevenness with `taken` edge pods of the given kinds."""
+
+    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
+        """Return all count vectors of the workload's pods within the limits, fewest pods first."""
+
+
 @attrs.frozen(eq=False)
 class Demand:
     """Workload of the batch with its pods by kind, and its QoS by number of edge pods."""
@@ -58,6 +82,16 @@ class Demand:
         """Determine whether the objective prefers `number` of the workload's pods on the edge."""
         most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
+
+    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
+        """Return score less unevenness with `taken` edge pods of the given kinds."""
+        del kinds
+        return int(self.values[sum(taken)])
+
+    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
+        """Return all count vectors of the workload's pods within the limits, fewest pods first."""
+        greatest = (min(int(self.counts[k]), n) for k, n in zip(kinds, most, strict=True))
+        return product(*(range(n + 1) for n in greatest))
 
     def kinds(self) -> list[int]:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
@@ -103,7 +137,7 @@ class _Component:
     """Kinds connected by common workloads, with the best QoS of each count vector."""
 
     kinds: tuple[int, ...]
-    members: tuple[Demand, ...]
+    members: tuple[Member, ...]
     #: layers[i]: best QoS of each vector for the first i members
     layers: tuple[Ints, ...]
 
@@ -117,22 +151,14 @@ class _Component:
         for index in range(len(self.members) - 1, -1, -1):
             member = self.members[index]
             before, here = self.layers[index], self.layers[index + 1]
-            for taken in _list_takes(member, self.kinds, left):
+            for taken in member.takes(self.kinds, left):
                 source = tuple(n - t for n, t in zip(left, taken, strict=True))
-                if before[source] + member.values[sum(taken)] == here[left]:
+                if before[source] + member.value(self.kinds, taken) == here[left]:
                     left = source
                     break
             for kind, number in zip(self.kinds, taken, strict=True):
                 if number:
                     yield (member.workload, kind), number
-
-
-def _list_takes(
-    member: Demand, kinds: Sequence[int], most: Iterable[int]
-) -> Iterable[tuple[int, ...]]:
-    """Return all count vectors of a workload's pods within the limits, fewest pods first."""
-    greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
-    return product(*(range(n + 1) for n in greatest))
 
 
 @attrs.frozen(eq=False)
@@ -175,7 +201,7 @@ class Split:
         }
 
 
-def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
+def split_vectors(members: Sequence[Member], limits: Ints, bounds: Bounds) -> Split | None:
     """Compute the optimal distribution among workloads for every count vector up to the limits.
 
     Return None above the exact-search limit.
@@ -197,7 +223,7 @@ def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Sp
 
 
 def _convolve(
-    members: Sequence[Demand],
+    members: Sequence[Member],
     kinds: Sequence[int],
     shape: tuple[int, ...],
     deadline: Deadline,
@@ -210,10 +236,10 @@ def _convolve(
         if deadline.passed:
             return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
-        for taken in _list_takes(member, kinds, (size - 1 for size in shape)):
+        for taken in member.takes(kinds, (size - 1 for size in shape)):
             target = following[tuple(slice(n, None) for n in taken)]
             source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
-            np.maximum(target, source + member.values[sum(taken)], out=target)
+            np.maximum(target, source + member.value(kinds, taken), out=target)
         layer = following
         layers.append(layer)
     return tuple(layers)

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.model.model import NodeName, Pod, Tier, Uid
-from kubedsm.model.node_index import nodes_to_find
+from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
+from kubedsm.model.node_index import nodes_to_find, site_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets
-from kubedsm.objective.qos_targets import LatencyGoal, Rates, resolve_qos_targets
+from kubedsm.objective.qos_targets import LatencyGoal, Rates, find_demand, resolve_qos_targets
+from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.movable import Movable
@@ -61,6 +62,8 @@ class KubeDSM:
     load: LoadGoal | None = None
     #: percentage of a large cloud to examine, as for `nodes_to_find`
     cloud_percentage: int = 100
+    #: demand by site; None: the edge is one pool
+    sites: SiteGoal | None = None
 
     def qos_targets_in(self, snapshot: Snapshot) -> QosTargets:
         """Return the function from workloads of the snapshot to QoS targets, after all
@@ -74,7 +77,22 @@ class KubeDSM:
             rates=self.rates,
             max_declared_rate=self.most_declared,
             namespace_weights=self.namespace_weights,
+            sites=self.sites,
         )
+
+    def site_of(self, node: Node) -> str:
+        """Return the site of an edge node; empty without one."""
+        return "" if self.sites is None else site_of(node, self.sites.labels)
+
+    def resolve(self, snapshot: Snapshot) -> tuple[Snapshot, QosTargets]:
+        """Return the QoS targets of a snapshot, and the snapshot with edge shares by site where
+        targets have demand.
+        """
+        targets = self.qos_targets_in(snapshot)
+        if self.sites is not None and (found := find_demand(self.sites, snapshot)):
+            named = [workload for workload in found if targets(workload).demand is not None]
+            snapshot = count_sites(snapshot, self.sites.labels, named)
+        return snapshot, targets
 
     def place(
         self,
@@ -99,16 +117,18 @@ class KubeDSM:
         start: round-robin position of the cloud sample.
         """
         bounds, percentage = Bounds(deadline=deadline, solver=self.solver), self.cloud_percentage
+        snapshot, qos_targets = self.resolve(snapshot)
         decision = immediate_schedule(
             snapshot,
             pods,
-            self.qos_targets_in(snapshot),
+            qos_targets,
             self.objective,
             self.measure,
             bounds,
             self.patience,
             default_spread=self.default_spread,
             sampling=Sampling(percentage, start) if percentage < WHOLE_CLOUD else None,
+            site_labels=() if self.sites is None else self.sites.labels,
         )
         if self.load is None:
             return decision
@@ -200,9 +220,10 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
     ) -> Suggestion:
+        snapshot, qos_targets = self.resolve(snapshot)
         return suggest(
             snapshot,
-            self.qos_targets_in(snapshot),
+            qos_targets,
             self.objective,
             self.limits,
             algorithm=self.algorithm,
@@ -225,9 +246,10 @@ class KubeDSM:
         """Return a plan of migrations and evictions that makes more of the unschedulable pods
         schedulable.
         """
+        snapshot, qos_targets = self.resolve(snapshot)
         return pack_cluster(
             snapshot,
-            self.qos_targets_in(snapshot),
+            qos_targets,
             self.objective,
             Bounds(deadline=deadline, solver=self.solver),
             movable,

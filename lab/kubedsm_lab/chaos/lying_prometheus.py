@@ -102,7 +102,7 @@ LIES: Mapping[str, Lie] = {
     "wrong labels": _change_claims(lambda claim: attrs.evolve(claim, prefix="exported_")),
     "error": lambda claims, now: (_ERROR, _send_claims(claims, now)[1]),
     "redirect": lambda claims, now: (_REDIRECT, _send_claims(claims, now)[1]),
-    "cut off": lambda claims, now: (_OK, iter([b"".join(_send_claims(claims, now)[1])[:-4]])),
+    "truncated": lambda claims, now: (_OK, iter([b"".join(_send_claims(claims, now)[1])[:-4]])),
 }
 #: seconds until all lies and the slow response were sent
 TOLD_AFTER = LASTS * len(LIES) + 40.0

@@ -177,12 +177,12 @@ class Process:
             raise not_sent(request)
         if self._cut or self.loses(request):
             await self.clock.sleep(timeout)
-            raise Unreachable(f"{request.path}: cut off")
+            raise Unreachable(f"{request.path}: connection closed")
         response = await self._deliver(request, timeout / self.clock.rate)
         await self._running.wait()
         if self._cut:
             await self.clock.sleep(timeout)
-            raise OutcomeUnknown(f"{request.path}: cut off")
+            raise OutcomeUnknown(f"{request.path}: connection closed")
         self.at_response(request)
         return response
 
@@ -209,7 +209,7 @@ class Process:
         await self._running.wait()
         if self._cut:
             await asyncio.sleep(timeout / self.clock.rate)
-            raise Unreachable(f"{request.path}: cut off")
+            raise Unreachable(f"{request.path}: connection closed")
         async with self._front.stream(request, timeout=timeout / self.clock.rate) as lines:
             self.at_response(request)
             yield self._pass_lines(lines, of_pods=request.path.endswith("/pods"))
@@ -222,7 +222,7 @@ class Process:
                 await asyncio.sleep(self.watch_delay)
             await self._running.wait()
             if self._cut:
-                raise Unreachable("cut off")
+                raise Unreachable("connection closed")
             yield line
 
 

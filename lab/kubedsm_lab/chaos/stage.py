@@ -257,7 +257,7 @@ class Stage:
         its stabilisation period.
         """
         return any(
-            process.runtime.manager.migrations.resting() or process.runtime.sites.away().unsteady
+            process.runtime.manager.migrations.resting() or process.runtime.sites.away().stabilising
             for process in self.running
         )
 

@@ -4,12 +4,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Self
 
 import attrs
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.cli.console import print_json
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.fields import did_you_mean
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import LOOPBACK, page_of
 from kubedsm.dashboard.state.scene import Scene
@@ -52,6 +55,8 @@ class EmulatedProcess:
     def prepare(cls, options: EmulateOptions) -> Self:
         """Read the cluster file and create credentials. Raises DocumentError, CertificateError."""
         name, path = options.cluster_name, options.token_path
+        if name != "paper" and not Path(name).exists():
+            raise DocumentError(f"no such file{did_you_mean(name, ('paper',))}", source=name)
         spec = paper_cluster() if name == "paper" else load(name)
         timing = attrs.evolve(spec.timing, start_delay=options.start_delay)
         token = ensure_token(path) if path is not None else make_token() if options.tls else None

@@ -27,6 +27,7 @@ from kubedsm.config.documents import (
     reading,
     refuse_others,
 )
+from kubedsm.config.fields import choice
 from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm.process.clock import SystemClock
@@ -62,7 +63,7 @@ class _ShortNode(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     cpu: str | int | float
     memory: str | int | float
-    tier: Literal["edge", "cloud"] | None = None
+    tier: str | None = None
     pods: int = 110
     labels: dict[str, str] = {}
     taints: list[_Taint] = []
@@ -165,6 +166,9 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
 def _expand_node(entry: _ShortNode) -> Object:
     for field, amount in (("cpu", entry.cpu), ("memory", entry.memory), ("pods", entry.pods)):
         _check_amount(field, amount)
+    if entry.tier is not None:
+        with at("tier"):
+            choice(*_TIERS).check(entry.tier)
     made = node(entry.name, entry.tier or "", str(entry.cpu), str(entry.memory), entry.pods)
     made["metadata"]["labels"] |= entry.labels
     _check_tier(made["metadata"]["labels"])

@@ -13,6 +13,7 @@ from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.actors.cache import Cache
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
+from kubedsm_lab.emulator.actors.cron_job import CronJobController
 from kubedsm_lab.emulator.actors.deployment import DeploymentController
 from kubedsm_lab.emulator.actors.disruption import DisruptionController
 from kubedsm_lab.emulator.actors.endpoints import EndpointsController
@@ -24,6 +25,7 @@ from kubedsm_lab.emulator.actors.housekeeping import (
     ResourceQuotaController,
     ServiceAccountsController,
 )
+from kubedsm_lab.emulator.actors.job import JobController
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime, Kubelet
 from kubedsm_lab.emulator.actors.node_lifecycle import NodeLifecycleController
 from kubedsm_lab.emulator.actors.replica_set import ReplicaSetController
@@ -90,6 +92,8 @@ class EmulatedCluster:
             DeploymentController(cache),
             ReplicaSetController(cache, pacing),
             StatefulSetController(cache),
+            CronJobController(cache),
+            JobController(cache),
             HorizontalPodAutoscalerController(cache, timing, metrics, server),
             NodeLifecycleController(cache, timing),
             kubelet := Kubelet(cache, runtime, timing),

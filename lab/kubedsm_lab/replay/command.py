@@ -22,6 +22,7 @@ from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.films import write_films
 from kubedsm_lab.replay.findings import Preset
 from kubedsm_lab.replay.hpa import experiment as hpa
+from kubedsm_lab.replay.judgement import experiment as judgement
 from kubedsm_lab.replay.load_aware import experiment as load_aware
 from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.packing import experiment as packing
@@ -44,7 +45,11 @@ EXPERIMENTS: Mapping[str, Preset[Any]] = {
     _PACKING: packing.PRESET,
     "load-aware": load_aware.PRESET,
     "hpa": hpa.PRESET,
+<<<<<<< HEAD
     "sites": sites.PRESET,
+=======
+    "judgement": judgement.PRESET,
+>>>>>>> main
 }
 #: runs that a page has room for
 _FILMED = 2

@@ -40,6 +40,8 @@ class Timing:
 
     #: from a binding to Ready
     start_delay: float = 3.0
+    #: from Ready to the success of a Job's pod
+    job_duration: float = 10.0
     #: upper limit for stopping a pod; a shorter grace period counts instead
     stop_delay: float = 1.0
     hpa_sync: float = 15.0

@@ -15,6 +15,7 @@ from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     conditions_of,
+    controller_of,
     find_condition,
     is_disconnected,
     is_finished,
@@ -26,7 +27,7 @@ from kubedsm_lab.emulator.api.object_state import (
     requests_of,
     update_condition,
 )
-from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
+from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
 
@@ -74,6 +75,7 @@ class ContainerRuntime:
 NEVER_READY = "emulator.kubedsm.io/never-ready"
 #: number of pod addresses in 10.244.0.0/16
 _ADDRESSES = 2**16 - 2
+_COMPLETED = {"reason": "PodCompleted"}
 
 
 @attrs.define
@@ -95,8 +97,10 @@ class _Admitted:
 class Kubelet(Controller):
     """Kubelets of all nodes as one controller; keys without namespace are those of nodes.
 
-    A pod becomes Ready `timing.start_delay` after its binding is observed and stops within
-    `timing.stop_delay`; the `runtime` may take longer.
+    A pod runs `timing.start_delay` after its binding is observed and stops within
+    `timing.stop_delay`; the `runtime` may take longer. Pods that the runtime does not run become
+    Ready after the `initialDelaySeconds` of their probes, and those of Jobs succeed after
+    `timing.job_duration`, or the seconds of the command `sleep`.
     """
 
     def __init__(self, cache: Cache, runtime: ContainerRuntime, timing: Timing) -> None:
@@ -206,11 +210,17 @@ class Kubelet(Controller):
             return
         containers = self._runtime.of(uid)
         ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
+        if containers is UP:
+            ready = self.has_come(admitted.starts + _probe_delay(pod), key_of(pod)) and ready
         admitted.serves = ready
         reported = is_ready(pod) == ready and admitted.containers == containers
         if pod["status"].get("phase") != "Running" or not reported:
             pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
+        ends = admitted.starts + _sleep_seconds(pod, self._timing.job_duration)
+        of_job = (controller_of(pod) or {}).get("kind") == JOBS.kind
+        if containers is UP and of_job and self.has_come(ends, key_of(pod)):
+            self.write_status(PODS, pod, _success_status(pod, self.now()))
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
         """Return a Failed status if the node lacks capacity for the pod; None if admitted."""
@@ -277,6 +287,53 @@ class Kubelet(Controller):
 
 def _is_reachable(node: Object) -> bool:
     return is_ready(node) and not is_disconnected(node)
+
+
+def _probe_delay(pod: Object) -> float:
+    """Return the seconds from the start of a pod's containers to their first successful probes."""
+    return max(
+        sum(
+            float((container.get(probe) or {}).get("initialDelaySeconds") or 0)
+            for probe in ("startupProbe", "readinessProbe")
+        )
+        for container in pod["spec"]["containers"]
+    )
+
+
+def _sleep_seconds(pod: Object, otherwise: float) -> float:
+    """Return the duration of a pod that only runs `sleep`, in seconds."""
+    container = pod["spec"]["containers"][0]
+    match [*(container.get("command") or ()), *(container.get("args") or ())]:
+        case ["sleep", duration] if duration.removesuffix("s").isdecimal():
+            return float(duration.removesuffix("s"))
+    return otherwise
+
+
+def _success_status(pod: Object, now: str) -> Object:
+    """Return the status of a pod whose containers have all succeeded."""
+    status = pod["status"]
+    over = {
+        "PodReadyToStartContainers": {},
+        **dict.fromkeys(("Ready", "ContainersReady"), _COMPLETED),
+    }
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": now}
+    return {
+        **status,
+        "phase": "Succeeded",
+        "conditions": [
+            pod_condition(c["type"], "False", now, **over[c["type"]]) if c["type"] in over else c
+            for c in conditions_of(status)
+        ],
+        "containerStatuses": [
+            {
+                **each,
+                "state": {"terminated": {**ended, "startedAt": status.get("startTime")}},
+                "ready": False,
+                "started": False,
+            }
+            for each in status["containerStatuses"]
+        ],
+    }
 
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:

@@ -61,6 +61,10 @@ _FILE_MODE = 420
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 #: taints that a new pod tolerates for 300 s
 _NODE_FAILURES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_JOB_LABELS = {
+    "uid": ("batch.kubernetes.io/controller-uid", "controller-uid"),
+    "name": ("batch.kubernetes.io/job-name", "job-name"),
+}
 
 
 def with_defaults(resource: Resource, obj: Object) -> Object:
@@ -127,6 +131,50 @@ def _stateful_set(spec: Object) -> Object:
         "updateStrategy": _strategy(filled["updateStrategy"], {"partition": 0}),
         retention: {"whenDeleted": "Retain", "whenScaled": "Retain", **filled[retention]},
     }
+
+
+def _job(job: Object) -> Object:
+    """Give the Job a selector of its own pods, and its template the labels for it."""
+    given = job.get("spec") or {}
+    single = given.get("completions") is None and given.get("parallelism") is None
+    spec = _fill(
+        given,
+        **({"completions": 1} if single else {}),
+        parallelism=1,
+        backoffLimit=6,
+        completionMode="NonIndexed",
+        suspend=False,
+        podReplacementPolicy="TerminatingOrFailed",
+        manualSelector=False,
+    )
+    spec["template"] = template = _template(spec)
+    if not spec["manualSelector"]:
+        del spec["manualSelector"]
+        own = {
+            label: job["metadata"].get(field, "")
+            for field, labels in _JOB_LABELS.items()
+            for label in labels
+        }
+        metadata = template.get("metadata") or {}
+        labels = {**(metadata.get("labels") or {}), **own}
+        spec["template"] = {**template, "metadata": {**metadata, "labels": labels}}
+        unique = _JOB_LABELS["uid"][0]
+        spec["selector"] = {"matchLabels": {unique: own[unique]}}
+    return {**job, "spec": spec}
+
+
+def _cron_job(spec: Object) -> Object:
+    filled = _fill(
+        spec,
+        concurrencyPolicy="Allow",
+        suspend=False,
+        successfulJobsHistoryLimit=3,
+        failedJobsHistoryLimit=1,
+    )
+    job = filled.get("jobTemplate") or {}
+    given = job.get("spec") or {}
+    filled["jobTemplate"] = {**job, "spec": {**given, "template": _template(given)}}
+    return filled
 
 
 def _autoscaler(spec: Object) -> Object:
@@ -348,6 +396,7 @@ _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "Deployment": _deployment,
     "ReplicaSet": lambda spec: {**_fill(spec, replicas=1), "template": _template(spec)},
     "StatefulSet": _stateful_set,
+    "CronJob": _cron_job,
     "HorizontalPodAutoscaler": _autoscaler,
     "Service": _service,
     "Namespace": lambda spec: _fill(spec, finalizers=["kubernetes"]),
@@ -355,6 +404,7 @@ _SPECS: Mapping[str, Callable[[Object], Object]] = {
 }
 #: defaults of the whole object by kind
 _OBJECTS: Mapping[str, Callable[[Object], Object]] = {
+    "Job": _job,
     "RoleBinding": _rbac_binding,
     "ClusterRoleBinding": _rbac_binding,
     "PriorityClass": lambda given: _fill(given, value=0, preemptionPolicy=PREEMPTION_POLICIES[0]),

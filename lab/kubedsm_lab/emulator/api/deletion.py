@@ -64,6 +64,9 @@ def plan_deletion(
         raise invalid("DeleteOptions", "meta.k8s.io", "", [error])
     if resource.kind == "Namespace":
         return _of_namespace(current, now)
+    if resource.kind == "Job" and not propagation:
+        # default of batch/v1; kubectl sets the policy
+        propagation = "Orphan"
     metadata = current["metadata"]
     finalizers = _finalizers_after(metadata.get("finalizers") or [], propagation)
     if resource.kind == "Pod":

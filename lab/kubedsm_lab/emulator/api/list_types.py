@@ -64,7 +64,7 @@ _OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
         "spec": _POD_SPEC,
         "status": Fields({**_CONDITIONS, "podIPs": Keyed("ip"), "hostIPs": Keyed("ip")}),
     },
-    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet"), _WORKLOAD),
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "Job"), _WORKLOAD),
     "Node": {
         "spec": Fields({"podCIDRs": Unordered()}),
         "status": Fields({**_CONDITIONS, "addresses": Keyed("type")}),

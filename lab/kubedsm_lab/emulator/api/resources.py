@@ -112,6 +112,11 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
     short_names=("hpa",), categories=("all",), storage_version_hash="qwQve8ut294=",
     subresources=("status",),
 )  # fmt: skip
+CRON_JOBS = Resource(
+    "batch", "v1", "cronjobs", "CronJob", short_names=("cj",), categories=("all",),
+    subresources=("status",),
+)  # fmt: skip
+JOBS = Resource("batch", "v1", "jobs", "Job", categories=("all",), subresources=("status",))
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",),
     storage_version_hash="K+m6uJwbjGY=",
@@ -187,7 +192,7 @@ SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
-    STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES,
+    CRON_JOBS, JOBS, STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES,
     VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS, LEASES, NEW_EVENTS,
     ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, *REVIEWS,
 )  # fmt: skip

@@ -24,6 +24,7 @@ _CONDITIONS: Mapping[str, Object] = {
     "Pod": {**_CONDITION, "lastProbeTime": None},
     "Node": {**_CONDITION, "lastHeartbeatTime": None, "reason": "", "message": ""},
     "Deployment": {**_CONDITION, "lastUpdateTime": None},
+    "Job": {**_CONDITION, "lastProbeTime": None},
     "PodDisruptionBudget": {**_CONDITION, "reason": "", "message": ""},
 }
 _WITHOUT_CONDITIONS = ("PersistentVolume", "ResourceQuota")

@@ -18,7 +18,7 @@ _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 #: kinds whose metadata.generation counts changes of the spec
 WITH_GENERATION = frozenset({
     "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PriorityClass",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+    "CronJob", "Job", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
 #: kinds whose PUT needs a resourceVersion
 _CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})

@@ -45,6 +45,8 @@ _RFC1035_LABEL = (
 _QUALIFIED_NAME = re.compile(
     rf"(?:{_SUBDOMAIN}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?", re.ASCII
 )
+#: schedules of emulated CronJobs
+EVERY_MINUTES = re.compile(r"\*(?:/([1-9]|[1-5]\d))?(?: \*){4}")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _BAD_LABEL_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
@@ -381,6 +383,30 @@ def _workload_errors(workload: Object) -> Errors:
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
 
 
+def _job_errors(job: Object) -> Errors:
+    spec, template = job["spec"], job["spec"]["template"]["spec"]
+    counts = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")
+    yield from negative_fields(spec, "spec", *counts)
+    yield from check_choice(spec, "spec", "completionMode", ["NonIndexed"])
+    yield from pod_spec_errors(template, "spec.template.spec")
+    if template["restartPolicy"] not in ("OnFailure", "Never"):
+        why = 'valid values: "OnFailure", "Never"'
+        yield required("spec.template.spec.restartPolicy", why)
+
+
+def _cron_job_errors(cron: Object) -> Errors:
+    spec = cron["spec"]
+    if not EVERY_MINUTES.fullmatch(spec.get("schedule") or ""):
+        why = "an emulated CronJob runs every N minutes: * * * * * or */N * * * *"
+        yield invalid_value("spec.schedule", spec.get("schedule"), why)
+    if spec.get("timeZone"):
+        yield may_not("spec.timeZone", "not emulated")
+    yield from check_choice(spec, "spec", "concurrencyPolicy", ["Allow", "Forbid", "Replace"])
+    yield from negative_fields(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    template = spec["jobTemplate"]["spec"]["template"]["spec"]
+    yield from pod_spec_errors(template, "spec.jobTemplate.spec.template.spec")
+
+
 def _autoscaler_errors(autoscaler: Object) -> Errors:
     spec = autoscaler["spec"]
     yield from missing_fields(
@@ -541,6 +567,12 @@ def _service_change(service: Object, before: Object) -> Errors:
         yield invalid_value("spec.clusterIPs[0]", shown, "may not change once set")
 
 
+def _job_change(job: Object, before: Object) -> Errors:
+    for field in ("completions", "selector", "template"):
+        if job["spec"].get(field) != before["spec"].get(field):
+            yield invalid_value(f"spec.{field}", Verbatim("<...>"), _IMMUTABLE)
+
+
 def _binding_change(binding: Object, before: Object) -> Errors:
     if binding["roleRef"] != before["roleRef"]:
         yield invalid_value("roleRef", binding["roleRef"], "cannot change roleRef")
@@ -559,6 +591,8 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "Deployment": _workload_errors,
     "ReplicaSet": _workload_errors,
     "StatefulSet": _workload_errors,
+    "Job": _job_errors,
+    "CronJob": _cron_job_errors,
     "HorizontalPodAutoscaler": _autoscaler_errors,
     "PodDisruptionBudget": _budget_errors,
     "Service": _service_errors,
@@ -578,6 +612,7 @@ _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "ReplicaSet": _selector_change,
     "StatefulSet": _stateful_set_change,
     "Service": _service_change,
+    "Job": _job_change,
     "RoleBinding": _binding_change,
     "ClusterRoleBinding": _binding_change,
     "PriorityClass": _priority_class_change,

@@ -229,6 +229,34 @@ def _format_selector(obj: Object) -> str:
     return str(label_selector_of(obj["spec"].get("selector") or {})) or NONE
 
 
+def _since_schedule(cron: Object, now: float) -> str:
+    last = (cron.get("status") or {}).get("lastScheduleTime")
+    return _age(last, now) if last else NONE
+
+
+def _count_completions(job: Object) -> str:
+    spec, succeeded = job["spec"], (job.get("status") or {}).get("succeeded", 0)
+    wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+    if wanted is not None:
+        return f"{succeeded}/{wanted}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _job_duration(job: Object, now: float) -> str:
+    status = job.get("status") or {}
+    started, ended = status.get("startTime"), status.get("completionTime")
+    return _age(started, seconds(ended) if ended else now) if started else ""
+
+
+def _job_status(job: Object) -> str:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    true = {c["type"] for c in conditions if c["status"] == "True"}
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    kinds = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((kind for kind in kinds if kind in true), "Running")
+
+
 def _metric_targets(autoscaler: Object) -> str:
     """Return an autoscaler's TARGETS cell: current/target of each metric, or <unknown>."""
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
@@ -366,6 +394,23 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _SELECTOR,
     ),
     "StatefulSet": (_NAME, Column("Ready", _ignore_clock(_ready_replicas)), _AGE, *_TEMPLATE),
+    "CronJob": (
+        _NAME,
+        Column("Schedule", _field("spec.schedule")),
+        Column("Suspend", lambda obj, _: str(obj["spec"].get("suspend", False))),
+        Column("Active", lambda obj, _: str(len((obj.get("status") or {}).get("active", ())))),
+        Column("Last Schedule", _since_schedule),
+        _AGE,
+    ),
+    "Job": (
+        _NAME,
+        Column("Status", _ignore_clock(_job_status)),
+        Column("Completions", _ignore_clock(_count_completions)),
+        Column("Duration", _job_duration),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
+    ),
     "HorizontalPodAutoscaler": (
         _NAME,
         Column("Reference", lambda obj, _: _format_reference(obj["spec"]["scaleTargetRef"])),

@@ -1,0 +1,195 @@
+"""Demand by site: share of a workload's requests that replicas near their users serve.
+
+A workload has n pods, and each serves 1/n of its requests. The requests of a site go to the
+replicas there up to their capacity, and the rest to the nearest replicas with capacity to spare.
+A request has a benefit from 1 (within the latency target) to 0 (latency of the cloud). The near
+share is the sum of benefits over the requests. With a single site it is the edge share.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
+
+import attrs
+
+from kubedsm.model.model import Workload
+from kubedsm.model.snapshot import Snapshot
+
+#: digits of a near share: sums in another order give the same share
+_DIGITS = 14
+#: tolerance of fractions of pods
+_SLACK = 1e-9
+
+
+@attrs.frozen(slots=True, cache_hash=True)
+class SiteDemand:
+    """Fractions of a workload's requests by the site of their users, and benefits by latency."""
+
+    #: by site, sorted; the sum of the fractions is 1
+    parts: tuple[tuple[str, float], ...]
+    #: benefit of a response from another site
+    neighbour: float
+    #: benefits of pairs with a latency of their own: users' site, serving site
+    pairs: tuple[tuple[tuple[str, str], float], ...] = ()
+
+    def near(self, replicas: Iterable[tuple[str, int]], total: int) -> float:
+        """Return the near share of a workload with `total` pods and the given replicas by site."""
+        spare = {site: float(number) for site, number in replicas if number > 0}
+        unmet: dict[str, float] = {}
+        pairs = dict(self.pairs)
+        served = 0.0
+        for site, part in self.parts:
+            wanted = part * total
+            here = min(wanted, spare.get(site, 0.0))
+            if here:
+                served += here * pairs.get((site, site), 1.0)
+                spare[site] -= here
+            if wanted > here:
+                unmet[site] = wanted - here
+        if not pairs:
+            served += self.neighbour * min(sum(spare.values()), sum(unmet.values()))
+        else:
+            served += self._serve_elsewhere(unmet, spare, pairs)
+        return round(served / total, _DIGITS) if total else 0.0
+
+    def _serve_elsewhere(
+        self,
+        unmet: dict[str, float],
+        spare: dict[str, float],
+        pairs: Mapping[tuple[str, str], float],
+    ) -> float:
+        """Send unmet requests to spare replicas at other sites, nearest first; return the sum of
+        benefits.
+        """
+        served = 0.0
+        ways = [
+            (-pairs.get((site, other), self.neighbour), site, other)
+            for site in unmet
+            for other, left in spare.items()
+            if left > 0
+        ]
+        for loss, site, other in sorted(ways):
+            sent = min(unmet[site], spare[other])
+            unmet[site] -= sent
+            spare[other] -= sent
+            served -= loss * sent
+        return served
+
+    def near_with_one_more(
+        self, replicas: Sequence[tuple[str, int]], total: int, sites: Sequence[str]
+    ) -> list[float]:
+        """Return the near share with one more replica, for each of the sites."""
+        there = dict(replicas)
+        if self.pairs:
+            return [self._near_with(there, total, site) for site in sites]
+        # Without pairs, only the demand left at the site matters.
+        parts = dict(self.parts)
+        by_left: dict[float, float] = {}
+        found = []
+        for site in sites:
+            left = min(max(parts.get(site, 0.0) * total - there.get(site, 0), 0.0), 1.0)
+            if left not in by_left:
+                by_left[left] = self._near_with(there, total, site)
+            found.append(by_left[left])
+        return found
+
+    def _near_with(self, there: Mapping[str, int], total: int, site: str) -> float:
+        return self.near({**there, site: there.get(site, 0) + 1}.items(), total)
+
+    def apportion(self, number: int, total: int) -> dict[str, int]:
+        """Return how many of `number` replicas each site should have, of a workload of `total`
+        pods.
+
+        Whole pods of demand come first, then the largest fractions, as far as `number` allows.
+        """
+        wanted = {site: part * total for site, part in self.parts}
+        whole = {site: int(amount + _SLACK) for site, amount in wanted.items()}
+        found = dict.fromkeys(wanted, 0)
+        # Each site in turn by the part of its demand that is still unserved: replicas stay
+        # proportional while there are fewer than the demand asks for.
+        line = [(-wanted[site], site) for site in wanted]
+        heapq.heapify(line)
+        left = number
+        while left and line:
+            _, site = heapq.heappop(line)
+            if found[site] < whole[site]:
+                found[site] += 1
+                left -= 1
+                if found[site] < whole[site]:
+                    part = wanted[site] / (found[site] + 1)
+                    heapq.heappush(line, (-part, site))
+        rest = sorted(wanted, key=lambda site: (found[site] - wanted[site], site))
+        for site in rest[:left]:
+            found[site] += 1
+        return {site: count for site, count in found.items() if count}
+
+
+@lru_cache(2**12)
+def reachable_share(demand: SiteDemand, total: int) -> float:
+    """Return the greatest near share that `total` pods reach with unlimited capacity everywhere."""
+    return demand.near(demand.apportion(total, total).items(), total)
+
+
+@attrs.frozen
+class SiteGoal:
+    """Demand of workloads by site, and latencies between sites and to the cloud, in seconds."""
+
+    #: labels of edge nodes that name their site, the first one present
+    labels: tuple[str, ...]
+    #: configured demand of a workload: weights by site, or None; None: no workload has any
+    demand: Callable[[Workload], Mapping[str, float] | None] | None
+    #: configured latency target of a workload in seconds
+    targets: Callable[[Workload], float | None]
+    edge: float
+    neighbour: float
+    cloud: float
+    #: latencies of pairs: users' site, serving site
+    matrix: Mapping[tuple[str, str], float] = attrs.field(factory=dict)
+
+    def benefit(self, latency: float, target: float | None) -> float:
+        """Return the benefit of a response: 1 within the target, 0 at the latency of the cloud."""
+        within = self.edge if target is None else target
+        if latency <= within:
+            return 1.0
+        if latency >= self.cloud:
+            return 0.0
+        return (self.cloud - latency) / (self.cloud - within)
+
+    def known_sites(self, snapshot: Snapshot) -> frozenset[str]:
+        """Return the sites with edge nodes, and the sites that the latency matrix names."""
+        column = snapshot.index.site(self.labels)
+        return frozenset(filter(None, column.values)).union(*self.matrix)
+
+    def demand_of(
+        self, workload: Workload, weights: Mapping[str, float], known: frozenset[str]
+    ) -> SiteDemand | None:
+        """Return the demand of a workload at known sites; None without any."""
+        present = {site: weight for site, weight in weights.items() if weight and site in known}
+        total = sum(present.values())
+        if not total:
+            return None
+        target = self.targets(workload)
+        return SiteDemand(
+            tuple(sorted((site, weight / total) for site, weight in present.items())),
+            self.benefit(self.neighbour, target),
+            tuple(sorted((pair, self.benefit(time, target)) for pair, time in self.matrix.items())),
+        )
+
+
+def count_sites(
+    snapshot: Snapshot, labels: tuple[str, ...], workloads: Iterable[Workload]
+) -> Snapshot:
+    """Return the snapshot in which the shares of the workloads count edge pods by site."""
+    column, positions = snapshot.index.site(labels), snapshot.index.positions
+    nodes, standing = snapshot.nodes, snapshot.census.standing
+    shares = dict(snapshot.census.shares)
+    for workload in workloads:
+        sites: dict[str, int] = {}
+        for name, number in standing.get(workload, {}).items():
+            if name in positions and nodes[name].tier == "edge":
+                site = column.values[column.codes[positions[name]]] or ""
+                sites[site] = sites.get(site, 0) + number
+        counted = tuple(sorted(sites.items(), key=itemgetter(0)))
+        shares[workload] = attrs.evolve(shares[workload], sites=counted)
+    return snapshot.with_shares(shares)

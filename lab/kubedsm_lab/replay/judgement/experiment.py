@@ -1,0 +1,114 @@
+"""`kubedsm replay --preset judgement`: the scenes under KubeDSM, without migrations, and under
+kube-scheduler's rules.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.replay.findings import (
+    MODELLED,
+    Findings,
+    Preset,
+    encode_trials,
+    play_trials,
+    select_trials,
+)
+from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
+from kubedsm_lab.replay.judgement.scenes import SCENES
+from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.runner import Workers
+from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.tables import WORDS, Section, Table, mean, number
+
+METHOD = "The schedulers ran on an emulated cluster in virtual time"
+STILL = "no-migration"
+CONTENDERS = (KUBEDSM, STILL, REFERENCE)
+
+
+@attrs.frozen
+class Plan:
+    seeds: int
+
+    @property
+    def all(self) -> list[Trial]:
+        return [
+            Trial(scene, contender, seed)
+            for scene in SCENES
+            for contender in CONTENDERS
+            for seed in range(1, self.seeds + 1)
+        ]
+
+
+def play(trial: Trial) -> Outcome:
+    return judge(trial, SCENES[trial.scene])
+
+
+def run(plan: Plan, workers: Workers) -> Findings:
+    done = play_trials("judgement", play, plan.all, workers)
+    return Findings(
+        answer=answer(done),
+        origin=MODELLED,
+        method=f"{METHOD}; seeds: {plan.seeds}",
+        sections=sections(done),
+        standings=[_rank_contenders(done)],
+        results=encode_trials(done),
+    )
+
+
+PRESET = Preset(Plan(seeds=1), Plan(seeds=5), run)
+
+
+def answer(outcomes: Sequence[Outcome]) -> str:
+    ours = select_trials(outcomes, contender=KUBEDSM)
+    scenes = {each.trial.scene for each in ours}
+    met = scenes - {each.trial.scene for each in ours if each.unmet}
+    return f"KubeDSM does what an operator expects in {len(met)} of {len(scenes)} scenes."
+
+
+def sections(outcomes: Sequence[Outcome]) -> list[Section]:
+    words = WORDS["judgement"]
+    tables = {"Scenes": _tabulate_scenes, "Stories": _tabulate_stories}
+    return [Section(title, words[title], table(outcomes)) for title, table in tables.items()]
+
+
+def _tabulate_scenes(outcomes: Sequence[Outcome]) -> Table:
+    lines = []
+    for scene in dict.fromkeys(each.trial.scene for each in outcomes):
+        here = [each for each in outcomes if each.trial.scene == scene]
+        ours, still, theirs = (select_trials(here, contender=name) for name in CONTENDERS)
+        made = mean(each.migrations for each in ours) or 0.0
+        gained = _mean_pod_seconds(ours) - _mean_pod_seconds(still)
+        unmet = dict.fromkeys(text for each in ours for text in each.unmet)
+        lines.append(
+            [
+                scene,
+                "; ".join(f"not: {text}" for text in unmet) or "as expected",
+                *(number(mean(o.edge_share for o in each), 2) for each in (ours, still, theirs)),
+                number(made, 0 if made == round(made) else 1),
+                number(gained / 60 / made if made else None, 1),
+            ]
+        )
+    shares = (f"share, {name}" for name in CONTENDERS)
+    return ["scene", "course", *shares, "migrations", "gain"], lines
+
+
+def _mean_pod_seconds(outcomes: Sequence[Outcome]) -> float:
+    return mean(each.target_pod_seconds for each in outcomes) or 0.0
+
+
+def _tabulate_stories(outcomes: Sequence[Outcome]) -> Table:
+    names = dict.fromkeys(each.trial.scene for each in outcomes)
+    return ["scene", "story", "expected"], [
+        [name, SCENES[name].story, "; ".join(each.text for each in SCENES[name].expected)]
+        for name in names
+    ]
+
+
+def _rank_contenders(outcomes: Sequence[Outcome]) -> Standing:
+    shares = {
+        name: mean(each.edge_share for each in select_trials(outcomes, contender=name)) or 0.0
+        for name in CONTENDERS
+    }
+    return Standing("edge share over the scenes", "", less_is_better=False, values=shares)

@@ -1,0 +1,305 @@
+"""Form of a scene, and its course under one contender in virtual time."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import msgspec
+
+from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.objective import QosTarget
+from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.emulator.api.object_state import node_of
+from kubedsm_lab.emulator.api.patching import MERGE_PATCH
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS, Object, Resource
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
+from kubedsm_lab.replay.measures import EdgeShares, lost_pod_seconds
+from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.sightings import KINDS
+from kubedsm_lab.replay.timeline import Level, Timeline
+from kubedsm_lab.replay.variants import contender
+from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.world import (
+    API_LATENCY,
+    find_policy,
+    in_background,
+    scheduler_of,
+    seed_rng,
+    without_solver,
+)
+
+#: change that a user, a node or a controller makes
+Act = Callable[[EmulatedCluster], object]
+CLOUD = node("c1", "cloud", "200", "400Gi", pods=500)
+_DIGITS = 6
+
+
+@attrs.frozen
+class Expectation:
+    """One expectation of an operator: text, and predicate over the course of a scene."""
+
+    text: str
+    is_met: "Callable[[Course], bool]"
+
+
+@attrs.frozen(kw_only=True)
+class Scene:
+    """Cluster, acts by time, and what an experienced operator expects of the course.
+
+    A workload is known by the label `app` of its pods. Only `services` count for the edge share.
+    """
+
+    #: course and expectation, in one or two sentences
+    story: str
+    services: tuple[str, ...]
+    expected: tuple[Expectation, ...]
+    #: seconds from the beginning, and the act
+    acts: Sequence[tuple[float, Act]]
+    #: seconds from the beginning to the end
+    duration: float
+    nodes: tuple[Object, ...]
+    #: other workloads, such as Jobs
+    others: tuple[str, ...] = ()
+    #: YAML values by dotted key
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+    timing: Timing = attrs.field(factory=Timing)
+
+
+@attrs.frozen(slots=False)
+class Course:
+    """Recorded course of a scene, over which expectations are judged."""
+
+    timeline: Timeline
+    services: tuple[str, ...]
+    targets: Mapping[str, QosTarget]
+    events: Sequence[Object] = ()
+
+    def levels(self, since: float = 0.0, until: float | None = None) -> list[Level]:
+        """Return the intervals without changes of Ready pods between two times in seconds, with the
+        edge shares of the services only.
+        """
+        end = self.timeline.end if until is None else until
+        return [
+            Level(max(since, level.since), min(end, level.until), self._select(level.shares))
+            for level in self.timeline.levels(min(0.0, self.timeline.beginning))
+            if level.until > since and level.since < end
+        ]
+
+    def _select(self, shares: Mapping[str, Share]) -> dict[str, Share]:
+        return {name: share for name, share in shares.items() if name in self.services}
+
+    def share(self, service: str, since: float = 0.0, until: float | None = None) -> float:
+        """Return the mean edge share of a service in an interval; -1 without Ready pods."""
+        shares = EdgeShares.of(self.services, self.levels(since, until)).shares
+        share = shares[service]
+        return -1.0 if share is None else share
+
+    def attainment(self) -> float:
+        """Return the weighted mean over the services of their edge shares, each relative to its
+        target and at most 1; services that target nothing are left out.
+        """
+        shares = EdgeShares.of(self.services, self.levels()).shares
+        total = weights = 0.0
+        for name in self.services:
+            target = self.targets[name]
+            if target.qos and target.weight:
+                total += target.weight * min(1.0, (shares[name] or 0.0) / target.qos)
+                weights += target.weight
+        return total / weights if weights else 1.0
+
+    def target_pod_seconds(self) -> float:
+        """Return the pod-seconds at the edge towards the targets, each times its weight."""
+        return sum(
+            level.seconds * self._count_towards(name, share)
+            for level in self.levels()
+            for name, share in level.shares.items()
+        )
+
+    def _count_towards(self, service: str, share: Share) -> float:
+        target = self.targets[service]
+        return target.weight * min(share.edge, target.count_wanted(share.total))
+
+    def count_migrations(self, service: str | None = None, since: float = -1e9) -> int:
+        return sum(
+            service in (None, move.service) and move.began >= since for move in self.timeline.moves
+        )
+
+    def count_pods(self, service: str) -> Counter[str]:
+        """Return the number of pods of the service on each node at the end."""
+        lives = self.timeline.lives
+        return Counter(
+            str(life.node) for life in lives if life.service == service and life.gone is None
+        )
+
+
+# Expectations.
+
+
+def edge_share(
+    service: str,
+    *,
+    at_least: float = 0.0,
+    at_most: float = 1.0,
+    since: float = 0.0,
+    until: float | None = None,
+) -> Expectation:
+    """Expect the mean edge share of a service in an interval, in seconds."""
+    bounds = [f"at least {at_least:g}"] * (at_least > 0) + [f"at most {at_most:g}"] * (at_most < 1)
+    when = f" from {since:g} s on" if until is None else f" from {since:g} to {until:g} s"
+    return Expectation(
+        f"edge share of {service} {' and '.join(bounds)}{when if since or until else ''}",
+        lambda course: at_least - 1e-9 <= course.share(service, since, until) <= at_most + 1e-9,
+    )
+
+
+def migrations(at_most: int, service: str | None = None, since: float | None = None) -> Expectation:
+    """Expect a limited number of migrations, of one workload or of all."""
+    number = f"at most {at_most} migrations" if at_most else "no migration"
+    return Expectation(
+        number
+        + (f" of {service}" if service else "")
+        + ("" if since is None else f" from {since:g} s on"),
+        lambda course: (
+            course.count_migrations(service, -1e9 if since is None else since) <= at_most
+        ),
+    )
+
+
+def nothing_lost() -> Expectation:
+    return Expectation(
+        "no pod-second lost to migrations", lambda course: not lost_pod_seconds(course.timeline)
+    )
+
+
+def spread_over(service: str, *, at_most: int) -> Expectation:
+    """Expect a limit of the pods of a service on each node at the end."""
+    return Expectation(
+        f"at most {at_most} pods of {service} on a node",
+        lambda course: max(course.count_pods(service).values(), default=0) <= at_most,
+    )
+
+
+# Acts.
+
+
+def deploy(name: str, replicas: int, cpu: str = "1", **pod_spec: Any) -> Act:
+    """Create a Deployment for the scheduler; `pod_spec` has more fields of its pods' spec."""
+
+    def act(cluster: EmulatedCluster) -> object:
+        deployment, *_ = service_objects(name, cpu, "100Mi")
+        deployment["spec"]["replicas"] = replicas
+        deployment["spec"]["template"]["spec"] |= pod_spec
+        return cluster.api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
+
+    return act
+
+
+def scale(name: str, replicas: int) -> Act:
+    return _patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}})
+
+
+def roll_out(name: str, version: str) -> Act:
+    template = {"metadata": {"annotations": {"version": version}}}
+    return _patch(DEPLOYMENTS, name, {"spec": {"template": template}})
+
+
+def add_node(added: Object) -> Act:
+    return lambda cluster: cluster.api.create(NODES, added)
+
+
+def cordon(name: str, *, cordoned: bool = True) -> Act:
+    return _patch(NODES, name, {"spec": {"unschedulable": cordoned}}, "")
+
+
+def drain(name: str) -> Act:
+    """Cordon a node and delete all its pods, as `kubectl drain --disable-eviction` does.
+
+    The recorder counts evictions as migrations.
+    """
+
+    def act(cluster: EmulatedCluster) -> None:
+        cordon(name)(cluster)
+        for pod in cluster.api.list(PODS):
+            if node_of(pod) == name:
+                cluster.api.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+    return act
+
+
+def _patch(resource: Resource, name: str, patch: Object, namespace: str = NAMESPACE) -> Act:
+    return lambda cluster: cluster.api.patch(resource, namespace, name, patch, MERGE_PATCH)
+
+
+# Course.
+
+
+class Trial(msgspec.Struct, frozen=True):
+    scene: str
+    contender: str
+    seed: int
+
+
+class Outcome(msgspec.Struct, frozen=True, rename="camel"):
+    trial: Trial
+    #: see `Course.attainment`
+    edge_share: float
+    migrations: int
+    lost_pod_seconds: float
+    target_pod_seconds: float
+    #: texts of the expectations that are not met
+    unmet: tuple[str, ...]
+
+
+def judge(trial: Trial, scene: Scene) -> Outcome:
+    """Play a scene under one contender, and judge the course by the scene's expectations."""
+    course = play(trial, scene)
+    return Outcome(
+        trial,
+        round(course.attainment(), _DIGITS),
+        course.count_migrations(),
+        round(lost_pod_seconds(course.timeline), _DIGITS),
+        round(course.target_pod_seconds(), _DIGITS),
+        tuple(each.text for each in scene.expected if not each.is_met(course)),
+    )
+
+
+def play(trial: Trial, scene: Scene) -> Course:
+    """Play a scene in virtual time. Raises UnknownPolicyError."""
+    return run_in_virtual_time(_play_scene(trial, scene))
+
+
+async def _play_scene(trial: Trial, scene: Scene) -> Course:
+    clock, chosen = VirtualClock(), contender(trial.contender, scene.services)
+    configured = with_settings(Configuration(), scene.settings)
+    configuration = without_solver(chosen.reconfigure(configured))
+    recorder = TimelineRecorder((*scene.services, *scene.others), configuration.tiers)
+    rng = seed_rng(trial.seed, "cluster")
+    async with EmulatedCluster(ClusterSpec(scene.nodes, scene.timing), clock, rng) as cluster:
+        for each in cluster.api.list(NODES):
+            recorder.take(KINDS["Node"].reader.value(each), clock.monotonic())
+        cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
+        front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
+        policy = find_policy(chosen.policy, configuration)
+        runtime = scheduler_of(
+            front, policy, configuration, clock, seed_rng(trial.seed, "scheduler")
+        )
+        async with in_background(runtime):
+            start = clock.monotonic()
+            ordered = sorted(scene.acts, key=lambda each: each[0])
+            for moment, acts in itertools.groupby(ordered, key=lambda each: each[0]):
+                await clock.sleep(start + moment - clock.monotonic())
+                for _, act in acts:
+                    act(cluster)
+            await clock.sleep(start + scene.duration - clock.monotonic())
+            end = clock.monotonic()
+        events = cluster.api.list(EVENTS, NAMESPACE)
+    targets = {
+        name: configuration.promise(Workload(NAMESPACE, "Deployment", name))
+        for name in scene.services
+    }
+    return Course(recorder.timeline(start, end), scene.services, targets, events)

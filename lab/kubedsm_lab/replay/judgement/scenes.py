@@ -1,0 +1,166 @@
+"""The scenes: what happens, and what an experienced operator expects of it.
+
+Expectations are written before the course is known. Only scenes whose expectations hold are here.
+"""
+
+from collections.abc import Mapping
+
+from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.judgement.scene import (
+    CLOUD,
+    Scene,
+    add_node,
+    cordon,
+    deploy,
+    drain,
+    edge_share,
+    migrations,
+    nothing_lost,
+    roll_out,
+    scale,
+    spread_over,
+)
+
+
+def edge_nodes(number: int, cpu: str) -> tuple[dict[str, object], ...]:
+    """Return edge nodes e1, e2 and so on, of the given cores each."""
+    return tuple(node(f"e{each}", "edge", cpu, "32Gi") for each in range(1, number + 1))
+
+
+_ANTIPHASE = Scene(
+    story="Two services change places every 90 s, and twice the edge is wanted throughout: the"
+    " gain of a migration does not last, so none is made.",
+    services=("x", "y"),
+    nodes=(*edge_nodes(2, "3"), CLOUD),
+    acts=(
+        (0, deploy("x", 22, "250m")),
+        (0, deploy("y", 26, "250m")),
+        *(
+            (90.0 * each, scale(name, replicas))
+            for each in range(1, 7)
+            for name, replicas in zip(
+                ("x", "y"), (22, 26) if each % 2 == 0 else (26, 22), strict=True
+            )
+        ),
+    ),
+    duration=630,
+    expected=(migrations(0, since=5), nothing_lost()),
+)
+_HOUR_OF_REST = Scene(
+    story="Six services have run for a minute, and nothing happens for an hour: no pod is"
+    " migrated.",
+    services=tuple("abcdef"),
+    nodes=(*edge_nodes(3, "5"), CLOUD),
+    acts=tuple((0, deploy(name, 3)) for name in "abcdef"),
+    duration=3660,
+    expected=(migrations(0, since=60), nothing_lost()),
+)
+_CANARY = Scene(
+    story="A canary takes over from the stable version in four steps, on an edge with capacity"
+    " for one more pod: all pods of both stay at the edge, and none is migrated.",
+    services=("stable", "canary"),
+    nodes=(*edge_nodes(2, "5"), CLOUD),
+    acts=(
+        (0, deploy("stable", 9)),
+        (60, deploy("canary", 1)),
+        *((120.0 * each, scale("stable", 9 - 3 * each)) for each in range(1, 4)),
+        *((120.0 * each + 10, scale("canary", 3 * each)) for each in range(1, 4)),
+    ),
+    duration=660,
+    expected=(edge_share("canary", at_least=1.0, since=70), migrations(0), nothing_lost()),
+)
+_NODE_BLIPS = Scene(
+    story="An edge node loses contact for 20 s, every two minutes: Kubernetes keeps its pods,"
+    " and so does KubeDSM.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "4"), CLOUD),
+    acts=(
+        (0, deploy("web", 4)),
+        (0, deploy("shop", 6)),
+        *((120.0 * each, lambda cluster: cluster.disconnect("e1")) for each in range(1, 5)),
+        *((120.0 * each + 20, lambda cluster: cluster.reconnect("e1")) for each in range(1, 5)),
+    ),
+    duration=660,
+    expected=(migrations(0, since=30), nothing_lost()),
+)
+_NEW_NODE = Scene(
+    story="An edge node joins while four pods are in the cloud: they are migrated to it once,"
+    " without losing a pod-second.",
+    services=("web",),
+    nodes=(*edge_nodes(1, "4"), CLOUD),
+    acts=((0, deploy("web", 8)), (60, add_node(node("e2", "edge", "4", "32Gi")))),
+    duration=600,
+    expected=(edge_share("web", at_least=0.95, since=180), migrations(4), nothing_lost()),
+)
+_DRAIN = Scene(
+    story="One of two edge nodes is drained, with capacity for its pods on the other: the pods"
+    " stay at the edge, and none is migrated.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "6"), CLOUD),
+    acts=((0, deploy("web", 3)), (0, deploy("shop", 3)), (60, drain("e1"))),
+    duration=600,
+    expected=(
+        edge_share("web", at_least=1.0, since=90),
+        edge_share("shop", at_least=1.0, since=90),
+        migrations(0),
+    ),
+)
+_UNCORDON = Scene(
+    story="A drained edge node returns after two minutes: no node's failure takes a whole"
+    " service with it again, at the price of one migration a service.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "6"), CLOUD),
+    acts=(
+        (0, deploy("web", 3)),
+        (0, deploy("shop", 3)),
+        (60, drain("e1")),
+        (180, cordon("e1", cordoned=False)),
+    ),
+    duration=900,
+    expected=(
+        spread_over("web", at_most=2),
+        spread_over("shop", at_most=2),
+        migrations(2),
+    ),
+)
+_HEADROOM = Scene(
+    story="A fifth of the edge is headroom. Capacity is released, and pods in the cloud are"
+    " migrated to it, but not into the headroom: a service that comes later starts there"
+    " at once.",
+    services=("web", "shop", "late"),
+    settings={"edge.headroom": "20%"},
+    nodes=(*edge_nodes(2, "5"), CLOUD),
+    acts=(
+        (0, deploy("web", 10)),
+        (0, deploy("shop", 12)),
+        (60, scale("web", 4)),
+        (300, deploy("late", 2)),
+    ),
+    duration=330,
+    expected=(
+        edge_share("shop", at_least=0.33, since=120, until=300),
+        edge_share("late", at_least=1.0, since=300),
+        nothing_lost(),
+    ),
+)
+_ROLLOUT = Scene(
+    story="A service at the full edge is rolled out: the surged pod may start in the cloud, and"
+    " soon all of the new version are at the edge with at most one migration a pod.",
+    services=("web",),
+    nodes=(*edge_nodes(1, "4"), CLOUD),
+    acts=((0, deploy("web", 4)), (60, roll_out("web", "2"))),
+    duration=600,
+    expected=(edge_share("web", at_least=1.0, since=240), migrations(4), nothing_lost()),
+)
+
+SCENES: Mapping[str, Scene] = {
+    "antiphase": _ANTIPHASE,
+    "hour of rest": _HOUR_OF_REST,
+    "canary": _CANARY,
+    "node blips": _NODE_BLIPS,
+    "new edge node": _NEW_NODE,
+    "drain": _DRAIN,
+    "uncordon": _UNCORDON,
+    "headroom": _HEADROOM,
+    "rollout": _ROLLOUT,
+}

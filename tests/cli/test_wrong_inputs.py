@@ -1,0 +1,287 @@
+"""Wrong inputs: none ends in a traceback, each in one line with the mistake and the remedy."""
+
+import shlex
+
+import pytest
+
+from support import command_line, dumps
+from support.processes import unreachable, write
+
+#: arguments, exit code, and a part of the line; FILE:TEXT is a file with this text
+BAD = {
+    "unknown command": (["frobnicate"], 2, "frobnicate"),
+    "unknown option": (["run", "--frobnicate"], 2, "--frobnicate"),
+    "missing option": (["place"], 2, "--from"),
+    "bad output": (["emulate", "-o", "xml"], 2, "xml"),
+    "port out of range": (["emulate", "--port", "70000"], 2, "70000"),
+    "no dump": (["place", "--from", "none"], 1, "none: No such file"),
+    "not a dump": (["place", "--from", "d:}{"], 1, "d: not YAML: "),
+    "no token": (["emulate", "--token-file", "t:"], 1, "t: not a token"),
+    "token on the command line": (["emulate", "--token", "x"], 2, "--token-file"),
+    "a name without a certificate": (["emulate", "--tls-san", "a"], 2, "--tls"),
+    "no name for a certificate": (["emulate", "--tls", "--tls-san", "a b"], 1, "'a b'"),
+    "no cluster file": (["emulate", "--cluster", "none"], 1, "none"),
+    "unknown tier": (
+        ["emulate", "--cluster", "c:nodes: [{name: e1, tier: fog, cpu: 4, memory: 4Gi}]"],
+        1,
+        "fog",
+    ),
+    "malformed cluster file": (["emulate", "--cluster", "c:nodes: {"], 1, "not YAML"),
+    "no configuration": (["run", "--config", "none"], 1, "none"),
+    "bad configuration": (["run", "--config", "c:batch: {idle: 5}"], 1, "batch.idle"),
+    "two configurations": (
+        ["run", "--configmap", "a/b", "--config", "x"],
+        2,
+        "--config and --configmap: only one of them",
+    ),
+    "no namespace": (
+        ["run", "--configmap", "kubedsm"],
+        2,
+        "kubedsm is no namespace and name, such",
+    ),
+    "more than a name": (["run", "--configmap", "a/b/c"], 2, "a/b/c is no namespace and name"),
+    "no kubeconfig": (["run", "--kubeconfig", "none"], 1, "none"),
+    "bad kubeconfig": (["run", "--kubeconfig", "k:{]"], 1, "k"),
+    "no page token": (
+        ["run", "--page-address", ":0", "--page-token-file", "t:"],
+        2,
+        "--page-token-file",
+    ),
+    "no duration": (["run", "--leader-elect-lease-duration", "15"], 2, "'15' is not a duration"),
+    "a short lease": (
+        ["run", "--leader-elect-lease-duration", "10s"],
+        2,
+        "lease-duration must be more than",
+    ),
+    "a short renewal": (
+        ["run", "--leader-elect-renew-deadline", "2s"],
+        2,
+        "renew-deadline must be more than",
+    ),
+    "no pause between tries": (
+        ["run", "--leader-elect-retry-period", "0s"],
+        2,
+        "retry-period must be more than 0",
+    ),
+    "no name of a lease": (
+        ["run", "--leader-elect-resource-name", "A/b"],
+        2,
+        "resource-name: 'A/b'",
+    ),
+    "no grace period": (["run", "--grace-period", "soon"], 2, "'soon' is not a duration"),
+    **{
+        f"no address: {address}": (
+            ["run", "--metrics-address", address],
+            2,
+            f"'{address}' is not HOST:PORT, such as 127.0.0.1:10271",
+        )
+        for address in ("10271", "localhost:http", "::1:80", "[::1]", ":70000", ":")
+    },
+    "no network": (
+        ["emulate", "--run-pods", ".", "--network", "edge=fast"],
+        2,
+        "Invalid value for '--network': 'fast' is not a duration, such as 500ms, 10s or 1m30s",
+    ),
+    "no tier's time": (
+        ["emulate", "--run-pods", ".", "--network", "fog=1s"],
+        2,
+        "Invalid value for '--network': 'fog=1s' is not a tier's time, such as edge=20ms",
+    ),
+    "a network of no pods": (
+        ["emulate", "--network", "edge=1s"],
+        2,
+        "--network and --metrics-address are about pods that --run-pods runs",
+    ),
+    "no URL of metrics": (
+        ["emulate", "--hpa-metrics", "prometheus"],
+        2,
+        "'--hpa-metrics': 'prometheus' is not a URL such as http://cart.shop/",
+    ),
+    "no folder of pods": (
+        ["emulate", "--port", "0", "--run-pods", "file/x"],
+        1,
+        "file/x/logs: Not a directory",
+    ),
+    "too many pods": (
+        ["bench", "footprint", "--nodes", "1", "--pods", "51"],
+        2,
+        "--pods: more than 50 for each node",
+    ),
+    "sizes of different length": (
+        ["bench", "scale", "--nodes", "1,2", "--pods", "3"],
+        2,
+        "--nodes and --pods: not as many of the one as of the other",
+    ),
+    **{
+        f"bench burst {typed}": (["bench", "burst", *typed.split()], 2, line)
+        for typed, line in (
+            ("--schedulers kubedsm,,D", "Invalid value for '--schedulers': a name is empty"),
+            ("--policies kubedsm,none", "Invalid value for '--policies': no policy 'none'"),
+            ("--policies random,random", "Invalid value for '--policies': 'random' is given twic"),
+            ("-n 551", "the paper's five workers take 550 pods, not 551"),
+            ("--policies kubedsm --keepalive 15", "--keepalive is about bare-loop"),
+            ("--schedulers kubedsm", "--schedulers is for a real cluster, with --kubeconfig"),
+            ("--context a", "--context is for a real cluster, with --kubeconfig"),
+            ("--kubeconfig x --policies kubedsm", "--policies is not for a real cluster"),
+            ("--kubeconfig x --keepalive 15", "--keepalive is not for a real cluster"),
+        )
+    },
+    "a size of nothing": (
+        ["bench", "scale", "--nodes", "1,0", "--pods", "3,4"],
+        2,
+        "Invalid value for '--nodes': '1,0' is no list of numbers from 1 up",
+    ),
+}
+
+#: configuration documents, and parts of the line that refuses each
+CONFIGURATIONS = {
+    "suggester: {mode: on}": ("suggester.mode: true is not apply", "quote it"),
+    "suggester: {mode: appply}": ("'appply' is not apply, suggest or off", "did you mean apply?"),
+    "suggester: {algorithm: no}": ("suggester.algorithm: false is not exact or paper", "quote it"),
+    "suggester: {period: 5}": ("suggester.period: 5 is not a duration with its unit", "10s"),
+    "suggester: {period: 1d}": ("'1d' is not a duration, such as 500ms, 10s or 1m30s",),
+    "suggester: {period: 48h}": ("suggester.period: 48h is not between 10ms and 24h",),
+    "suggester: {maxMoves: -1}": ("suggester.maxMoves: -1 is not between 0 and 1000",),
+    "suggester: {maxMoves: 1.5}": ("1.5 is not a whole number between 0 and 1000",),
+    "suggester: {maxmoves: 1}": ("maxmoves: unknown key; did you mean maxMoves?",),
+    "suggester: []": ("suggester: a list is not a mapping of keys to values",),
+    "suggestor: {mode: apply}": ("suggestor: unknown key; did you mean suggester?",),
+    "frobnicate: 1": ("frobnicate: unknown key; the keys here are apiVersion",),
+    "services: {shop/cart: {latencyTarget: 50%}}": ("shop/cart.latencyTarget: '50%'", "qos, such"),
+    "services: {shop/cart: {latencyTarget: 50}}": ("50 is not a duration with its unit",),
+    "services: {shop/cart: {qos: 50%}}": ("shop/cart.qos: '50%' is not a number between 0 and 1",),
+    "services: {shop/cart: {qos: 50}}": ("shop/cart.qos: 50 is not between 0 and 1",),
+    "services: {shop/cart: {qos: half}}": ("'half' is not a number between 0 and 1",),
+    "services: {shop/cart: {qos: 1, latencyTarget: 40ms}}": ("only one of them",),
+    "services: {shop/cart: {mode: on}}": ("shop/cart.mode: true is not surge", "quote it"),
+    "services: {cart: {qos: 1}}": ("services.cart: 'cart' is not",),
+    "services: {Shop/Cart: {qos: 1}}": ("services.Shop/Cart: 'Shop/Cart' is not",),
+    "services: [cart]": ("services: a list is not a mapping of keys to values",),
+    "services: {shop/cart: 0.5}": ("services.shop/cart: 0.5 is not a mapping",),
+    "edge: {headroom: 10}": ("edge.headroom: 10 is not a percentage, such as 10%",),
+    "edge: {headroom: 200%}": ("edge.headroom: 2 is not between 0% and 100%",),
+    "tiers: {edge: [cloud]}": ("tiers.cloud: 'cloud' is a value of the edge tier already",),
+    "tiers: {label: []}": ("tiers.label: the list is empty",),
+    "tiers: {label: [a b]}": ("'a b' is not a label key, such as kubedsm.io/tier",),
+    "batch: {max: 1ms}": ("batch.max: 1ms is shorter than idle, 5ms",),
+    "batch: {size: many}": ("batch.size: 'many' is not a whole number between 1 and 10000",),
+    "batch: {size: 1, size: 2}": ("batch.size: given twice, line 1",),
+    "migration: {mode: surgee}": ("'surgee' is not surge, recreate or off; did you mean surge?",),
+    "migration: {price: cheap}": ("migration.price: 'cheap' is not a duration",),
+    "objective: {kind: latency}\nlatency: {edge: 2s}": ("needs latency.edge, 2s, below",),
+    "objective: {weight: rate}": ("objective.weight: 'rate' is not equal or traffic",),
+    "solver: {kind: cplex}": ("solver.kind: 'cplex' is not",),
+    "preemption: true": ("preemption: true is not disabled or enabled", "quote it"),
+    "apiVersion: v2": ("apiVersion: 'v2' is not kubedsm.io/v1alpha1",),
+    "kind: Deployment\napiVersion: apps/v1": ("this is a Deployment, not a configuration",),
+    "schedulerName: My_Scheduler": ("schedulerName: 'My_Scheduler' is not",),
+    "defaultSpread: maybe": ("defaultSpread: 'maybe' is not true or false",),
+    "- a": ("a list is not a mapping of keys to values",),
+    "batch: {": ("not YAML: ",),
+    "batch: !!python/none x": ("has no meaning here",),
+    "a: 1\n---\nb: 2": ("another document begins",),
+    "nodes: [{name: e1}]": ("this is a file of nodes (for --cluster), not a configuration",),
+}
+#: commands, with the dump `d` of one node and one pod, and parts of the line
+COMMANDS = {
+    "stauts": "No such command 'stauts'",
+    "Explain x": "No such command 'Explain'. Did you mean explain?",
+    "config chekc f": "No such command 'chekc'. Did you mean 'check'?",
+    "run --dryrun": "No such option '--dryrun'. Did you mean '--dry-run'?",
+    "suggest --form d": "No such option '--form'. Did you mean '--from'?",
+    "run --leader-elect=maybe": "'maybe' is not true or false",
+    "run --log-level warn": "Did you mean warning?",
+    "run --log-format text": "'text' is not one of 'json', 'console'",
+    "run --namespace A_b": "'A_b' is not a name of a namespace, such as kubedsm",
+    "run --diagnostics-port http": "'http' is not a valid integer",
+    "run --page-host a/b --page": "'a/b' is not a host's name, without a port",
+    "run --page-address 0.0.0.0:80": "--page-address beyond loopback needs --page-token-file",
+    "run extra": "Got unexpected extra argument (extra)",
+    "--kubeconfig none explain x": "kubeconfig none: no such file",
+    "--kubeconfig none config check f": "No such option '--kubeconfig'",
+    "--context c suggest": "kubeconfig none: no such file",
+    "explain x --kubeconfig k --context prod": "no context 'prod', only c",
+    "explain": "name POD, NAMESPACE/POD",
+    "explain x --all": "name POD, NAMESPACE/POD",
+    "explain a/b/c": "a/b/c cannot be explained, a is no kind: name POD, NAMESPACE/POD",
+    "explain deploymnt/shop/cart": "deploymnt is no kind; did you mean deployment?",
+    "explain node/": "node/ cannot be explained: name POD",
+    "explain shop/x -n web": "shop/x is not in namespace web",
+    "explain x -n A_b": "'A_b' is not a name of a namespace",
+    "explain x -o yml --from d": "'yml' is not one of",
+    "explain x --server nowhere": "nowhere is no address such as http://127.0.0.1:10270",
+    "explain pod/x --from d": "there is no pod x; `kubectl get pods -A` lists them",
+    "explain crt --from d": "there is no pod crt; did you mean shop/cart?",
+    "explain deplyment/cart --from d": "did you mean shop/cart?, deplyment is no kind",
+    "explain deployment/cart --from d": "no deployment cart has pods with schedulerName: kubedsm",
+    "explain pod/carts --from d": "there is no pod carts; did you mean shop/cart?",
+    "explain node/e11 --from d": "there is no node e11; did you mean e1?",
+    "explain node/zz --from d": "there is no node zz; `kubectl get nodes` lists them",
+    "explain migration/x --from d": "only the scheduler that decided it knows migration x",
+    "explain decision/x --from d": "only the scheduler that decided it knows decision x",
+    "suggest --from d --apply": "--apply needs a cluster, not a dump",
+    "suggest --from d --budget soon": "'soon' is not a duration, such as 500ms, 10s or 1m30s",
+    "suggest --from none": "none: No such file or directory",
+    "place --from d --config none": "none: No such file or directory",
+    "approve": "Missing argument 'ID'",
+    "approve zz": "zz is no id of a proposal, such as 3f2a91c0",
+    "approve 12345678 --configmap kubedsm": "kubedsm is no namespace and name, such as kubedsm/k",
+    "rbac --without moves": "'moves' is not one of 'surroundings'",
+    "rbac --namespace A_b": "'A_b' is not a name of a namespace",
+    "config show f --configmap a/b": "FILE and --configmap: only one of them",
+    "config show none": "none: No such file or directory",
+    "watch --token-file none": "none: No such file or directory",
+    "emulate --cluster papr": "papr: no such file; did you mean paper?",
+    "emulate --cluster egde": "egde: nodes[0].tier: 'egde' is not edge or cloud; did you",
+    "emulate --cluster four": "four: nodes[0].cpu: 'four' is not a quantity, such as 500m, 2",
+    "suggest --kubeconfig gone": "kubeconfig gone: no such file",
+}
+FILES = {
+    "egde": "nodes: [{name: e1, tier: egde, cpu: 4, memory: 4Gi}]",
+    "four": "nodes: [{name: e1, tier: edge, cpu: four, memory: 4Gi}]",
+    "d": dumps.dump_of(dumps.node("e1", "edge"), dumps.pod("cart")).decode(),
+}
+
+
+def run_with_files(arguments, tmp_path, monkeypatch):
+    """Run in a folder with files; an argument FILE:TEXT creates one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "none")
+    for name, text in {"file": "", **FILES}.items():
+        write(tmp_path, name, text)
+    unreachable(tmp_path).rename(tmp_path / "k")
+    for at, (name, colon, text) in enumerate(each.partition(":") for each in arguments):
+        if colon and name.isalpha() and len(name) == 1:
+            write(tmp_path, name, text)
+            arguments = [*arguments[:at], name, *arguments[at + 1 :]]
+    return command_line.kubedsm(*arguments)
+
+
+CASES = {
+    **BAD,
+    **{
+        f"configuration {text}": (["config", "check", f"c:{text}"], 1, *says)
+        for text, says in CONFIGURATIONS.items()
+    },
+    **{command: (shlex.split(command), None, says) for command, says in COMMANDS.items()},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_wrong_input_gets_one_line_and_an_exit_code(case, tmp_path, monkeypatch):
+    arguments, code, *says = CASES[case]
+    done = run_with_files(arguments, tmp_path, monkeypatch)
+    assert done.returncode in ((1, 2) if code is None else (code,)), done.stderr
+    if arguments[:2] == ["config", "check"] and not done.stderr:
+        [line] = done.stdout.splitlines()
+        assert line.startswith("c: ")
+    else:
+        assert done.stdout == ""
+        *remarks, line = done.stderr.splitlines()
+        assert line.startswith("kubedsm: error: ")
+        assert not [remark for remark in remarks if not remark.startswith("kubedsm: ")]
+    assert [text for text in says if text not in line] == [], line
+
+
+def test_there_are_120_wrong_inputs():
+    assert len(CASES) >= 120

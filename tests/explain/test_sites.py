@@ -1,0 +1,48 @@
+"""The explanation of a workload with demand by site."""
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.explain.explainer import Explainer
+from kubedsm.explain.explanation import plain_text
+from kubedsm.explain.workload import WorkloadExplainer
+from kubedsm.model.model import Tier, Workload
+from support.placement_instances import node, pod, resources, snapshot
+from support.site_instances import pods_of, site_node
+
+TEXT = """
+site: {label: site}
+services: {shop/cart: {demand: {berlin: 3, munich: 1}}}
+"""
+
+
+@pytest.fixture
+def shot():
+    nodes = [site_node(f"n-{site}", site) for site in ("berlin", "munich")]
+    pods = [*pods_of("cart", 2, on="n-berlin"), *pods_of("cart", 2, on="n-munich")]
+    return snapshot([*nodes, node("c", Tier.CLOUD)], [*pods, pod("x", "other", resources(1))])
+
+
+def test_lists_demand_target_and_pods_by_site(shot):
+    cart = Workload("shop", "Deployment", "cart")
+    explained = WorkloadExplainer(shot, load(TEXT, "test"), cart).explain()
+    said = [plain_text(line) for line in explained.lines]
+    # Two of the three requests of four that berlin sends; munich serves the third at half benefit.
+    assert "87.5% of its requests are served near users; target 100%." in said
+    assert "berlin lacks 1; munich serve it." in said
+    assert [(s.site, s.wanted, s.replicas) for s in explained.facts.sites] == [
+        ("berlin", 3, 2),
+        ("munich", 1, 2),
+    ]
+    [section] = [each for each in explained.sections if each.title == "Replicas by site"]
+    assert [[plain_text(cell) for cell in row] for row in section.table.rows] == [
+        ["berlin", "75%", "3", "2"],
+        ["munich", "25%", "1", "2"],
+    ]
+
+
+def test_a_pod_gains_by_the_site_of_each_node(shot):
+    explainer = Explainer(shot, load(TEXT, "test").policy)
+    uid = pods_of("cart", 2, on="n-munich")[0].uid
+    scores = {verdict.node: verdict.score for verdict in explainer.nodes(uid)}
+    assert scores["n-berlin"] > scores["n-munich"] > 0

@@ -1,0 +1,54 @@
+"""Operator's scenes: what an experienced operator expects, held by KubeDSM's defaults."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.replay.judgement.experiment import CONTENDERS, answer, play, sections
+from kubedsm_lab.replay.judgement.scene import Trial
+from kubedsm_lab.replay.judgement.scenes import SCENES
+from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.tables import markdown
+
+
+@cache
+def judged(name):
+    return play(Trial(name, KUBEDSM, 1))
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_goes_as_an_operator_expects(name):
+    assert judged(name).unmet == ()
+
+
+def test_expectations_tell_schedulers_apart():
+    """An expectation that every course meets expects nothing."""
+    without = play(Trial("new edge node", "no-migration", 1))
+    assert without.unmet == ("edge share of web at least 0.95 from 180 s on",)
+    restless = play(Trial("antiphase", "migration.price=0s", 1))
+    assert restless.unmet == ("no migration from 5 s on",)
+    assert play(Trial("headroom", "edge.headroom=0%", 1)).unmet
+
+
+def test_the_table_has_expectation_and_gain_of_each_scene():
+    done = [play(Trial("new edge node", name, 1)) for name in CONTENDERS]
+    scenes, stories = sections(done)
+    headings, [line] = scenes.table
+    cells = dict(zip(headings, line, strict=True))
+    assert (cells["course"], cells["migrations"]) == ("as expected", "4")
+    assert cells[f"share, {REFERENCE}"] == cells["share, no-migration"] == "0.50"
+    # four pods at the edge for nearly the nine minutes that are left
+    assert 8.5 < float(cells["gain"]) < 9
+    assert stories.table[1][0][1] == SCENES["new edge node"].story
+    assert answer(done) == "KubeDSM does what an operator expects in 1 of 1 scenes."
+
+
+def test_the_page_shows_all_scenes_and_all_go_as_expected():
+    """Otherwise: paste the tables of `kubedsm replay --preset judgement` into the page."""
+    page = (Path(__file__).parents[2] / "docs/explanation/judgement.md").read_text()
+    _, stories = sections([judged(name) for name in SCENES])
+    assert markdown(*stories.table) in page
+    shown = [line.split(" | ")[:2] for line in page.splitlines() if line.count(" | ") == 6]
+    assert shown[2:] == [[f"| {name}", "as expected"] for name in SCENES]

@@ -1,0 +1,163 @@
+import random
+
+import attrs
+import networkx as nx
+import pytest
+
+from kubedsm.model.model import Share, Tier, Workload
+from kubedsm.objective.objective import Objective, QosTarget, list_sites
+from kubedsm.objective.qos_targets import resolve_qos_targets
+from kubedsm.objective.site_demand import SiteDemand, SiteGoal, count_sites
+from support import drawing
+from support.placement_instances import asking, node, pod, resources, snapshot
+from support.site_instances import (
+    LABELS,
+    demand_of,
+    literal_near,
+    most_reachable,
+    plain_target,
+    site_node,
+)
+
+CART = Workload("shop", "Deployment", "cart")
+
+
+def drawn_demand(rng, pairs=()):
+    weights = {site: rng.randint(0, 4) for site in "abcd"} | {"a": 1}
+    return demand_of(weights, rng.choice((0.0, 0.3, 0.7, 1.0)), pairs)
+
+
+def best_transport(demand, replicas, total, scale=840):
+    """Return the near share of the best transportation, by min-cost flow on fractions of a pod."""
+    graph = nx.DiGraph()
+    for site, part in demand.parts:
+        graph.add_edge("from", f"user {site}", capacity=round(part * total * scale), weight=0)
+        for other in replicas:
+            benefit = 1.0 if site == other else demand.neighbour
+            graph.add_edge(f"user {site}", f"pod {other}", weight=-round(1000 * benefit))
+    for other, number in replicas.items():
+        graph.add_edge(f"pod {other}", "to", capacity=number * scale, weight=0)
+    flow = nx.max_flow_min_cost(graph, "from", "to")
+    return -nx.cost_of_flow(graph, flow) / 1000 / scale / total
+
+
+def test_the_near_share_is_that_of_the_best_transportation():
+    for seed in drawing.drawn(range(5000, 5060)):
+        rng = random.Random(seed)
+        demand, total = drawn_demand(rng), rng.randint(1, 8)
+        replicas = {site: n for site in "abcde" if (n := rng.randint(0, 3))} or {"a": 1}
+        if sum(replicas.values()) <= total:
+            found = demand.near(replicas.items(), total)
+            assert found == pytest.approx(best_transport(demand, replicas, total), abs=1e-3)
+
+
+def test_equals_the_literal_form_with_a_matrix_and_one_more_at_each_site():
+    for seed in drawing.drawn(range(5100, 5300)):
+        rng = random.Random(seed)
+        pairs = {(s, t): rng.random() for s in "abc" for t in "abcde"}
+        demand = drawn_demand(rng, pairs.items() if seed % 2 else ())
+        total = rng.randint(1, 9)
+        there = {site: n for site in "abcde" if (n := rng.randint(0, 3))}
+        near = demand.near(there.items(), total)
+        assert near == pytest.approx(literal_near(demand, there, total))
+        more = demand.near_with_one_more(sorted(there.items()), total, "abcde")
+        for site, found in zip("abcde", more, strict=True):
+            then = {**there, site: there.get(site, 0) + 1}
+            assert found == pytest.approx(literal_near(demand, then, total))
+            assert found >= near - 1e-12 or pairs
+
+
+def test_one_site_is_one_pool():
+    objective = Objective(gamma=3.0)
+    for total in range(1, 6):
+        for edge in range(total + 1):
+            for qos in (0.0, 0.4, 1.0):
+                alone = QosTarget(qos, 2.0, demand=demand_of({"a": 7}))
+                share = Share(edge, total, (("a", edge),))
+                assert objective.worth_of(share, alone) == objective.worth(
+                    edge, total, QosTarget(qos, 2.0)
+                )
+
+
+def test_apportioned_replicas_reach_what_any_reach():
+    for seed in drawing.drawn(range(5300, 5400)):
+        rng = random.Random(seed)
+        demand, total = drawn_demand(rng), rng.randint(1, 5)
+        replicas = demand.apportion(total, total)
+        assert sum(replicas.values()) == total
+        assert demand.near(replicas.items(), total) == pytest.approx(most_reachable(demand, total))
+
+
+def test_target_by_site_is_proportional():
+    share = Share(3, 8, (("a", 3),))
+    rows = list_sites(share, plain_target(0.5, a=3, b=1))
+    assert [(s.site, s.part, s.wanted, s.replicas) for s in rows] == [
+        ("a", 0.75, 3, 3),
+        ("b", 0.25, 1, 0),
+    ]
+
+
+def goal(demand=None, target=None, **more):
+    return SiteGoal(
+        LABELS,
+        None if demand is None else lambda _: demand,
+        lambda _: target,
+        0.02,
+        0.05,
+        0.08,
+        **more,
+    )
+
+
+def resolved(shot, of_goal):
+    return resolve_qos_targets(lambda _: QosTarget(0.5), shot, sites=of_goal)(CART)
+
+
+def two_sites(*pods):
+    nodes = [site_node("n1", "berlin"), site_node("n2", "munich"), node("c", Tier.CLOUD)]
+    return snapshot(nodes, [*pods, pod("p", "cart", resources(1), on="n1")])
+
+
+def test_configured_before_measured_before_declared():
+    wishes = asking("q", None, service="cart", rate=1.0)
+    declared = attrs.evolve(wishes.wishes, demand=(("munich", 2.0),))
+    shot = two_sites(attrs.evolve(wishes, wishes=declared))
+    assert resolved(shot, goal()).demand.parts == (("munich", 1.0),)
+    sampled = attrs.evolve(shot.measured, demand={CART: {"berlin": 3.0, "munich": 1.0}})
+    measured = attrs.evolve(shot, measured=sampled)
+    assert resolved(measured, goal()).demand.parts == (("berlin", 0.75), ("munich", 0.25))
+    assert resolved(measured, goal({"berlin": 1})).demand.parts == (("berlin", 1.0),)
+    # An empty mapping means one pool, whatever is measured.
+    assert resolved(measured, goal({})).demand is None
+
+
+def test_demand_at_unknown_sites_is_left_out_unless_the_matrix_names_them():
+    shot = two_sites()
+    demand = {"berlin": 1, "hamburg": 3}
+    assert resolved(shot, goal(demand)).demand.parts == (("berlin", 1.0),)
+    near = goal(demand, matrix={("hamburg", "berlin"): 0.03})
+    assert resolved(shot, near).demand.parts == (("berlin", 0.25), ("hamburg", 0.75))
+    assert resolved(shot, goal({"hamburg": 3})).demand is None
+
+
+def test_benefits_follow_latency():
+    shot = two_sites()
+    plain = resolved(shot, goal({"berlin": 1}))
+    assert plain.demand.neighbour == pytest.approx(0.5)
+    assert plain.qos == 0.5
+    # 50 ms from a neighbour are within a target of 60 ms: every site is as good.
+    within = resolved(shot, goal({"berlin": 1}, 0.06))
+    assert within.demand.neighbour == 1.0
+    assert within.qos == 1.0
+    far = goal({"berlin": 1}, matrix={("berlin", "munich"): 0.09})
+    assert dict(resolved(shot, far).demand.pairs) == {("berlin", "munich"): 0.0}
+
+
+def test_pods_are_counted_by_site():
+    shot = two_sites(pod("x", "cart", resources(1), on="c"), pod("y", "cart", resources(1)))
+    share = count_sites(shot, LABELS, [CART]).census.shares[CART]
+    assert share == Share(1, 3, (("berlin", 1),))
+
+
+def test_no_pods_have_no_share():
+    assert SiteDemand((("a", 1.0),), 0.5).near((), 0) == 0.0
